@@ -1,24 +1,24 @@
-"""How probable it is that something went wrong with a run, given how far it is from others."""
+"""The probability that something went wrong with a run, given its distance from others."""
 
 import numpy as np
 
 from models.tables import FloatArray
 
 ACCIDENT_SHARE = 0.01
-"""Share of runs that something went wrong with, believed beforehand."""
+"""Prior share of runs with an accident."""
 
 ACCIDENT_SD = 1.4
-"""Log standard deviation of what it does to a duration: a factor of 4."""
+"""Log standard deviation of its effect on a duration: a factor of 4."""
 
 TAIL = 4.0
-"""Degrees of freedom of Student's t: a deviation is known within a factor of 1.5."""
+"""Degrees of freedom of Student's t: a standard deviation is known within a factor of 1.5."""
 
 _T_CONSTANT = 0.375
-"""What the density of Student's t with four degrees of freedom is at 0."""
+"""Density of Student's t with four degrees of freedom at 0."""
 
 
 def accident_probability(off: FloatArray, variance: FloatArray) -> FloatArray:
-    """Return the probability of an accident, given a run's deviation and what others leave open.
+    """Return the probability of an accident, given a run's deviation and its variance without one.
 
     Examples
     --------
@@ -32,8 +32,8 @@ def accident_probability(off: FloatArray, variance: FloatArray) -> FloatArray:
 def accident_log_odds(off: FloatArray, variance: FloatArray) -> FloatArray:
     """Return the log Bayes factor of an accident against none.
 
-    With one a log duration deviates as ``N(0, v + 1.4^2)``, without as a Student's t of scale
-    ``v^(1/2)`` and four degrees of freedom.
+    With an accident, a log duration deviates as ``N(0, v + 1.4^2)``; without, as Student's t of
+    scale ``v^(1/2)`` and four degrees of freedom.
 
     References
     ----------
@@ -47,5 +47,5 @@ def accident_log_odds(off: FloatArray, variance: FloatArray) -> FloatArray:
 
 
 def probability(log_odds: FloatArray) -> FloatArray:
-    """Return the probability that log odds stand for."""
+    """Return the probability of log odds."""
     return np.asarray(1 / (1 + np.exp(-np.clip(log_odds, -50.0, 50.0))), dtype=np.float64)

@@ -20,18 +20,18 @@ MAX_NAMED_RUNS = 3
 """How many runs of one configuration an artefact remembers by name."""
 
 _PAIR, _FEWEST_REPEATED, _FEWEST_TO_ONE = 2, 3, 6
-"""Runs of a pair, repeated configurations that tell a deviation, and those to one contradiction."""
+"""Runs of a pair, fewest repeated configurations for a deviation, and those per contradiction."""
 
 _LEAST_SCALE, _UNKNOWN_SCALE, _LEAST_PROBABILITY = 0.02, 0.1, 0.5
-"""Least deviation of repetitions, that of too few, and when an accident is the likelier reason."""
+"""Least deviation of repetitions, that of too few, and least probability of an accident."""
 
 UNBOUNDED = 1e3
-"""No log duration is as large."""
+"""Stands for no bound: no log duration is as large."""
 
 
 @dataclass(frozen=True, slots=True)
 class Configurations:
-    """Distinct configurations in an order that depends on what they hold alone.
+    """Distinct configurations, in an order that depends on their content alone.
 
     Parameters
     ----------
@@ -44,25 +44,24 @@ class Configurations:
     keys
         Hash of the features, names included, independent of the order of rows and columns.
     structure
-        Hash of the features that stays when levels are renamed (`models.features.ordering`),
-        ascending.
+        Hash of the features that does not change when levels are renamed
+        (`models.features.ordering`), ascending.
     run_ids
         Up to three runs of each configuration.
     ranges
-        Least and largest log duration of its runs, shape (n, 2), from two runs on; without bounds
-        (-1000 to 1000) below.
+        Least and largest log duration of its runs, shape (n, 2); -1000 and 1000 for a single run.
     group
         Configuration of each run, shape (n_runs,).
     noise_variance, noise_dof
         Pooled variance of the log duration within configurations and its degrees of freedom
         (0 and 0 without repetitions); contradicting pairs do not count.
     contradicted
-        Whether its two runs contradict each other, shape (n,): their difference is more probably
-        an accident of one of them than noise (`models.runs.accidents`).
+        Whether its two runs contradict each other, shape (n,): an accident of one of them is a more
+        probable reason for their difference than noise (`models.runs.accidents`).
     jitter
-        How that variance goes with the duration, None where it is the same for all.
+        How that variance depends on the duration, None where it is the same for all.
     noise_tails
-        How far runs lie from their means, None where as normal noise does.
+        The tails of the noise of runs, None where they are no heavier than normal.
     """
 
     features: FeatureTable
@@ -93,7 +92,7 @@ class Configurations:
 
 
 def configuration_keys(features: FeatureTable) -> list[str]:
-    """Return a hash (32 hex digits) of what is known of each row; missing values do not count.
+    """Return a hash (32 hex digits) of the known values of each row; missing ones do not count.
 
     Examples
     --------
@@ -120,7 +119,7 @@ def configuration_keys(features: FeatureTable) -> list[str]:
 def collapse(runs: RunTable) -> Configurations:
     """Collapse repetitions of a configuration to one row.
 
-    The log duration of three and more repetitions is their Huber-weighted mean, with weights
+    The log duration of three or more repetitions is their Huber-weighted mean, with weights
     ``1 / max(1, |y - median| / 2s)`` and ``s = 1.4826 MAD``, so that an outlier counts less.
 
     References
@@ -136,7 +135,7 @@ def collapse(runs: RunTable) -> Configurations:
     """
     first, group = _distinct_rows(runs.features)
     center, logs = _on_grid(np.log(runs.duration_seconds))
-    # Within a configuration runs stand by duration, so that their order in the upload is no matter.
+    # Runs of a configuration are sorted by duration: their order in the upload does not matter.
     by_group = np.lexsort((logs, group))
     parts = np.split(by_group, np.flatnonzero(np.diff(group[by_group])) + 1)
     robust = [_robust_mean(logs[rows]) for rows in parts]
@@ -149,7 +148,7 @@ def collapse(runs: RunTable) -> Configurations:
     off = [logs[parts[index]] - means[index] for index in order]
     contradicted, usual = _contradicted(off), off
     if jitter is not None:
-        # Jitter excuses pairs, and accuses none.
+        # Jitter can only clear pairs, never add contradicting ones.
         spreads = np.sqrt(jitter.factor(log_duration[order])).tolist()
         usual = [row / own for row, own in zip(off, spreads, strict=True)]
         contradicted &= _contradicted(usual)
@@ -188,7 +187,7 @@ def collapse(runs: RunTable) -> Configurations:
 def _find_jitter(
     log_duration: FloatArray, logs: FloatArray, parts: Sequence[IntArray], order: IntArray
 ) -> Jitter | None:
-    """Return the jitter of repetitions in the order of the configurations."""
+    """Return the jitter of repetitions, taken in the order of the configurations."""
     repeated = [index for index in order.tolist() if len(parts[index]) > 1]
     variances = np.array([float(logs[parts[index]].var(ddof=1)) for index in repeated])
     dof = np.array([len(parts[index]) - 1.0 for index in repeated])
@@ -196,9 +195,9 @@ def _find_jitter(
 
 
 def _contradicted(deviations: Sequence[FloatArray]) -> BoolArray:
-    """Return which configurations are pairs that contradict each other, given deviations.
+    """Return which configurations are pairs of runs that contradict each other, given deviations.
 
-    None if they are more than a sixth of what was repeated: then runs differ as much as that.
+    If they exceed a sixth of the repeated configurations, none count: noise is then that large.
     """
     found = np.zeros(len(deviations), dtype=np.bool_)
     pairs = [row for row, each in enumerate(deviations) if len(each) == _PAIR]
@@ -216,7 +215,7 @@ def _contradicted(deviations: Sequence[FloatArray]) -> BoolArray:
 
 
 def _ranges(seconds: FloatArray, parts: Sequence[IntArray]) -> FloatArray:
-    """Return the ends of the log durations of each configuration, a grain within them."""
+    """Return the range of the log durations of each configuration, narrowed by a grain."""
     found = np.tile([-UNBOUNDED, UNBOUNDED], (len(parts), 1))
     for row, rows in enumerate(parts):
         if len(rows) > 1:

@@ -1,4 +1,4 @@
-"""Noise of a run that is seconds rather than a share of its duration: short runs differ more."""
+"""Noise in seconds rather than as a share of a run's duration: short runs vary more."""
 
 import math
 from dataclasses import dataclass, replace
@@ -9,35 +9,35 @@ from models.numerics.log_grid import on_log_grid
 from models.tables import FloatArray
 
 _TAIL = 4.0
-"""Degrees of freedom of Student's t: a straggler among repetitions says little."""
+"""Degrees of freedom of Student's t: a straggler among repetitions has little influence."""
 
 _LEAST_LOG_ODDS = 4.0
-"""Over the number of configurations: the fewer they are, the more any two of them can feign."""
+"""Least log odds, divided by the number of configurations: few of them mislead more easily."""
 
 _LEAST_SD, _MOST_SD, _N_SDS = 1e-3, 1.0, 32
 _LEAST_JITTER, _MOST_JITTER, _N_JITTERS = 1e-3, 2.0, 40
-"""The grids of the relative noise, and of the jitter over the shortest duration."""
+"""The grids of the relative noise, and of the jitter relative to the shortest duration."""
 
 _FEWEST, _MOST_COMPARED = 8, 1_000
-"""Repeated configurations that can call for jitter, and as many as are looked at."""
+"""Fewest repeated configurations that can call for jitter, and most that are compared."""
 
 
 @dataclass(frozen=True, slots=True)
 class Jitter:
-    """The variance of a log duration, as durations go, over what is usual.
+    """The noise variance of a log duration as a function of the duration.
 
-    A run of d seconds with relative noise s and k seconds of jitter has a log duration with the
-    variance ``s^2 + ln(1 + (k / d)^2)``; the second term is that of a log-normal variable whose
-    coefficient of variation is k / d.
+    A run of d seconds with relative noise s and k seconds of jitter has a log duration with
+    variance ``s^2 + ln(1 + (k / d)^2)``; the second term is the log variance of a log-normal
+    variable with coefficient of variation k / d.
 
     Attributes
     ----------
     relative_variance
         ``s^2``.
     log_seconds
-        ``ln k``, above the centre of the durations that are asked.
+        ``ln k``, less the centre of the log durations that are passed in.
     usual_variance
-        Mean of the variance over the repetitions that it was learned from.
+        Mean of the variance over the repetitions from which it was learned.
     """
 
     relative_variance: float
@@ -51,14 +51,14 @@ class Jitter:
     def told(self, variance: FloatArray, log_duration: FloatArray) -> FloatArray:
         """Return predicted variances with the noise of runs of each duration, shape (n,).
 
-        They hold the usual noise, and keep what they have besides it.
+        `variance` contains the usual noise, which is replaced; the rest of it is kept.
         """
         noise = self._variance(log_duration)
         least = variance * np.minimum(noise / self.usual_variance, 1.0)
         return np.maximum(variance + noise - self.usual_variance, least)
 
     def scaled_to(self, noise_variance: float) -> "Jitter":
-        """Return the same with another usual variance: Student's t finds a smaller one."""
+        """Return the same scaled to another usual variance: Student's t finds a smaller one."""
         scale = noise_variance / self.usual_variance
         return Jitter(
             self.relative_variance * scale,
@@ -67,11 +67,11 @@ class Jitter:
         )
 
     def above(self, center: float) -> "Jitter":
-        """Return the same for log durations above a centre."""
+        """Return the same for log durations less a centre."""
         return replace(self, log_seconds=self.log_seconds - center)
 
     def parts(self, center: float) -> tuple[float, float]:
-        """Return the relative noise and the seconds, the durations being above a centre."""
+        """Return the relative noise and the seconds of jitter, for log durations less a centre."""
         return math.sqrt(self.relative_variance), math.exp(self.log_seconds + center)
 
     def _variance(self, log_duration: FloatArray) -> FloatArray:
@@ -89,9 +89,10 @@ def find_jitter(log_duration: FloatArray, variance: FloatArray, dof: FloatArray)
 
     The log durations of a configuration follow a multivariate Student's t (4 degrees of freedom)
     whose squared scale is the variance of `Jitter`. ``s`` and ``k`` are uniform in their logarithms
-    on a grid; with jitter the repetitions of n configurations must be more probable by a factor of
-    ``e^(4 / n)``, without the configuration that speaks most for it too. Then both are their
-    posterior means. Fewer than eight repeated configurations call for none.
+    on a grid. Jitter is called for if it makes the repetitions of n configurations more probable by
+    a factor of ``e^(4 / n)``, leaving out the configuration with most evidence for it; s and k are
+    then the exponentials of their posterior mean logarithms. Fewer than eight repeated
+    configurations call for none.
 
     Parameters
     ----------
@@ -119,9 +120,9 @@ def find_jitter(log_duration: FloatArray, variance: FloatArray, dof: FloatArray)
     """
     if len(variance) < _FEWEST:
         return None
-    # Configurations stand in the order of their hashes: the first ones are a random choice.
+    # Configurations are in the order of their hashes: the first ones are a random choice.
     y, v, dof = (each[:_MOST_COMPARED] for each in (log_duration, variance, dof))
-    # Relative to the shortest, which is exact: the unit of the durations is no matter.
+    # Relative to the shortest, which is exact: the unit of the durations does not matter.
     shortest = float(y.min())
     y = y - shortest
     sds = np.geomspace(_LEAST_SD, _MOST_SD, _N_SDS)
@@ -145,13 +146,13 @@ def _rounded(log: float) -> float:
 
 
 def _log_likelihoods(expected: FloatArray, variance: FloatArray, dof: FloatArray) -> FloatArray:
-    """Return the log likelihood of each variance, but for a constant, shape (..., n)."""
+    """Return the log likelihood of each variance up to a constant, shape (..., n)."""
     far = np.log1p(dof * variance / (_TAIL * expected))
     return -(dof * np.log(expected) + (dof + _TAIL) * far) / 2
 
 
 def _log_odds(one: FloatArray, other: FloatArray) -> float:
-    """Return the log Bayes factor without the configuration that speaks most for the first.
+    """Return the log Bayes factor without the configuration with most evidence for the first.
 
     The likelihoods have the shape (n_grid, n).
     """

@@ -1,4 +1,4 @@
-"""What the runs of a fit were measured on: ranges of numbers, levels of categories."""
+"""The measured range of each numeric column, and the measured levels of each categorical one."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Runs that are now and then much slower than usual: what repetitions show of it, in bounds."""
+"""Runs that are occasionally much slower than usual: the tails that repetitions show."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,28 +9,28 @@ from models.distribution import AT_90, LEVELS, NORMAL_KNOTS, normal_quantiles
 from models.tables import FloatArray
 
 _FEWEST = 20
-"""So many repetitions show a tail at all."""
+"""Fewest repetitions that can show a tail."""
 
 _BELIEVED = normal_quantiles(20)
-"""Repetitions of normal noise that are believed beside those that were measured."""
+"""Prior repetitions with normal noise, added to the measured ones."""
 
 _HEAVY = 1.3
-"""How much further than normal the 95 % quantile lies on a side that is called heavy."""
+"""Ratio of the 95 % quantile to the normal one above which a side is heavy."""
 
 _RISE = 1.001
 
 
 @dataclass(frozen=True, slots=True)
 class NoiseTails:
-    """How far runs of one configuration lie from their usual duration, where not as normal noise.
+    """How far runs of one configuration lie from their usual duration, if noise is not normal.
 
-    On a machine that others use too, one run in five may take half as long again, whatever the
-    configuration. A robust deviation does not see them, since it must not see accidents either.
+    On a shared machine, one run in five may take half as long again, whatever the configuration. A
+    robust deviation ignores such runs, as it must ignore accidents.
 
     Parameters
     ----------
     below, above
-        Half widths of the noise at `LEVELS`, to either side, in log units: positive, rising.
+        Half widths of the noise at `LEVELS` on each side, in log units: positive, increasing.
 
     References
     ----------
@@ -45,14 +45,14 @@ class NoiseTails:
     def learn(cls, deviations: FloatArray, scale: float) -> "NoiseTails | None":
         """Return the tails of repetitions, None unless they are many and heavier than normal.
 
-        Their quantiles with twenty of normal noise beside them; the one farthest off is left out,
-        since it may be an accident.
+        They are the quantiles of the deviations, to which twenty of normal noise are added; the
+        largest deviation is left out, since it may be an accident.
 
         Parameters
         ----------
         deviations
-            Log durations of repetitions less those of their configurations, as of single runs and
-            of the usual noise, shape (n,).
+            Log durations of repetitions less those of their configurations, scaled to single runs
+            (`single_runs`) and to the usual noise, shape (n,).
         scale
             The robust standard deviation of that noise, not negative.
 
@@ -80,14 +80,14 @@ class NoiseTails:
     def widened(
         self, units: FloatArray, below: FloatArray, above: FloatArray | None
     ) -> tuple[FloatArray, FloatArray]:
-        """Return half widths that hold the noise by itself, each of shape (n, 5).
+        """Return half widths at least as wide as the noise alone, each of shape (n, 5).
 
         Parameters
         ----------
         units
-            The deviation of each row's noise over the usual one, in its scale, shape (n,).
+            The noise of each row relative to the usual one, in units of its scale, shape (n,).
         below, above
-            Its half widths in scales; those below on both sides if None.
+            Half widths in units of the scale; `below` holds for both sides if `above` is None.
         """
         sides = (below, self.below), (below if above is None else above, self.above)
         lower, upper = (np.maximum(found, units[:, None] * np.array(tail)) for found, tail in sides)
@@ -95,7 +95,7 @@ class NoiseTails:
 
 
 def _rising(bounds: FloatArray, normal: FloatArray) -> tuple[float, ...]:
-    """Return bounds no narrower than half of the normal ones, each above the one before."""
+    """Return bounds no narrower than half the normal ones, each above the previous one."""
     found: list[float] = []
     for bound in np.maximum(bounds, normal / 2).tolist():
         found.append(max(bound, found[-1] * _RISE) if found else bound)
@@ -103,14 +103,14 @@ def _rising(bounds: FloatArray, normal: FloatArray) -> tuple[float, ...]:
 
 
 def single_runs(deviations: Sequence[FloatArray]) -> FloatArray:
-    """Return deviations from the means of configurations as of single runs.
+    """Return deviations from the means of configurations, scaled to the variance of single runs.
 
-    A deviation from a mean of c runs has the share ``(c - 1) / c`` of their variance.
+    A deviation from the mean of c runs has ``(c - 1) / c`` of a run's variance.
 
     Parameters
     ----------
     deviations
-        Those of each configuration; one of a single run tells nothing.
+        The deviations of each configuration; those with a single run are left out.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Runs far from the repetitions of their configuration: counted less, and named."""
+"""Runs far from the repetitions of their configuration, which count less: found and named."""
 
 from collections.abc import Iterable
 
@@ -17,11 +17,11 @@ _SCALES, _LEAST_DEVIATION = 5.0, 0.1
 
 
 def find_outliers(runs: RunTable, configurations: Configurations) -> tuple[Outlier, ...]:
-    """Return the runs far from the median of three and more repetitions, the farthest first.
+    """Return the runs far from the median of three or more repetitions, the farthest first.
 
-    Far is beyond 10 % and beyond 5 robust standard deviations, of the configuration's own
-    repetitions and of all repetitions alike, but for what short runs differ more
-    (`models.runs.jitter`). At most 50 are named. Their weight in the fit is that of `collapse`.
+    Far means beyond .1 log units and beyond 5 robust standard deviations, both of the
+    configuration's own repetitions and of all repetitions, allowing for the larger noise of short
+    runs (`models.runs.jitter`). At most 50 are named. `collapse` sets their weight in the fit.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def find_outliers(runs: RunTable, configurations: Configurations) -> tuple[Outli
     """
     if configurations.counts.max() < FEWEST_REPETITIONS:
         return ()
-    # Estimates of unfinished runs stand behind the completed ones.
+    # Estimates of unfinished runs come after the completed runs.
     group = configurations.group[: runs.n_runs]
     logs = np.log(runs.duration_seconds)
     deviation, own = np.zeros(len(logs)), np.zeros(len(logs))

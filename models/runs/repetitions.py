@@ -1,4 +1,4 @@
-"""What repetitions of a configuration tell of its next run."""
+"""What repetitions of a configuration say about its next run."""
 
 import numpy as np
 
@@ -6,13 +6,13 @@ from models.runs.configurations import UNBOUNDED, Configurations
 from models.tables import FloatArray
 
 BELIEVED_NOISE = 0.02
-"""Log standard deviation of repetitions that is believed before any tell it."""
+"""Prior log standard deviation of repetitions."""
 
 _LEAST_DOF = 2
 
 
 def believed_variance(variance: float, dof: int, believed_dof: int) -> float:
-    """Return the variance of repetitions with degrees of freedom of `BELIEVED_NOISE` beside theirs.
+    """Return the variance of repetitions pooled with prior degrees of freedom of `BELIEVED_NOISE`.
 
     Examples
     --------
@@ -26,9 +26,9 @@ def half_widths_of_repetitions(configurations: Configurations) -> FloatArray:
     """Return the half width of the 90 % interval of a new run of each configuration, shape (n,).
 
     ``t s sqrt(1 + 1 / c)`` in log units, with c repetitions, s the pooled deviation of repetitions
-    (one degree of freedom of .02 is believed beside theirs) and Student's t for its degrees of
-    freedom; at least sqrt(2 / c) of what the c runs lie apart, since configurations may differ in
-    their noise. `UNBOUNDED` where there is one run, or fewer than two degrees of freedom in all.
+    (with one prior degree of freedom of .02) and Student's t at its degrees of freedom; at least
+    ``sqrt(2 / c)`` times the range of the c runs, since configurations may differ in their noise.
+    `UNBOUNDED` where there is one run, or fewer than two degrees of freedom in all.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""Which runs were measured on which configuration: texts that are cut where somebody asks."""
+"""Which runs were measured on which configuration: texts that are split on access."""
 
 from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
@@ -20,19 +20,19 @@ _KEY_BYTES = 16
 class RunNames:
     """Hashes of configurations, and up to three runs of each.
 
-    Thousands of words would be made at every load, of which a forecast names three: so they stay
-    one text each, with the places where a word ends.
+    Splitting at load would make thousands of strings, of which a forecast names three. So hashes
+    and names stay concatenated, with the positions where names end.
 
     Parameters
     ----------
     keys
-        The hashes (16 bytes each) one after the other.
+        The hashes (16 bytes each), concatenated.
     runs_text
-        The names of runs one after the other.
+        The names of runs, concatenated.
     ends
         Where each name ends, shape (n_names,).
     starts
-        Which name is a configuration's first, shape (n_configurations + 1,).
+        Index of the first name of each configuration, shape (n_configurations + 1,).
 
     Examples
     --------
@@ -67,7 +67,7 @@ class RunNames:
         Raises
         ------
         ValueError
-            If texts, lengths and counts do not fit together, or a configuration is there twice.
+            If texts, lengths and counts do not fit together, or a configuration occurs twice.
         """
         demand(len(keys) == _KEY_BYTES * len(counts), "configurations do not fit together")
         demand(_are_distinct(np.frombuffer(keys, np.uint64)), "a configuration is there twice")
@@ -97,7 +97,7 @@ class RunNames:
         return [self.keys[place : place + _KEY_BYTES].hex() for place in places]
 
     def rows_with_one_of(self, run_ids: AbstractSet[str]) -> list[int]:
-        """Return which configurations have a single run that is one of these."""
+        """Return the configurations whose single run is one of these."""
         single = np.flatnonzero(np.diff(self.starts) == 1).tolist() if run_ids else []
         return [row for row in single if self.of_row(row)[0] in run_ids]
 
@@ -120,6 +120,6 @@ def _whole(numbers: FloatArray) -> IntArray:
 
 
 def _are_distinct(words: npt.NDArray[np.uint64]) -> bool:
-    # Both halves of a hash as one number tell configurations apart: equal ones are forged.
+    # Both halves of a hash mixed into one number: only a forged artefact has equal ones.
     mixed = np.sort(words[::2] * np.uint64(0x9E3779B97F4A7C15) ^ words[1::2])
     return bool((mixed[1:] != mixed[:-1]).all())
