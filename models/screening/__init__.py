@@ -1,1 +1,1 @@
-"""Runs that are weighed before a fit: eras, unfinished, incomplete, contradicting, refuted ones."""
+"""Runs before a fit: eras, and unfinished, incomplete, contradicting and refuted runs."""

@@ -1,4 +1,4 @@
-"""Unfinished runs as lower bounds: what they say of the durations that nobody saw the end of."""
+"""Unfinished runs as lower bounds: estimates of the durations that they would have had."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,10 +14,10 @@ from models.runs.configurations import collapse, configuration_keys
 from models.tables import BoolArray, FloatArray, IntArray, RunTable
 
 LEAST_PROGRESS = 0.2
-"""Below this share of the work the time for the start dominates elapsed / progress."""
+"""Below this share of the work, the start-up time dominates elapsed / progress."""
 
 LEAST_SURPRISE = 0.5
-"""A bound tells something when the law gives at least this probability to a shorter run."""
+"""A bound is informative if the law gives a shorter run more than this probability."""
 
 _ITERATIONS = 3
 _LAW = "scaling_law"
@@ -25,9 +25,9 @@ _LAW = "scaling_law"
 
 @dataclass(frozen=True, slots=True)
 class Imputed:
-    """Completed runs with estimates of unfinished ones below them.
+    """Completed runs, followed by estimates of unfinished ones.
 
-    `keys` are those of the configurations that no run completed.
+    `keys` are those of the configurations that have estimates only.
     """
 
     runs: RunTable
@@ -42,18 +42,18 @@ def impute(
     *,
     seed: int = 0,
 ) -> Imputed:
-    """Return the runs with what the unfinished ones would have taken, as far as they tell it.
+    """Return the runs with estimates of the durations of unfinished ones, where informative.
 
     A run that was stopped after a known share p of its work would have taken ``elapsed / p``.
-    Otherwise its log duration is one above a bound c: it is replaced by its expectation
+    Otherwise its log duration is known to exceed a bound c: it is replaced by its expectation
     ``m + s phi(a) / (1 - Phi(a))``, ``a = (c - m) / s``, under the law of the completed runs, and
-    the law is fitted again with it, three times over. A bound that the law exceeds anyway tells
-    nothing and is left out, and so is a configuration that another run completed.
+    the law is fitted again with it, three times in all. A bound that the law exceeds anyway is not
+    informative and left out, and so is a configuration that another run completed.
 
     Parameters
     ----------
     runs, unfinished
-        Completed runs, at least one, and those that were stopped.
+        Completed runs, at least one, and stopped runs.
     hardware, seed
         As for `fit_portfolio`.
 
@@ -92,9 +92,9 @@ def impute(
 
 
 def _one_each(keys: list[str], unfinished: UnfinishedRuns, completed: set[str]) -> IntArray:
-    """Return the run of each configuration that tells most: by progress, then by its bound.
+    """Return the most informative run of each configuration: by progress, then by its bound.
 
-    Progress below `LEAST_PROGRESS` tells no more than none; of equal runs the last by name counts.
+    Progress below `LEAST_PROGRESS` counts as unknown; among equal runs, the last by name is taken.
     """
     progress = np.where(unfinished.progress >= LEAST_PROGRESS, unfinished.progress, -1.0)
     order = np.lexsort((np.array(unfinished.run_ids), unfinished.elapsed_seconds, progress))
@@ -109,7 +109,7 @@ def _estimate(
     hardware: Mapping[str, HardwareDescription] | None,
     seed: int,
 ) -> tuple[FloatArray, BoolArray]:
-    """Return expected log durations, and where the bound told something."""
+    """Return expected log durations, and which runs are used: by progress or informative bound."""
     from scipy import special  # noqa: PLC0415 - heavy, and only fits need it
 
     completed = collapse(runs)
@@ -138,7 +138,7 @@ def _estimate(
 
 
 def _hazard(position: FloatArray) -> FloatArray:
-    """Return ``phi / (1 - Phi)`` of the standard normal, without underflow.
+    """Return ``phi / (1 - Phi)`` of the standard normal without underflow.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Two repetitions that contradict each other: which of them the other configurations believe."""
+"""Two repetitions that contradict each other: which of them the other configurations support."""
 
 from dataclasses import replace
 
@@ -15,37 +15,38 @@ from models.runs.outliers import farthest
 from models.tables import FloatArray, RunTable
 
 _ODDS_OF_SLOWER, _LEAST_NOISE = 3.0, 0.02
-"""Prior odds that the slower run is the odd one, and the least deviation of repetitions."""
+"""Prior odds that the slower run had the accident, and the least deviation of repetitions."""
 
 _MOST_TOLD = 100
-"""As many other configurations tell enough of one."""
+"""Most other configurations that are used to judge one."""
 
 
 def settle_pairs(configurations: Configurations, encoder: Encoder, seed: int) -> Configurations:
-    r"""Return the configurations with contradicting pairs moved to the run that is believed.
+    r"""Return the configurations with contradicting pairs moved to the more plausible run.
 
-    Something went wrong with one run of such a pair (`Configurations.contradicted`). With m and v
-    what a process around a power law says of the configuration from all others, either run is the
-    odd one: its deviation from m is one of accidents, the other's one of runs without
-    (`models.runs.accidents`). Beforehand the slower one is with odds of 3 to 1, since what disturbs
-    a run rarely speeds it up. With p the probability that the slower one is, the configuration is
-    moved to the expectation of the other run, and counts as ``s^2 / (s^2 + p (1 - p) d^2)`` runs,
-    d the log ratio of the two and s^2 the variance of repetitions: one if there is no doubt.
+    One run of such a pair had an accident (`Configurations.contradicted`). Let m and v be the mean
+    and variance that a process around a power law, fitted to all other configurations, forecasts
+    for this one. The deviation from m of the run with the accident is distributed as in accidents,
+    the other's as without (`models.runs.accidents`). The prior odds that it is the slower one are 3
+    to 1, since disturbances rarely speed up a run. With p the probability that it is, the
+    configuration is moved to the expectation of the other run, and counts as
+    ``s^2 / (s^2 + p (1 - p) d^2)`` runs, with d the log ratio of the two and s^2 the variance of
+    repetitions: one if there is no doubt.
 
     Parameters
     ----------
     configurations
-        What `collapse` made of the runs.
+        The configurations from `collapse`.
     encoder
-        As learned from their features.
+        The encoder learned from their features.
     seed
-        Chooses the subset of large sets.
+        Seed for the choice of a subset of large sets.
 
     References
     ----------
     Box and Tiao (1968), A Bayesian approach to some outlier problems, Biometrika 55(1), 119-129.
-    Chen and Revels (2016), Robust benchmarking in noisy environments, arXiv:1608.04295: what
-    disturbs a measurement adds time.
+    Chen and Revels (2016), Robust benchmarking in noisy environments, arXiv:1608.04295:
+    disturbances of a measurement add time.
 
     Examples
     --------
@@ -68,7 +69,7 @@ def settle_pairs(configurations: Configurations, encoder: Encoder, seed: int) ->
     odds = accident_log_odds(off + gap / 2, variance) - accident_log_odds(off - gap / 2, variance)
     is_slower = probability(odds + np.log(_ODDS_OF_SLOWER))
     logs, counts = configurations.log_duration.copy(), configurations.counts.copy()
-    # On the grid of log durations, whatever the unit.
+    # On the grid of log durations, so that the unit does not matter.
     logs[torn] -= on_log_grid((is_slower - 0.5) * gap)
     noise = np.maximum(configurations.noise_variances[torn], _LEAST_NOISE**2)
     counts[torn] = noise / (noise + is_slower * (1 - is_slower) * gap**2)
@@ -78,7 +79,7 @@ def settle_pairs(configurations: Configurations, encoder: Encoder, seed: int) ->
 def _compare(
     configurations: Configurations, encoder: Encoder, seed: int
 ) -> tuple[FloatArray, FloatArray]:
-    """Return how far contradicting pairs are from what others say of them, and its variance."""
+    """Return how far contradicting pairs are from the forecast by others, and its variance."""
     torn, logs = configurations.contradicted, configurations.log_duration
     others = np.flatnonzero(~torn)
     if not len(others):
@@ -100,16 +101,16 @@ def _compare(
 def name_contradicted(
     runs: RunTable, measured: Configurations, settled: Configurations
 ) -> tuple[Outlier, ...]:
-    """Return the runs that `settle_pairs` did not believe, the farthest first.
+    """Return the runs that `settle_pairs` rejected, the farthest first.
 
-    Their ratio is their duration over that of the other run of the pair.
+    The ratio is that of the run's duration to the other run's of the pair.
     """
     group = measured.group[: runs.n_runs]
     logs = np.log(runs.duration_seconds)
     found = []
     for row in np.flatnonzero(measured.contradicted):
         rows = np.flatnonzero(group == row)
-        # An estimate of an unfinished run is nobody's duration.
+        # A pair may include an estimate of an unfinished run, which is not named.
         if len(rows) == 2:  # noqa: PLR2004 - a pair
             kept, odd = rows[np.argsort(np.abs(logs[rows] - settled.log_duration[row]))]
             ratio = float(f"{np.exp(logs[odd] - logs[kept]):.6g}")

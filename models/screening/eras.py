@@ -1,4 +1,4 @@
-"""Change points: from when on all runs were slower or faster than before."""
+"""Change points: times from which on all runs were slower or faster than before."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,36 +16,36 @@ from models.screening.refutation import without_refuted
 from models.tables import FloatArray, IntArray, RunTable
 
 FALSE_ALARM_RATE = 0.01
-"""How often a change point is found where there is none, by the parametric bootstrap."""
+"""Probability of finding a change point where there is none, by the parametric bootstrap."""
 
 MAX_CHANGE_POINTS = 3
 
 LEAST_SHIFT = 0.05
-"""A smaller shift, in log units, is not worth a word."""
+"""Smaller shifts, in log units, are not reported."""
 
 FEWEST_RUNS = 12
-"""Fewer show no change."""
+"""Fewer runs show no change."""
 
 MAX_SEARCHED = 2_000
-"""Of more runs every second, third and so on by time is searched: few show what moved all."""
+"""Of more runs, every second, third and so on by time is searched: few show a common shift."""
 
 _FEWEST_ON_A_SIDE, _MAX_SPLITS = 4, 60
-"""Runs before and after a split at least, and splits that are looked at."""
+"""Fewest runs before and after a split, and most splits that are tried."""
 
 _N_BOOTSTRAPS = 299
-"""Simulations: with the runs themselves 300, three of which are one in a hundred."""
+"""Simulations: 300 with the runs themselves, so that one in a hundred is three."""
 
 _LEAST_SD = 0.01
-"""No repetitions are believed to lie closer."""
+"""Lower bound of the standard deviation of repetitions."""
 
 _PRIOR_SD = 0.3
-"""Prior standard deviation of a shift, to which estimates are shrunk."""
+"""Standard deviation of the prior by which estimates of a shift are shrunk to 0."""
 
 _CAUTION = 0.1
-"""Quantile of chi-square at which the misfit of configurations is taken: at its upper end."""
+"""Quantile of chi-square used for the misfit of configurations, which puts it at its upper end."""
 
 _CLIP = 3.0
-"""Residuals count as no more of their robust deviations than this."""
+"""Residuals are clipped to this many robust deviations."""
 
 _LAW = "scaling_law"
 
@@ -53,19 +53,20 @@ _LAW = "scaling_law"
 def find_change_points(
     runs: RunTable, hardware: Mapping[str, HardwareDescription] | None = None, *, seed: int = 0
 ) -> tuple[ChangePoint, ...]:
-    r"""Return when all durations shifted, in the order of time, with shrunken shifts.
+    r"""Return when all durations shifted, in order of time, with shrunken shifts.
 
-    The residuals r of the law are taken as ``r = D b + delta 1[t >= k] + u + e`` with linear
+    The residuals r of the law are modelled as ``r = D b + delta 1[t >= k] + u + e`` with linear
     effects b of the features, a misfit u of each configuration and noise e. The likelihood ratio
-    of ``delta = 0`` is maximised over the splits k; its null distribution comes from simulating
-    u and e on the same runs, so that configurations measured one after the other do not pass for
-    a change of the code. A split is kept when fewer than 1 in 100 simulations exceed it and the
-    shift is at least 5 %; then the earlier runs are moved by the shift, and the search goes on.
+    against ``delta = 0`` is maximised over the splits k; its null distribution comes from
+    simulating u and e on the same runs, so that configurations measured one after the other are not
+    mistaken for a code change. A split is kept if fewer than 1 in 100 simulations reach its ratio
+    and the shift is at least 5 %; the earlier runs are then moved by the shift, and the search goes
+    on.
 
     Parameters
     ----------
     runs
-        Runs with their times of start; without times there is nothing to find.
+        Runs with their start times; without times, none are found.
     hardware, seed
         As for `fit_portfolio`.
 
@@ -87,7 +88,7 @@ def find_change_points(
     found: list[ChangePoint] = []
     if runs.n_runs < FEWEST_RUNS or runs.started_at is None:
         return ()
-    # The bootstrap draws run by run: by time, so that the order of the upload is no matter.
+    # The bootstrap draws run by run: sorted by time, so that the order of upload does not matter.
     order = np.lexsort((runs.duration_seconds, runs.started_at))
     runs = runs.take(order[:: max(1, -(-len(order) // MAX_SEARCHED))])
     while len(found) < MAX_CHANGE_POINTS:
@@ -99,7 +100,7 @@ def find_change_points(
 
 
 def at_present(runs: RunTable, changes: Sequence[ChangePoint]) -> RunTable:
-    """Return the runs as they would be today: earlier ones moved by the shifts since then.
+    """Return the runs as they would be at present: earlier ones moved by the shifts since then.
 
     Examples
     --------
@@ -118,7 +119,7 @@ def at_present(runs: RunTable, changes: Sequence[ChangePoint]) -> RunTable:
 def unfinished_at_present(
     unfinished: UnfinishedRuns | None, changes: Sequence[ChangePoint]
 ) -> UnfinishedRuns | None:
-    """Return the unfinished runs as they would be today: the same work, at the pace of today.
+    """Return the unfinished runs as they would be at present: the same work at the present pace.
 
     Examples
     --------
@@ -145,7 +146,7 @@ def _shifts_since(started_at: FloatArray, changes: Sequence[ChangePoint]) -> Flo
 
 @dataclass(frozen=True, slots=True)
 class _Noise:
-    """Covariance ``sd^2 I + misfit^2`` within each configuration."""
+    """Covariance ``variance I + misfit`` within each configuration; both are variances."""
 
     group: IntArray
     sizes: IntArray
@@ -190,7 +191,7 @@ def _strongest(
     centred[~is_later] = _clipped(residual[~is_later])
     split = later[:, best : best + 1]
     _, shift, _ = _likelihood_ratios(centred[:, None], split, design, noise)
-    # Where few runs repeat a configuration the change itself had passed for noise.
+    # Where few configurations are repeated, the change itself was taken for noise at first.
     noise = _estimate_noise(residual - shift[0, 0] * split[:, 0], design, group, order)
     _, shift, variance = _likelihood_ratios(centred[:, None], split, design, noise)
     shrunken = float(shift[0, 0]) * _PRIOR_SD**2 / (_PRIOR_SD**2 + float(variance[0]))
@@ -210,7 +211,7 @@ def _splits(started_at: FloatArray | None) -> FloatArray:
 def _residuals(
     runs: RunTable, hardware: Mapping[str, HardwareDescription] | None, seed: int
 ) -> tuple[FloatArray, FloatArray, IntArray]:
-    """Return residuals of the law, linear effects to be allowed for, and configurations."""
+    """Return residuals of the law, the design of linear effects, and each run's configuration."""
     configurations = collapse(runs)
     encoder = Encoder.learn(configurations.features, hardware)
     X = encoder.encode(configurations.features).X
@@ -229,9 +230,9 @@ def _residuals(
 def _estimate_noise(
     residual: FloatArray, design: FloatArray, group: IntArray, order: IntArray
 ) -> _Noise:
-    """Estimate noise from successive repetitions: a single change touches few of them.
+    """Estimate noise from successive repetitions: a single change affects few of their differences.
 
-    The misfit of configurations is taken at the upper end of what their means allow.
+    The misfit of configurations is set to the upper end of what their means allow.
     """
     from scipy import stats  # noqa: PLC0415 - heavy, and only fits need it
 
@@ -264,12 +265,12 @@ def _likelihood_ratios(
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return share explained and shift of each split (rows) on each residual, and variances."""
     whitened = noise.whiten(design)
-    # A pseudo-inverse: levels and constant columns may be linear combinations of each other.
+    # A pseudo-inverse, since levels and constant columns may be linearly dependent.
     project = np.linalg.pinv(design.T @ whitened, hermitian=True) @ whitened.T
     shifts, errors = later - design @ (project @ later), residuals - design @ (project @ residuals)
     weighted = noise.whiten(shifts)
     information = np.maximum((shifts * weighted).sum(axis=0), 1e-9)
     scores = weighted.T @ errors
-    # Over the whole, as in an F test: the noise is estimated, and so it is in the simulations.
+    # Relative to the total, as in an F test, since the noise is estimated.
     total = np.maximum((errors * noise.whiten(errors)).sum(axis=0), 1e-300)
     return scores**2 / information[:, None] / total, scores / information[:, None], 1 / information

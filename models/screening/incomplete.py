@@ -1,4 +1,4 @@
-"""Runs that leave out what others tell: set aside where they blur what the others show."""
+"""Runs that leave out values that others give: set aside where they blur what the others show."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,35 +13,35 @@ from models.runs.configurations import Configurations, collapse
 from models.tables import BoolArray, FeatureTable, FloatArray, IntArray, RunTable
 
 _LEAST_GAIN = 0.2
-"""The share of their error that complete configurations must be rid of; a heuristic."""
+"""Least relative reduction of the error on complete configurations; a heuristic."""
 
 _MOST_COLUMNS = 4
-"""Columns that are looked at alone: each takes a dozen small fits."""
+"""Most columns that are examined one by one: each takes a dozen small fits."""
 
 _FOLDS_OF_MANY = 2
-"""Folds held out of more configurations than a law is fitted on: they tell enough."""
+"""Folds held out of more configurations than a law is fitted on: these are enough."""
 
 _LEAST_ERROR = 0.01
-"""Held-out log errors below this count as much: no law is that exact."""
+"""Smaller held-out log errors count as this: no law is that exact."""
 
 
 def find_incomplete(
     runs: RunTable, hardware: Mapping[str, HardwareDescription] | None = None, *, seed: int = 0
 ) -> BoolArray:
-    """Return which runs to set aside since they leave out what others tell, shape (n_runs,).
+    """Return which runs to set aside because they leave out what others give, shape (n_runs,).
 
-    A run without, say, its dataset size stands at the median of the others', and what its duration
-    owes to its own size looks like noise of all. Column by column, from the one that fewest leave
-    out, and at last for all of them, the runs that leave it out are set aside if a sum of power
-    laws forecasts held-out runs that tell it better without them, by a fifth of the mean
-    |log error|, and if a third of the configurations and 12 are left. Where a category tells
-    who leaves a column out, it does not apply there and nothing is missing. A run stays that has a
-    level, or lies beyond a range, that no other run shows.
+    A run without, say, its dataset size is placed at the median of the others', and the effect of
+    its own size then looks like noise. Column by column, starting with the one that fewest runs
+    leave out, and finally for all columns together, runs that leave it out are set aside if without
+    them a sum of power laws forecasts held-out complete runs better, by a fifth of the mean
+    |log error|, and if a third of the configurations and at least 12 are left. Where the level of a
+    category determines whether a column is left out, the column does not apply there and nothing is
+    missing. A run is kept if it has a level, or lies beyond a range, that no complete run shows.
 
     Parameters
     ----------
     runs
-        Runs that ended well.
+        Completed runs.
     hardware, seed
         As for `fit_portfolio`.
 
@@ -77,7 +77,7 @@ def find_incomplete(
 
 
 def _joined(incomplete: BoolArray, masks: Sequence[BoolArray]) -> BoolArray:
-    """Return what is incomplete and those of masks, as long as a third of all is left."""
+    """Return what is incomplete joined with the masks, as long as a third of all is left."""
     for mask in masks:
         wider = incomplete | mask
         if 3 * wider.sum() <= 2 * len(wider):
@@ -86,10 +86,10 @@ def _joined(incomplete: BoolArray, masks: Sequence[BoolArray]) -> BoolArray:
 
 
 def _unknown(features: FeatureTable, durations: FloatArray) -> list[BoolArray]:
-    """Return for each column that some rows leave out, and no category tells which, who does.
+    """Return the masks of rows that leave out a column, unless a category determines the mask.
 
-    Those whom fewest leave out come first, then by durations, so that neither names nor the order
-    of columns matter.
+    Masks with the fewest rows come first, ties by durations, so that neither names nor the order of
+    columns matter.
     """
     categories = features.categorical.values()
     masks = [np.isnan(values) for values in features.numeric.values()]
@@ -103,7 +103,7 @@ def _unknown(features: FeatureTable, durations: FloatArray) -> list[BoolArray]:
 
 
 def _tells(levels: Sequence[str | None], mask: BoolArray) -> bool:
-    """Whether the level of a category tells who leaves a column out."""
+    """Whether the level of a category determines which rows leave a column out."""
     without = {level for level, left_out in zip(levels, mask, strict=True) if left_out}
     told = {level for level, left_out in zip(levels, mask, strict=True) if not left_out}
     return None not in without and not without & told
@@ -124,9 +124,10 @@ def _alone(features: FeatureTable, incomplete: BoolArray) -> BoolArray:
 
 @dataclass(frozen=True, slots=True)
 class _Judge:
-    """What tells whether configurations are forecast better without others.
+    """Judges whether configurations are forecast better without others.
 
-    `squares` and `dof` are those of the repetitions of each configuration.
+    `squares` and `dof` are the sum of squares and degrees of freedom of the repetitions of each
+    configuration.
     """
 
     features: FeatureTable
@@ -151,7 +152,7 @@ class _Judge:
         return cls(configurations.features, y, squares, configurations.counts - 1, hardware, seed)
 
     def gain(self, incomplete: BoolArray, wider: BoolArray) -> float:
-        """Return the share of the others' error that they are rid of without more of them."""
+        """Return the relative reduction of the others' error when `wider` is left out as well."""
         asked = np.flatnonzero(~wider)
         if len(asked) < FEW_CONFIGURATIONS:
             return 0.0
@@ -159,10 +160,10 @@ class _Judge:
         return 1 - self._error(asked, asked) / with_more
 
     def _error(self, known: IntArray, asked: IntArray) -> float:
-        """Return the mean |log error| of held-out folds of what is asked, some of the known rows.
+        """Return the mean |log error| on held-out folds of `asked`, a subset of the known rows.
 
-        Templates are those of the law of all rows: the folds choose nothing. What repetitions
-        differ by is the least that a forecast can be off.
+        The folds use the templates of the law of all rows. No error counts as less than the noise
+        of repetitions.
         """
         features = self.features.take(known)
         encoder = Encoder.learn(features, self.hardware)

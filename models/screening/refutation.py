@@ -1,4 +1,4 @@
-"""Single runs that all others refute: moved to what these say, so that they do not lead the fit."""
+"""Single runs that all others refute: moved to what these imply, so as not to mislead the fit."""
 
 from dataclasses import replace
 
@@ -20,54 +20,54 @@ from models.runs.outliers import farthest
 from models.tables import BoolArray, FloatArray, IntArray
 
 _LEAST_PROBABILITY = 0.5
-"""Of an accident: from here on it is the likelier reason."""
+"""Probability of an accident above which a run is refuted."""
 
 _FEWEST_TO_ONE, _MOST_SUSPECTS, _MOST_CONFIGURATIONS = 6, 10, 2_000
-"""Configurations to one suspect, suspects at most, and configurations among which nobody looks."""
+"""Configurations per suspect, most suspects, and most configurations that are searched."""
 
 _SUSPICIOUS, _LEAST_DEVIATION = 3.0, 0.2
-"""A run is suspect so many robust deviations off, and if that is 20 %."""
+"""A run is suspect beyond this many robust deviations, and beyond this log deviation."""
 
 _LEAST_SCALE, _STEPS, _SETTLED = 0.02, 20, 1e-4
-"""Of the reweighted fit: least robust deviation, steps at most, changes that count as none."""
+"""Of the reweighted fit: least robust deviation, most steps, change at which it has converged."""
 
 _MOST_TOLD = 100
-"""As many other configurations tell enough of suspects."""
+"""Most other configurations that are used to judge suspects."""
 
 _LOADS: dict[Role, float] = {"workers": -1.0, "dataset_size": 1.0, "local_batch": 1.0}
-"""What fills the memory of a worker, and in which direction."""
+"""What fills the memory of a worker, and with which sign."""
 
 
 def without_refuted(configurations: Configurations, encoder: Encoder, seed: int) -> Configurations:
-    r"""Return the configurations with refuted single runs moved to what the others say of them.
+    r"""Return the configurations with refuted single runs moved to what the others imply.
 
-    A run is ``y = f(x) + delta + e``: with probability .01 something went wrong, and ``delta ~
-    N(0, 1.4^2)``, else delta is 0. With m and v what a process around a power law says of a run
-    from all others, its probability p of an accident compares ``N(m, v + 1.4^2)`` with a Student's
-    t of scale v^(1/2); above a half the run is moved by the expectation of delta,
-    ``p (y - m) 1.4^2 / (1.4^2 + v)``.
+    A run is ``y = f(x) + delta + e``: with probability .01 it had an accident, and ``delta ~
+    N(0, 1.4^2)``, else delta is 0. Let m and v be the mean and variance that a process around a
+    power law, fitted to the others, forecasts for a run. The probability p of an accident compares
+    ``N(m, v + 1.4^2)`` with a Student's t of scale v^(1/2); if it exceeds a half, the run is moved
+    by the expectation of delta, ``p (y - m) 1.4^2 / (1.4^2 + v)``.
 
-    What a run shows is no accident where no other could show it: at the end of an axis alone, among
-    all runs or those of a level, where another suspect tells the same, and, if it was slow, where
-    no other run of its levels had as much load on a worker (as few workers, as much data, as large
-    a local batch): memory that overflows begins with one run. Fewer than 12 configurations refute
-    nothing, repeated ones are never refuted, and no more than one of six is, ten at most; among
-    more than 2,000 nobody looks, for none of these leads.
+    A run is not refuted where no other run could confirm it: if it is alone at the end of an axis,
+    among all runs or among those of a level; if another suspect shows the same; and, if it was
+    slow, if no other run of its levels had as much load on a worker (as few workers, as much data,
+    as large a local batch), since a memory overflow shows in one run first. Fewer than 12
+    configurations refute nothing; repeated configurations are never refuted, nor more than one in
+    six, ten at most; more than 2,000 are not searched, since no single run then misleads the fit.
 
     Parameters
     ----------
     configurations
-        What `collapse` made of the runs.
+        The configurations from `collapse`.
     encoder
-        As learned from their features.
+        The encoder learned from their features.
     seed
-        Chooses the subset of large sets.
+        Seed for the choice of a subset of large sets.
 
     References
     ----------
     Box and Tiao (1968), A Bayesian approach to some outlier problems, Biometrika 55(1), 119-129.
     She and Owen (2011), Outlier detection using nonconvex penalized regression, J. Am. Statist.
-    Assoc. 106(494): a shift of its own does the same to a fit as a smaller weight.
+    Assoc. 106(494): a shift of an observation has the same effect on a fit as a smaller weight.
 
     Examples
     --------
@@ -86,7 +86,7 @@ def without_refuted(configurations: Configurations, encoder: Encoder, seed: int)
     shifts = _Refutation(configurations, encoder, seed).shifts()
     if not shifts.any():
         return configurations
-    # On the grid of log durations, whatever the unit.
+    # On the grid of log durations, so that the unit does not matter.
     shifts = on_log_grid(shifts)
     return replace(configurations, log_duration=configurations.log_duration - shifts)
 
@@ -94,7 +94,7 @@ def without_refuted(configurations: Configurations, encoder: Encoder, seed: int)
 def name_refuted(measured: Configurations, settled: Configurations) -> tuple[Outlier, ...]:
     """Return the runs that `without_refuted` moved, the farthest first.
 
-    Each stands beside itself, and its ratio is its duration over what it was moved to.
+    Each has itself as `beside`; its ratio is its duration over the one to which it was moved.
     """
     shifts = measured.log_duration - settled.log_duration
     names = [measured.run_ids[row][0] for row in np.flatnonzero(shifts)]
@@ -121,7 +121,7 @@ class _Refutation:
         )
 
     def shifts(self) -> FloatArray:
-        """Return by how much each run is to be moved, shape (n,), zero for nearly all."""
+        """Return by how much to move each run, shape (n,), zero for nearly all."""
         shifts = np.zeros(len(self._y))
         rough = robust_residuals(self._layout, self._X, self._y)
         suspects = self._suspects(rough)
@@ -145,14 +145,14 @@ class _Refutation:
         return shifts
 
     def _suspects(self, rough: FloatArray) -> IntArray:
-        """Return single runs far from a robust fit, the farthest if they are many."""
+        """Return single runs far from a robust fit, only the farthest if there are many."""
         far = np.flatnonzero(self._is_single & (np.abs(rough) > _SUSPICIOUS))
         order = np.argsort(-np.abs(rough[far]), kind="stable")
         most = min(len(rough) // _FEWEST_TO_ONE, _MOST_SUSPECTS)
         return np.sort(far[order[:most]])
 
     def _compare(self, told: IntArray, asked: IntArray) -> tuple[FloatArray, FloatArray]:
-        """Return how far runs are from what others say of them, and its variance."""
+        """Return how far runs are from the forecast by others, and its variance."""
         X, y = self._X, self._y
         process = self._process.fit(X[told], y[told], self._counts[told])
         # Hyper-parameters are learned once: fewer suspects hardly change them.
@@ -162,7 +162,7 @@ class _Refutation:
         return y[asked] - mean, variance
 
     def _is_explained(self, told: IntArray, suspects: IntArray) -> BoolArray:
-        """Return which suspects are none once the other suspects are believed."""
+        """Return which suspects are cleared if the other suspects are trusted."""
         explained = np.zeros(len(suspects), dtype=np.bool_)
         if len(suspects) > 1:
             for place in range(len(suspects)):
@@ -173,9 +173,9 @@ class _Refutation:
 
 
 def robust_residuals(layout: Layout, X: FloatArray, y: FloatArray) -> FloatArray:
-    """Return residuals of the power law that fits best under Student's t, in robust deviations.
+    """Return residuals of the best power law under Student's t, in robust deviations, shape (n,).
 
-    Residuals below 20 % are zero, shape (n,); y has median 0.
+    Residuals up to .2 log units count as zero; y has median 0.
 
     References
     ----------
@@ -218,7 +218,7 @@ def _residuals(y: FloatArray, mean: FloatArray) -> tuple[FloatArray, float]:
 
 
 def _is_surrounded(layout: Layout, asked: FloatArray, rest: FloatArray) -> BoolArray:
-    """Return which rows have others at or beyond them on both sides, with each of their levels."""
+    """Return which rows have others at or beyond them both ways on each axis, per own level."""
     x, known = layout.numeric(asked)[:, None], layout.numeric(rest)[None]
     sides = known <= x, known >= x
     alike = [np.ones((len(asked), len(rest)), dtype=np.bool_)]
@@ -233,7 +233,7 @@ def _is_surrounded(layout: Layout, asked: FloatArray, rest: FloatArray) -> BoolA
 
 
 def _is_outdone(layout: Layout, asked: FloatArray, rest: FloatArray) -> BoolArray:
-    """Return for which rows the rest holds as much load on a worker, with each of their levels."""
+    """Return for which rows the rest has as much load on a worker, for each own level."""
     signs = np.array([_LOADS.get(role, 0.0) for role in layout.roles])
     load, known = layout.numeric(asked) * signs, layout.numeric(rest) * signs
     outdoing: BoolArray = np.logical_and.reduce(known[None] >= load[:, None], axis=2)
