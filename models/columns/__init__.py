@@ -1,1 +1,1 @@
-"""What each column is worth: its share, relevance, spread, exponent and trend."""
+"""What the runs show about each column: its share, relevance, spread, exponent and trend."""

@@ -1,4 +1,4 @@
-"""What the project's other workloads say of parameters that were constant in a workload's runs."""
+"""Exponents from other workloads for parameters that were constant in a workload's runs."""
 
 from dataclasses import replace
 
@@ -11,17 +11,17 @@ from models.pooling.priors import PooledPrior
 from models.pooling.summaries import feature_name, parameter_names
 
 _TERMS: tuple[Term, ...] = ("compute",)
-"""Of a single power law: what the whole duration goes with."""
+"""The term of a single power law, which is the whole duration."""
 
 
 def with_exponents(encoder: Encoder, prior: PooledPrior) -> Encoder:
-    """Return the encoder with the exponents that a pool believes of constant parameters.
+    """Return the encoder with the pool's exponents for constant parameters.
 
-    Runs that never varied a parameter (the length of sequences, say) tell nothing of it. A question
-    that does is answered by the exponent that the parameter has in the other workloads, with its
-    spread between them: mean and variance of the mixture of the templates, weighted as the pool
-    weighs these. A parameter that no workload of the pool varied keeps the exponent 0 +- .5.
-    Parameters with zeros are left aside: their scale is each workload's own.
+    Runs that never varied a parameter (the sequence length, say) show nothing about it. A question
+    that varies it is answered by the parameter's exponent in the other workloads, with its spread
+    between them: mean and variance of the mixture of the templates, weighted as in the pool. A
+    parameter that no workload of the pool varied keeps the exponent 0 +- .5. Parameters with zeros
+    are left aside: their scale differs between workloads.
     """
     numeric = tuple(
         _believed(feature, prior) if _is_constant(feature) else feature

@@ -1,4 +1,4 @@
-"""How far apart the levels of a category lie, by what the runs show."""
+"""How far apart the levels of a category lie, as the runs show it."""
 
 from dataclasses import dataclass, replace
 
@@ -11,13 +11,13 @@ from models.laws.scaling_laws import LogLinearLaw
 from models.tables import FeatureTable, FloatArray
 
 SPREADS = (1.0, 0.3, 0.1)
-"""Factors that compete: effects of a factor of 1.6, of 16 % and of 5 %, typically."""
+"""Factors that compete: effects are typically a factor of 1.6, 16 % or 5 %."""
 
 _LEAST_LEVELS = 3
-"""Two levels have one difference, which says next to nothing of how differences spread."""
+"""Two levels have one difference, which says almost nothing about the spread of differences."""
 
 _LEAST_LOG_ODDS = 3.0
-"""What counts as strong evidence (20 to 1; Kass and Raftery 1995, J. Am. Statist. Assoc. 90)."""
+"""Strong evidence (20 to 1; Kass and Raftery 1995, J. Am. Statist. Assoc. 90)."""
 
 _ROUNDS = 2
 
@@ -25,26 +25,26 @@ _ROUNDS = 2
 def with_level_spreads(
     encoder: Encoder, features: FeatureTable, y: FloatArray, seed: int
 ) -> Encoder:
-    """Return the encoder with the spread of each category's effects that the runs speak for.
+    """Return the encoder with the spread of each category's effects that the runs support.
 
-    Usually the levels of a category are believed to differ by a factor of 1.6 or so. Where they
-    are described besides (instance types by their cores and memory) or hardly matter (who ran
-    them), such a belief leaves to the levels what is due to the numbers, and a level without runs
-    is answered with what others happen to have. The variance of the effects is chosen as in a
-    mixed model, by the evidence of a power law under its most plausible template: one of `SPREADS`
-    for each category in turn, where the odds for it against the usual one are e^3. Levels that data
-    sheets describe keep their own.
+    By default, the levels of a category are expected to differ by a factor of about 1.6. Where
+    numbers describe them too (instance types by their cores and memory) or they hardly matter (who
+    ran them), such a prior attributes to the levels what is due to the numbers, and the answer for
+    a level without runs is distorted. As in a mixed model, the variance of the effects is chosen by
+    the evidence of a power law under its most plausible template: one of `SPREADS` for each
+    category in turn, if the odds for it against the default exceed e^3. Levels that data sheets
+    describe keep their own.
 
     Parameters
     ----------
     encoder
-        As learned from the features.
+        The encoder learned from the features.
     features
         The configurations.
     y
-        Their log durations above the median.
+        Their log durations less the median.
     seed
-        Chooses the subset of large sets.
+        Seed for the choice of a subset of large sets.
 
     References
     ----------
@@ -85,7 +85,7 @@ class _Spreads:
     seed: int
 
     def chosen(self) -> tuple[float, ...]:
-        """Return the factor of each category: the best one for each in turn, twice."""
+        """Return the factor of each category: the best one for each in turn, in two rounds."""
         usual = spreads = (1.0,) * len(self.layout.levels)
         places = [place for place in range(len(usual)) if self._is_open(place)]
         if not places:

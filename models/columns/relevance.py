@@ -1,4 +1,4 @@
-"""How much parameters matter by what the runs show: laws and processes believe less or more."""
+"""How much parameters matter, as the runs show it: factors on the priors of laws and processes."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,30 +17,30 @@ IRRELEVANT = 0.1
 """Factor on the deviations of an irrelevant parameter's exponents and on its part of a kernel."""
 
 STRONG = 3.0
-"""Factor on the deviations of a strong parameter's exponents: 1 to 3, not a third, are common."""
+"""Factor on the deviations of a strong parameter's exponents, for which 1 to 3 are common."""
 
 _LEAST_LOG_ODDS = 1.0
 _LEAST_LOG_ODDS_OF_FEW = 3.0
-"""With fewer than 12 configurations one parameter passes for another by chance: what counts there
-as strong evidence (20 to 1; Kass and Raftery 1995, J. Am. Statist. Assoc. 90(430), 773-795)."""
+"""Fewer than 12 configurations confuse parameters by chance, and so need strong evidence
+(20 to 1; Kass and Raftery 1995, J. Am. Statist. Assoc. 90(430), 773-795)."""
 
 _LEAST_OWN_SHARE = 0.01
-"""Share of a parameter's variance that others must leave to it for the runs to say anything."""
+"""Least share of a parameter's variance not explained by others for the runs to show its effect."""
 
 
 def with_relevance(layout: Layout, X: FloatArray, y: FloatArray, seed: int) -> Layout:
-    """Return the layout with what the runs say for and against each parameter's relevance.
+    """Return the layout with each parameter's relevance, as the runs show it.
 
-    A parameter is strong (layers, rounds, the length of a sequence: in proportion to the work, or
-    its square) where the runs contradict the usual belief, by which it moves a duration little.
-    With a power law fitted under deviations three times as wide, it is one whose Bayes factor for
-    them is above e, and, where the evidence for all parameters together is, one that nothing speaks
-    against by as much. With fewer than 12 configurations both have to be above e^3.
+    A parameter is strong (layers, rounds, the sequence length: durations proportional to it or its
+    square) where the runs contradict the usual prior, under which it changes a duration little. In
+    a power law fitted with prior deviations three times as wide, a parameter is strong if its Bayes
+    factor for them is above e; if the factor for all parameters together is, also if its own is
+    above 1 / e. With fewer than 12 configurations, both thresholds of e become e^3.
 
     From 12 configurations on, a parameter counts as irrelevant where the Bayes factor for exponents
     of zero in all terms, by the Savage-Dickey ratio under the most plausible template of the full
-    law, is above e. One that the other features tell to 99 % of its variance does not: that its
-    part is theirs is what the prior says, not the runs.
+    law, is above e. A parameter with more than 99 % of its variance explained by the other features
+    does not: it is then the prior, not the runs, that attributes its effect to them.
 
     Epochs that never varied are neither: their exponents are known (`models.members.epochs`).
 
@@ -51,7 +51,7 @@ def with_relevance(layout: Layout, X: FloatArray, y: FloatArray, seed: int) -> L
     X, y
         Encoded configurations and their log durations.
     seed
-        Chooses the subset of large sets.
+        Seed for the choice of a subset of large sets.
 
     References
     ----------
@@ -81,7 +81,7 @@ def with_relevance(layout: Layout, X: FloatArray, y: FloatArray, seed: int) -> L
 def _with_strong(
     layout: Layout, columns: Sequence[int], X: FloatArray, y: FloatArray, seed: int
 ) -> Layout:
-    """Return the layout with wider beliefs about the parameters that the runs call for."""
+    """Return the layout with wider priors on the parameters for which the runs call for them."""
     factors = np.array(layout.relevances)
     factors[list(columns)] = STRONG
     wide = replace(layout, relevance=tuple(factors.tolist()))
@@ -101,8 +101,8 @@ def _with_strong(
 def _log_odds_of_wide(law: FittedLaw, place: int) -> float:
     """Return the log Bayes factor for a parameter's wide prior against the usual one.
 
-    With m and S the exponent's mean and variance under the wide prior N(0, W), w the usual variance
-    and ``d = 1/w - 1/W``: the mean of ``N(t; 0, w) / N(t; 0, W)`` under N(m, S), inverted.
+    The inverse of the mean of ``N(t; 0, w) / N(t; 0, W)`` under N(m, S), with m and S the
+    exponent's posterior mean and variance under the wide prior N(0, W), and w the usual variance.
     """
     wide, mean = float(law.prior.sds[place]), float(law.theta[place])
     usual, spread = wide / STRONG, float(law.covariance[place, place])
@@ -112,7 +112,7 @@ def _log_odds_of_wide(law: FittedLaw, place: int) -> float:
 
 
 def _own_share(numeric: FloatArray, column: int) -> float:
-    """Return the share of a feature's variance that is no linear function of the others."""
+    """Return the share of a feature's variance that is not a linear function of the others."""
     centred = numeric - numeric.mean(axis=0)
     others = np.delete(centred, column, axis=1)
     told = others @ np.linalg.lstsq(others, centred[:, column])[0]
@@ -122,7 +122,7 @@ def _own_share(numeric: FloatArray, column: int) -> float:
 
 
 def _exponents(law: FittedLaw, width: int, column: int) -> Sequence[int]:
-    """Return where theta holds the exponents of a feature, a term each."""
+    """Return the places in theta of a feature's exponents, one per term."""
     count = len(law.prior.terms)
     return [count + term * width + column for term in range(count)]
 

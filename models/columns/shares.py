@@ -1,4 +1,4 @@
-"""Shares and other columns with zeros: whether they act by their logarithm or as they are."""
+"""Shares and other columns with zeros: whether they enter by their logarithm or linearly."""
 
 import numpy as np
 
@@ -10,30 +10,30 @@ from models.questions.regimes import FEW_CONFIGURATIONS
 from models.tables import FeatureTable, FloatArray
 
 _LEAST_LEVELS, _MOST_COLUMNS = 3, 4
-"""Levels that show how a share acts, and shares of a workload that are looked at."""
+"""Fewest levels that show how a share acts, and most shares of a workload that are examined."""
 
 _LEAST_LOG_ODDS = 1.0
 
 
 def with_shares(encoder: Encoder, features: FeatureTable, y: FloatArray, seed: int) -> Encoder:
-    """Return the encoder with the transforms of shares that the runs speak for.
+    """Return the encoder with the transforms of shares that the runs support.
 
-    What is done with a share x of the data adds ``b x`` to a duration, ``a + b x`` in all: in terms
-    of ``log(1 + x / u)`` a sum of power laws, in terms of x none, and beyond the measured range the
-    difference grows. Factors ``exp(w x)`` and durations that fall with x are the other way round. A
-    column of three levels and more, one of them zero, enters linearly unless the evidence of the
-    full law (`models.laws.scaling_laws`) for its logarithm is e times as large.
+    Work on a share x of the data adds ``b x`` to a duration, ``a + b x`` in all: a sum of power
+    laws in terms of ``log(1 + x / u)``, but not in terms of x, and the difference grows beyond the
+    measured range. For factors ``exp(w x)`` and durations that fall with x it is the other way
+    round. A column of three or more levels, one of them zero, enters linearly unless the evidence
+    of the full law (`models.laws.scaling_laws`) for its logarithm is e times as large.
 
     Parameters
     ----------
     encoder
-        As learned from the features alone.
+        The encoder learned from the features alone.
     features
         The configurations.
     y
-        Their log durations above the median.
+        Their log durations less the median.
     seed
-        Chooses the subset of large sets.
+        Seed for the choice of a subset of large sets.
 
     References
     ----------
@@ -74,7 +74,7 @@ def _is_share(feature: NumericFeature, encoder: Encoder, features: FeatureTable)
 
 
 def _evidence(encoder: Encoder, features: FeatureTable, y: FloatArray, seed: int) -> float:
-    """Return the largest log evidence of a template of the full law."""
+    """Return the log evidence of the best template of the full law."""
     X = encoder.encode(features).X
     try:
         return ScalingLaw(encoder.layout, TERMS, 1.0, seed=seed).fit(X, y).laws_[0].evidence

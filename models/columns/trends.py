@@ -12,48 +12,48 @@ from models.questions.regimes import FEW_CONFIGURATIONS
 from models.tables import FeatureTable, FloatArray
 
 _CERTAIN = 2.0
-"""How many of its deviations the exponent of the local batch must be away from zero."""
+"""Posterior deviations from zero at which the sign of the local batch's exponent is certain."""
 
 _TOGETHER = 0.8
-"""Correlation with the local batch from which on a feature goes with it."""
+"""Absolute correlation from which on a feature varies together with the local batch."""
 
 
 def with_fading_trends(
     encoder: Encoder, features: FeatureTable, y: FloatArray, seed: int
 ) -> Encoder:
-    """Return the encoder with trends of the local batch, and of what goes with it, that fade.
+    """Return the encoder with fading trends of the local batch and of what varied with it.
 
-    A duration is a sum of terms, each a power of the batch: in logarithms it is convex, so that a
-    trend flattens on the side to which durations fall, as terms that do not change take over, and
-    steepens on the other.
+    A duration is a sum of terms, each a power of the batch: convex in logarithms, so that a trend
+    flattens on the side where durations fall, as constant terms take over, and steepens on the
+    other side.
 
-    - Where a data set is worked through, larger batches mean fewer steps: durations fall with a
-      cost per step that ceases to count above the range (`models.features.damping`) and counts ever
-      more below it.
-    - Where the number of steps is fixed (pretraining, requests that are answered batch by batch),
-      they rise with the work of a step, in the end in proportion to it, and fade below.
+    - Where the data set is fixed, larger batches mean fewer steps: durations fall with a cost per
+      step that becomes negligible above the range (`models.features.damping`) and ever larger below
+      it.
+    - Where the number of steps is fixed (pretraining, requests answered batch by batch), durations
+      rise with the work per step, in the end in proportion to it, and the trend fades below.
 
-    A power law's exponent of the local batch tells, where it lies two of its posterior deviations
-    away from zero, from 12 configurations on. Otherwise both sides fade, and so they do where
-    durations fall with batches that went with the workers (a correlation of .8): whose doing it is
-    the runs cannot tell, and more workers make small batches.
+    From 12 configurations on, the sign of the local batch's exponent in a power law decides, if it
+    is at least two posterior deviations from zero. Otherwise both sides fade. They also do where
+    durations fall with batches that varied together with the workers (a correlation of .8): the
+    runs cannot separate the two effects, and more workers make small batches.
 
-    Memory makes large batches go with short sequences, with small micro-batches, with other
-    parameters. Runs along such a line tell what both do together, but hardly what each does alone;
-    if one trend faded above and the other went on, their shares, which cancelled, would not any
-    more. A parameter that went with a batch that fades above, in 12 configurations or more, fades
-    on the side to which it goes as the batch grows.
+    Because of memory limits, large batches go with short sequences, small micro-batches or other
+    parameters. Runs along such a line show the joint effect, but hardly that of each alone; if one
+    trend faded above and the other did not, their contributions would no longer cancel. A parameter
+    that varied together with a batch that fades above, in 12 configurations or more, fades on the
+    side to which it moves as the batch grows.
 
     Parameters
     ----------
     encoder
-        As learned from the features.
+        The encoder learned from the features.
     features
         The configurations.
     y
-        Their log durations above the median.
+        Their log durations less the median.
     seed
-        Chooses the subset of large sets.
+        Seed for the choice of a subset of large sets.
 
     References
     ----------
@@ -109,7 +109,7 @@ def _side(correlation: float) -> Fading:
 
 
 def _sign(encoder: Encoder, X: FloatArray, y: FloatArray, batch: int, seed: int) -> int:
-    """Return 1 or -1 if durations surely rise or fall with feature number `batch`, else 0."""
+    """Return 1 or -1 if durations certainly rise or fall with feature number `batch`, else 0."""
     try:
         law = LogLinearLaw(encoder.layout, seed=seed).fit(X, y).laws_[0]
     except (ValueError, np.linalg.LinAlgError):
@@ -120,7 +120,7 @@ def _sign(encoder: Encoder, X: FloatArray, y: FloatArray, batch: int, seed: int)
 
 
 def _together(used: list[NumericFeature], X: FloatArray, batch: int) -> dict[int, float]:
-    """Return the correlations of features that went with feature number `batch`, by number."""
+    """Return the correlations of features that varied with feature number `batch`, by number."""
     found: dict[int, float] = {}
     for place, feature in enumerate(used):
         if place == batch or feature.spread * used[batch].spread == 0:
