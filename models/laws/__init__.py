@@ -1,1 +1,1 @@
-"""Scaling laws: what is believed of their exponents, their equations, their regressors."""
+"""Scaling laws: the priors of their exponents, their equations, their regressors."""

@@ -1,11 +1,11 @@
-"""Ernest's experiment design: the reference that the greedy design is measured against."""
+"""Ernest's experiment design: the reference against which the greedy design is measured."""
 
 import numpy as np
 
 from models.tables import FloatArray
 
 _STEPS, _RIDGE = 200, 1e-6
-"""Steps of the conditional gradient, and what keeps the information invertible."""
+"""Steps of the conditional gradient method, and a ridge that keeps the information invertible."""
 
 
 def ernest_features(workers: FloatArray, size: FloatArray) -> FloatArray:
@@ -14,7 +14,7 @@ def ernest_features(workers: FloatArray, size: FloatArray) -> FloatArray:
     Parameters
     ----------
     workers, size
-        Machines and data of each configuration, shape (n,), positive.
+        Number of machines and size of the data of each configuration, shape (n,), positive.
 
     References
     ----------
@@ -30,11 +30,11 @@ def ernest_features(workers: FloatArray, size: FloatArray) -> FloatArray:
 
 
 def ernest_design(features: FloatArray, costs: FloatArray, budget: float) -> FloatArray:
-    """Return how much of each experiment an A-optimal design within a budget takes, in [0, 1].
+    """Return the share in [0, 1] of each experiment in an A-optimal design within a budget.
 
     ``minimise tr((sum_i l_i a_i a_i')^-1)`` subject to ``0 <= l_i <= 1`` and ``c . l <= B``, the
-    relaxation of choosing experiments. Solved by the conditional gradient method: its linear
-    problem is a fractional knapsack, which is filled by falling gain per cost.
+    relaxation of choosing experiments. Solved by the conditional gradient method, whose linear
+    problem is a fractional knapsack, filled by decreasing gain per cost.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ def ernest_design(features: FloatArray, costs: FloatArray, budget: float) -> Flo
     costs
         Cost of each experiment, shape (n,), positive.
     budget
-        What all may cost together, positive.
+        Most that all may cost together, positive.
 
     References
     ----------
@@ -68,7 +68,7 @@ def ernest_design(features: FloatArray, costs: FloatArray, budget: float) -> Flo
 
 
 def _fill(worth: FloatArray, costs: FloatArray, budget: float) -> FloatArray:
-    """Return the fractional knapsack: whole items by falling worth, then a part of the next."""
+    """Return the fractional knapsack: whole items by decreasing worth, then a part of the next."""
     order = np.argsort(-worth, kind="stable")
     before = np.cumsum(costs[order]) - costs[order]
     share = np.empty(len(costs))

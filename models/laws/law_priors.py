@@ -1,4 +1,4 @@
-"""What is believed of the parameters of sums of power laws beforehand."""
+"""The priors of the parameters of sums of power laws."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -46,34 +46,34 @@ _EXPONENTS: dict[Template, dict[Term, tuple[float, ...]]] = {
         "comm": (0.1, 0, 1, 0, 0, 0),
     },
 }
-"""Prior mean exponents of `_ROLES`; the fixed term has none.
+"""Prior mean exponents of `_ROLES`; those of the fixed term are 0.
 
-Most programs keep most processors of a machine busy."""
+Processors have -.8 in computation, since most programs keep most of them busy."""
 
 _EXPONENT_SD: dict[Term, float] = {"compute": 0.4, "overhead": 0.4, "comm": 0.3, "fixed": 0.25}
 """Prior standard deviations of these exponents."""
 
 _PARAMETER_SD, _PARAMETER_SD_FIXED, _FLAG_SD = 0.35, 0.3, 0.1
-"""The same of parameters and indicators of missing values, in the fixed term, of several nodes."""
+"""The same for parameters and indicators of missing values, the fixed term's, several nodes'."""
 
 MAX_TERMS = len(TERMS)
 
 _MAIN_SHARE, _OTHER_SHARE = (0.0, 1.0), (-2.5, 1.5)
-"""Prior mean and deviation of a term's log share of the median duration: of computation, others.
+"""Prior mean and deviation of a term's log share of the median duration: computation, others.
 
-Computation is believed to be most of it, any other term a twelfth."""
+Computation is expected to be most of it, any other term a twelfth."""
 
 _DESCRIBED_SD = 0.35
-"""Prior standard deviation of a level's log effect beside what a data sheet says."""
+"""Prior standard deviation of a level's log effect around the one that a data sheet implies."""
 
 _DEVIATION_SD, _MAX_DEVIATIONS = 0.4, 48
-"""Prior standard deviation of what a level does to one term more, and how many are worth a fit."""
+"""Prior standard deviation of a level's own effect on one term, and how many are worth a fit."""
 
 _CROSSING_NODES = 0.25, 0.35
-"""What communication costs beyond one node, in log units: mean and deviation.
+"""Prior mean and deviation of what several nodes add to communication, in log units.
 
-No network between nodes is faster than the links within one: what workers on several nodes save is
-the workers' doing."""
+A network between nodes is not faster than the links within one: time saved on several nodes is due
+to the number of workers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +81,8 @@ class LawPrior:
     """Gaussian priors of a law's parameters, for log durations with median 0.
 
     The parameters are the log shares of the terms, their exponents (term by term), the effects of
-    all category levels, which the terms have in common, and each term's deviations from them.
-    They are independent with standard deviations `sds` unless a `covariance` is given.
+    all category levels, which are common to the terms, and each term's deviations from them. They
+    are independent with standard deviations `sds` unless a `covariance` is given.
     """
 
     terms: tuple[Term, ...]
@@ -95,7 +95,7 @@ class LawPrior:
     def joint(
         cls, terms: tuple[Term, ...], means: FloatArray, covariance: FloatArray, log_weight: float
     ) -> "LawPrior":
-        """Return a prior under which parameters depend on each other."""
+        """Return a prior under which parameters are correlated."""
         return cls(terms, means, np.sqrt(np.diag(covariance)), covariance, log_weight)
 
     def spread(self) -> FloatArray:
@@ -103,13 +103,13 @@ class LawPrior:
         return np.diag(self.sds**2) if self.covariance is None else self.covariance
 
     def coupling(self, jacobian: FloatArray) -> FloatArray:
-        """Return the covariance of the parameters with linear functions of them, one a row."""
+        """Return the covariance of the parameters with linear functions of them, given as rows."""
         if self.covariance is None:
             return self.sds[:, None] ** 2 * jacobian.T
         return self.covariance @ jacobian.T
 
     def log_determinant(self) -> float:
-        """Return that of the covariance."""
+        """Return the log determinant of the covariance."""
         if self.covariance is None:
             return 2 * float(np.log(self.sds).sum())
         return float(np.linalg.slogdet(self.covariance)[1])
@@ -122,7 +122,7 @@ class LawPrior:
         return (inverse + inverse.T) / 2
 
     def variance(self, jacobian: FloatArray) -> FloatArray:
-        """Return the variance of linear functions of the parameters, one a row."""
+        """Return the variance of linear functions of the parameters, given as rows."""
         if self.covariance is None:
             return np.asarray(jacobian**2 @ self.sds**2, dtype=np.float64)
         spread = jacobian @ self.covariance
@@ -134,7 +134,8 @@ def law_prior(
 ) -> LawPrior:
     """Return the prior of a template; `tightness` multiplies the deviations of the exponents.
 
-    Not those of strong parameters: what physics does not tell it cannot narrow.
+    Strong parameters and indicators (missing values, several nodes) are exempt: physics does not
+    know them.
 
     Examples
     --------
@@ -172,7 +173,7 @@ def _informed(
     numeric: tuple[FloatArray, FloatArray],
     deviations: int,
 ) -> LawPrior:
-    """Return the template's prior as corrected by what other workloads say."""
+    """Return the template's prior, corrected by the prior from other workloads."""
     prior = layout.prior
     assert prior is not None
     means, sds = prior.numeric(template, terms, *numeric)
@@ -187,7 +188,7 @@ def _informed(
 
 
 def has_deviations(layout: Layout, terms: tuple[Term, ...]) -> bool:
-    """Return whether category levels act on each term differently: not where they are many."""
+    """Return whether category levels act on each term differently: not if there are many."""
     few = len(terms) > 1 and len(terms) * sum(layout.levels) <= _MAX_DEVIATIONS
     return few and (layout.prior is None or layout.prior.has_deviations)
 

@@ -11,19 +11,19 @@ from models.numerics.positive_definite import invert_positive, solve_positive
 from models.tables import FloatArray, IntArray
 
 _GATE_DEPTH, _NO_TERM = 30.0, -1e9
-"""What is taken off the log of a term that is switched off, and that of one that is not there."""
+"""Subtracted from the log of a term that is switched off, and the log of an absent term."""
 
 _MISFIT_A, _MISFIT_B = 2.0, 2 * 0.04**2
 """Shape and rate of the inverse gamma prior of the misfit variance."""
 
 _FIRST_MISFIT = 0.04
-"""The least misfit variance to start from, that of 20 %: first steps follow the data's shape."""
+"""Least misfit variance to start from (20 %), so that first steps follow the data's shape."""
 
 _MAX_STEPS, _MOST_DAMPING, _SETTLED = 40, 1e8, 1e-3
-"""Steps at most, damping beyond which none helps, and changes that count as none."""
+"""Most steps, damping at which the search gives up, and change at which it has converged."""
 
 _INDEPENDENT = 10
-"""One of so many residuals is taken as independent of the others."""
+"""One in this many residuals counts as independent of the others."""
 
 
 def evaluate_law(
@@ -31,7 +31,7 @@ def evaluate_law(
 ) -> tuple[FloatArray, FloatArray]:
     """Return a law's log duration, shape (n,), and its Jacobian, shape (n, n_parameters).
 
-    ``f = log sum_k exp(beta_k + w_k . z + m[c] + v_k[c])``, with 30 taken off the communication
+    ``f = log sum_k exp(beta_k + w_k . z + m[c] + v_k[c])``, with 30 subtracted in the communication
     term of a single worker. With p_k the share of term k: ``df/dbeta_k = p_k``,
     ``df/dw_k = p_k z``, ``df/dm = onehot(c)`` and ``df/dv_k = p_k onehot(c)``.
 
@@ -46,7 +46,7 @@ def evaluate_law(
 def evaluate_terms(
     layout: Layout, terms: tuple[Term, ...], theta: FloatArray, X: FloatArray, levels: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return what `evaluate_law` does, given `layout.one_hot(X)`: laws of one fit share it."""
+    """Return what `evaluate_law` does, given `layout.one_hot(X)`, which laws of one fit share."""
     count, width = len(terms), layout.n_numeric
     z = layout.numeric(X)
     weights = theta[count : count + count * width].reshape(count, width)
@@ -72,9 +72,9 @@ def evaluate_terms(
 
 
 def jacobian_factors(layout: Layout, terms: tuple[Term, ...]) -> tuple[IntArray, IntArray]:
-    """Return which two factors each column of a law's Jacobian is the product of.
+    """Return the two factors whose product is each column of a law's Jacobian.
 
-    The first is the share of a term, by its position, or -1 for none (always 1); the second a
+    The first is the position of a term, for its share, or -1 for a constant 1; the second is a
     column of the base ``[1, numeric features, indicators of levels, gate]``.
     """
     count, width, n_levels = len(terms), layout.n_numeric, sum(layout.levels)
@@ -93,8 +93,8 @@ def stack_coefficients(
 ) -> tuple[FloatArray, FloatArray]:
     """Return matrices that evaluate many laws at once from the base of `jacobian_factors`.
 
-    The first gives the logs of the terms, four columns a law (those without a term next to minus
-    infinity), the second the common effects of the levels, one column a law.
+    The first gives the logs of the terms, four columns per law (that of an absent term is close to
+    minus infinity), the second the common effects of the levels, one column per law.
     """
     width, n_levels = layout.n_numeric, sum(layout.levels)
     terms_of = np.zeros((2 + width + n_levels, MAX_TERMS * len(laws)))
@@ -131,8 +131,8 @@ def fit_law(layout: Layout, prior: LawPrior, X: FloatArray, y: FloatArray) -> Fi
     """Fit a law to log durations with median 0 by Levenberg-Marquardt.
 
     Minimises ``|y - f|^2 / 2 s2 + (theta - mean)' L (theta - mean) / 2`` with L the prior's
-    precision and the misfit variance s2 (an inverse gamma prior, mode near .04^2) renewed at each
-    step. The evidence is Laplace's.
+    precision; the misfit variance s2 (inverse gamma prior, mode near .04^2) is updated at each
+    step. The evidence is Laplace's approximation.
 
     References
     ----------
@@ -179,17 +179,17 @@ def damped_step(
 ) -> FloatArray:
     """Return ``(H + c diag(H))^-1 g`` with ``H = J' J + L``.
 
-    With more parameters than configurations by the matrix inversion lemma: what is solved is as
-    large as the smaller of both.
+    With more parameters than configurations, by the matrix inversion lemma: the system to solve has
+    the size of the smaller of the two, apart from linked parameters.
 
     Parameters
     ----------
     precision
         L, shape (p, p), positive definite.
     linked
-        Its rows that are not diagonal.
+        Indices of its rows with elements off the diagonal.
     jacobian
-        J, shape (n, p), in deviations of the misfit.
+        J, shape (n, p), in units of the misfit's standard deviation.
     damping
         c, not negative.
     gradient
@@ -214,7 +214,7 @@ def damped_step(
         whole.reshape(-1)[:: len(whole) + 1] += added
         return solve_positive(whole, gradient)
     roots = np.sqrt(diagonal + added)
-    # A matrix times itself transposed is half of the work: what is not diagonal goes apart.
+    # The product of a matrix and its own transpose costs half, so linked columns are kept apart.
     scaled = jacobian / roots
     scaled[:, linked] = 0.0
     inner = scaled @ scaled.T
@@ -234,10 +234,9 @@ def damped_step(
 
 
 def temper(n_configurations: int) -> float:
-    """Return what log evidences of laws are divided by before they are compared.
+    """Return the divisor of the log evidences of laws that are compared.
 
-    The residuals of a law that is not the truth depend on each other: as evidence, ten of them
-    count as one.
+    The residuals of a misspecified law depend on each other: as evidence, ten of them count as one.
 
     References
     ----------

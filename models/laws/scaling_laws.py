@@ -17,18 +17,18 @@ from models.state.typed_json import read_number
 from models.tables import FloatArray, IntArray
 
 MAX_LAW_CONFIGURATIONS = 250
-"""A law has few parameters; more configurations than this are thinned out."""
+"""More configurations are subsampled: a law has few parameters."""
 
 
 _KEPT_LAWS = 32
-"""Fitted laws that are remembered: more than one portfolio's members ask for."""
+"""Number of fitted laws that are cached: more than the members of one portfolio use."""
 
 _MOST_ODDS = 10.0
-"""A template of less than a tenth of the best one's tempered evidence is left out."""
+"""A template with less than a tenth of the best one's tempered evidence is left out."""
 
 
 def spread_subset(n_rows: int, limit: int, seed: int) -> IntArray | slice:
-    """Return a random subset of `limit` rows in order, or all rows if there are no more."""
+    """Return a random subset of `limit` rows, ascending, or all rows if there are no more."""
     if n_rows <= limit:
         return slice(None)
     return np.sort(np.random.default_rng(seed).choice(n_rows, limit, replace=False))
@@ -50,10 +50,10 @@ def _fitted(
     tightness: float,
     told: bytes,
 ) -> FittedLaw:
-    """Return the law fitted to log durations with median 0, the first column of what is told.
+    """Return the law fitted to log durations with median 0, the first column of the bytes `told`.
 
-    Several members of a portfolio stand on the same law: it is fitted once for all of them. Prior
-    and relevance, by which layouts are not compared, are part of the key.
+    Several members of a portfolio use the same law: it is fitted once for all of them. Prior and
+    relevance, which the comparison of layouts leaves out, are part of the key.
     """
     prior, relevance = beliefs
     layout = replace(layout, prior=prior, relevance=relevance)
@@ -71,7 +71,7 @@ class ScalingLaw(PortfolioRegressor):
 
     ``T = sum_k exp(beta_k) prod_j x_j^(w_kj) exp(m[c])``: terms for computation, overhead and
     synchronisation, each a non-negative power law in workers, dataset size, epochs, local batch and
-    parameters, with one factor per category level. It contains Amdahl's law and Ernest, stays
+    parameters, with one factor per category level. It includes Amdahl's law and Ernest, stays
     positive and extrapolates by its exponents. Several templates of prior exponents compete; the
     two with the largest (tempered) evidence are averaged.
 
@@ -86,7 +86,7 @@ class ScalingLaw(PortfolioRegressor):
     templates
         Templates that compete.
     seed
-        Chooses the subset of large sets.
+        Seed for the choice of a subset of large sets.
 
     References
     ----------
@@ -144,7 +144,7 @@ class ScalingLaw(PortfolioRegressor):
     def moments_given(
         self, evaluated: Sequence[tuple[FloatArray, FloatArray]]
     ) -> tuple[FloatArray, FloatArray]:
-        """Return what `predict_moments` does, given what `evaluate_law` says of each template."""
+        """Return what `predict_moments` does, given the result of `evaluate_law` per template."""
         means, variances = [], []
         for law, (f, jacobian) in zip(self.laws_, evaluated, strict=True):
             means.append(f)
@@ -157,7 +157,7 @@ class ScalingLaw(PortfolioRegressor):
 
     @override
     def covariance(self, A: FloatArray, B: FloatArray) -> FloatArray | None:
-        """Return the covariance within the templates and between them."""
+        """Return the covariance of two sets of rows, within the templates and between them."""
         total = np.zeros((len(A), len(B)))
         means = []
         for weight, law in zip(self.weights_, self.laws_, strict=True):
@@ -171,7 +171,7 @@ class ScalingLaw(PortfolioRegressor):
     @property
     @override
     def run_variance(self) -> float | None:
-        """Return the misfit, which measuring elsewhere does not remove."""
+        """Return the misfit variance, which measuring other configurations does not remove."""
         return float(self.weights_ @ [law.misfit for law in self.laws_])
 
     @override
@@ -197,7 +197,7 @@ class ScalingLaw(PortfolioRegressor):
 
     @override
     def load_state(self, state: State) -> None:
-        """Take over laws from data.
+        """Restore laws from data.
 
         Raises
         ------
@@ -217,7 +217,7 @@ class ScalingLaw(PortfolioRegressor):
 
 
 def _read_law(terms: tuple[Term, ...], state: State, index: int, n: int) -> FittedLaw:
-    """Return a law of n parameters, one object for all members that have it."""
+    """Return a law of n parameters, one object for all members that share it."""
     numbers = [state.arrays[f"{name}{index}"] for name in _LAW_ARRAYS]
     spread = state.arrays.get(f"spread{index}")
     key = (terms, n, *map(id, numbers), id(spread))
