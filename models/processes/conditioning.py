@@ -1,4 +1,4 @@
-"""What a process that holds some configurations learns from many: the weights of those it holds."""
+"""The weights that a process gives its held configurations, learned from many more."""
 
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -10,14 +10,14 @@ from models.processes.kernels import ServingKernel
 from models.tables import FloatArray, IntArray
 
 MAX_CONDITIONED = 4000
-"""As many configurations tell the mean of a process that holds fewer."""
+"""Most configurations from which the mean of a process that holds fewer is learned."""
 
 _JITTER = 1e-6
-"""Added to the diagonal of correlations of configurations that may be next to each other."""
+"""Added to the diagonal of correlations, since configurations may be almost equal."""
 
 
 def conditioning_rows(n_rows: int) -> IntArray | slice:
-    """Return which of a fit's configurations tell the mean of a process that holds fewer."""
+    """Return the configurations from which the mean of a process that holds fewer is learned."""
     return spread_subset(n_rows, MAX_CONDITIONED, 0)
 
 
@@ -32,9 +32,9 @@ class Rows:
 def conditioned(
     kernel: ServingKernel, held: Rows, told: Rows, scatter: float, noise: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return how the weights of the held configurations follow the residuals of those told.
+    """Return the matrix from residuals of the told configurations to weights of the held ones.
 
-    With K the covariance of the process, m the held ones, n those told and
+    With K the covariance of the process, m the held configurations, n the told ones and
     ``D = diag(K_nn - K_nm K_mm^-1 K_mn) + noise``: ``(K_mm + K_mn D^-1 K_nm)^-1 K_mn D^-1``.
 
     Parameters
@@ -42,11 +42,11 @@ def conditioned(
     kernel
         Correlations with the held configurations.
     held, told
-        Configurations, m and n of them.
+        The m held and the n told configurations.
     scatter
         Variance of the process.
     noise
-        Variance of the mean of each told configuration's repetitions, shape (n,).
+        Noise variance of the mean of each told configuration's repetitions, shape (n,).
 
     Returns
     -------
@@ -57,7 +57,7 @@ def conditioned(
     ----------
     Snelson and Ghahramani (2006), Sparse Gaussian processes using pseudo-inputs, NeurIPS 18.
     """
-    # Processes of one fit share kernels but for their variance, and are told the same.
+    # Processes of one fit share told configurations and, up to the variance, the kernel.
     shape = b"".join(np.asarray(part).tobytes() for part in kernel.parts)
     key = shape + told.x.tobytes() + told.codes.tobytes()
     inverse, whitened, left = _whitened(_Asked(key, kernel, held, told))
@@ -69,7 +69,7 @@ def conditioned(
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """Configurations and a kernel, told from others by their bytes."""
+    """Configurations and a kernel, compared by their bytes."""
 
     key: bytes
     kernel: ServingKernel = field(compare=False)
@@ -81,8 +81,8 @@ class _Asked:
 def _whitened(asked: _Asked) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return what all processes of a kernel share.
 
-    The inverse factor of the held rows' correlations, it times those with the told ones, and the
-    variance of these that the held ones leave.
+    The inverse Cholesky factor of the held rows' correlations, its product with their correlations
+    with the told rows, and the relative variance of the told rows given the held ones.
     """
     known = asked.kernel(asked.held.x, asked.held.codes)
     inverse = np.linalg.inv(np.linalg.cholesky(known + _JITTER * np.eye(len(known))))

@@ -21,14 +21,14 @@ from models.state.checks import check_bounded, check_rows, demand
 from models.tables import FloatArray
 
 MAX_TUNING_CONFIGURATIONS = 200
-"""As many tell the hyper-parameters: each of dozens of steps costs the cube of them."""
+"""Most that hyper-parameters are tuned on: each of dozens of steps is cubic in their number."""
 
 MAX_PROCESS_CONFIGURATIONS = 300
-"""As many are held: a first forecast costs the cube of them, every other one the square."""
+"""Most that are held: a first forecast is cubic in their number, every other one quadratic."""
 
 _DEVIATION, _ROUGHNESS, _STRENGTH, _LENGTH, _SHARE = 0.1, 0.015, 0.5, 1.5, 0.15
-"""Prior medians of the hyper-parameters of `models.processes.kernels`; that of the noise is
-believed of runs.
+"""Prior medians of the hyper-parameters of `models.processes.kernels`; that of the noise comes from
+repetitions (`models.runs.repetitions`).
 
 Lengths are in standard deviations of the feature."""
 
@@ -36,16 +36,16 @@ _LENGTH_SD, _OTHER_SD = 0.7, 1.0
 """Prior standard deviations of their logs."""
 
 _BOX = 3.5
-"""How many of these the logs are searched to either side."""
+"""Half width of the search box of the logs, in prior standard deviations."""
 
 _LEAST_NOISE, _NOISE_DOUBT = 1e-4, 0.05
-"""Least deviation of repetitions, and by what its log is uncertain however many there are."""
+"""Least deviation of repetitions, and least prior deviation of its log."""
 
 _MAX_LOG_PARAMETER = 50.0
-"""Of an artefact: beyond what any box holds."""
+"""Bound on the log parameters of an artefact, beyond any search box."""
 
 _NOISE_DOF = 3
-"""Fewer degrees of freedom tell the noise of repetitions together with what is believed of it."""
+"""With fewer degrees of freedom, the noise of repetitions is pooled with its prior."""
 
 _Measured = tuple[FloatArray, FloatArray, FloatArray]
 """Rows, log durations and numbers of repetitions of configurations."""
@@ -67,9 +67,9 @@ class GaussianProcess(PortfolioRegressor):
         The law whose most plausible template is the mean; a log-linear law if None.
     held
         Keep the law at its own fit (theta from its Laplace posterior) instead of fitting both at
-        once: safer where an axis has few levels and the process would eat the trend.
+        once: safer where an axis has few levels and the process would absorb the trend.
     noise_sd, noise_dof
-        Standard deviation of repetitions and its degrees of freedom, as far as known.
+        Standard deviation of repetitions and its degrees of freedom.
     start
         Feature scales and log hyper-parameters to start from.
     max_iterations
@@ -77,7 +77,7 @@ class GaussianProcess(PortfolioRegressor):
     shape_fixed
         Keep strengths, lengths and shares of `start` and optimise the three deviations alone.
     seed
-        Chooses the subset of large sets.
+        Seed for the choice of a subset of large sets.
 
     References
     ----------
@@ -112,7 +112,7 @@ class GaussianProcess(PortfolioRegressor):
 
     @override
     def fit(self, X: FloatArray, y: FloatArray, sample_weight: FloatArray | None = None) -> Self:
-        """Fit the law, then hyper-parameters and process around it."""
+        """Fit the law, then the hyper-parameters and the process around it."""
         self.law_ = self._new_law()
         self.law_.fit(X, y)
         counts = np.ones(len(y)) if sample_weight is None else sample_weight
@@ -141,7 +141,7 @@ class GaussianProcess(PortfolioRegressor):
         return Observed(kernel, y - mean, coupling, jacobian @ coupling)
 
     def _condition(self, X: FloatArray, observed: Observed) -> None:
-        """Hold configurations: what they leave of the law moves the process."""
+        """Condition the process on the residuals of the configurations that it holds."""
         parameters = KernelParameters.from_log(self.log_parameters_, len(self.scales_))
         kernel = observed.kernel
         noise = parameters.roughness**2 + parameters.noise**2 / kernel.counts
@@ -154,10 +154,10 @@ class GaussianProcess(PortfolioRegressor):
         self._prepare()
 
     def response(self, X: FloatArray, counts: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return how `alpha_` follows what the law leaves of configurations that are not held.
+        """Return the matrix from the law's residuals on the rows X to `alpha_`, as two factors.
 
-        See `models.processes.conditioning.conditioned`; `counts` are their numbers of repetitions.
-        The law's parameters and the variance stay those of the configurations held.
+        See `models.processes.conditioning.conditioned`; `counts` are numbers of repetitions. The
+        law's parameters and the variance stay those of the held configurations.
         """
         noise = self._parameters.roughness**2 + self._parameters.noise**2 / counts
         return conditioned(self.kernel, self._rows(self.X_), self._rows(X), self.scatter, noise)
@@ -180,9 +180,9 @@ class GaussianProcess(PortfolioRegressor):
     def moments_given(
         self, evaluated: tuple[FloatArray, FloatArray], correlations: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """Return what `predict_moments` does, given its law's log durations and Jacobian.
+        """Return what `predict_moments` does, given the law's log durations and Jacobian.
 
-        These and the correlations with the training rows are what several processes may share.
+        Several processes may share these and the correlations with the training rows.
         """
         mean, jacobian = self._mean(*evaluated), evaluated[1]
         cross = self.scatter * correlations + jacobian @ self.coupling_
@@ -207,7 +207,7 @@ class GaussianProcess(PortfolioRegressor):
 
     @override
     def refit_clone(self) -> Self:
-        """Return an unfitted copy that keeps template and hyper-parameters."""
+        """Return an unfitted copy that keeps the template and the hyper-parameters."""
         kept = {"law": self.law_.refit_clone(), "start": self.shape(), "max_iterations": 0}
         return type(self)(**{**self.get_params(), **kept})
 
@@ -218,17 +218,17 @@ class GaussianProcess(PortfolioRegressor):
 
     @property
     def noise(self) -> float:
-        """Variance of one new run that no measurement removes."""
+        """Variance of a new run that no measurement removes."""
         return self._parameters.roughness**2 + self._parameters.noise**2
 
     @property
     @override
     def run_variance(self) -> float | None:
-        """Return the variance of one new run that no measurement removes."""
+        """Return the variance of a new run that no measurement removes."""
         return self.noise
 
     def mean_slopes(self) -> FloatArray:
-        """Return what the mean adds to the law, per correlation and per derivative of the law."""
+        """Return the coefficients of what the mean adds to the law: correlations, derivatives."""
         on_law = self.shift_
         if not self.held:
             on_law = on_law + self._best.prior.means - self._best.theta
@@ -237,7 +237,8 @@ class GaussianProcess(PortfolioRegressor):
     def variance_form(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return the quadratic form of the variance in the same features, without the constant.
 
-        It has three blocks: among the correlations, between them and the derivatives, among these.
+        It has three blocks: among correlations, between correlations and the law's derivatives, and
+        among derivatives.
         """
         factor, deviation = self.inverse_factor_.full(), self._parameters.deviation**2
         on_law = factor @ self.coupling_.T
@@ -247,7 +248,7 @@ class GaussianProcess(PortfolioRegressor):
         return among, between, self._parameter_covariance() - on_law.T @ on_law
 
     def shape(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """Return feature scales and log hyper-parameters, as another process may start from."""
+        """Return feature scales and log hyper-parameters, from which another process may start."""
         return tuple(self.scales_.tolist()), tuple(self.log_parameters_.tolist())
 
     @override
@@ -271,7 +272,7 @@ class GaussianProcess(PortfolioRegressor):
 
     @override
     def load_state(self, state: State) -> None:
-        """Take over law and process from data.
+        """Restore law and process from data.
 
         Raises
         ------
@@ -293,7 +294,7 @@ class GaussianProcess(PortfolioRegressor):
         state.shared.setdefault(key, self.kernel)
 
     def _check(self, factor: FloatArray, shared: dict[tuple[object, ...], Any]) -> None:
-        """Check what was loaded: shapes and bounds."""
+        """Check shapes and bounds of what was loaded."""
         n, width = len(self.X_), self.layout.n_numeric
         rows = ("rows", id(self.X_))
         if rows not in shared:

@@ -1,4 +1,4 @@
-"""How plausible the hyper-parameters of a process are, given configurations."""
+"""The posterior of the hyper-parameters of a process, given configurations."""
 
 from dataclasses import dataclass
 
@@ -14,18 +14,18 @@ _JITTERS = (1e-8, 1e-7, 1e-6, 1e-5, 1e-4)
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What n configurations tell of a process around a law with p parameters.
+    """What n configurations show about a process around a law with p parameters.
 
     Attributes
     ----------
     kernel
-        Their distances, and their numbers of repetitions.
+        Their distances and numbers of repetitions.
     residual
         Log durations less the law's, shape (n,).
     coupling
-        Covariance of the law's parameters with their durations, shape (p, n).
+        Covariance of the law's parameters with the log durations, shape (p, n).
     base
-        Covariance of the durations by the law's parameters alone, shape (n, n).
+        Covariance of the log durations due to the law's parameters alone, shape (n, n).
     """
 
     kernel: TrainingKernel
@@ -47,13 +47,13 @@ def negative_log_posterior(
     Parameters
     ----------
     observed
-        What the configurations tell.
+        What the configurations show.
     logs
         Log hyper-parameters as `KernelParameters.from_log` reads them, shape (k,).
     means, widths
-        Of the log-normal priors, shape (k,).
+        Means and standard deviations of the logs under the log-normal priors, shape (k,).
     shape_fixed
-        Leave the slopes of all but the three deviations at 0.
+        Leave the kernel's slopes for all but the three deviations at 0.
 
     References
     ----------
@@ -75,7 +75,7 @@ def negative_log_posterior(
 
 
 def cholesky(covariance: FloatArray, noise: FloatArray) -> FloatArray:
-    """Return the lower factor of a covariance plus `noise` on its diagonal, jittered if need be.
+    """Return the lower factor of a covariance plus `noise` on its diagonal and as little jitter.
 
     Raises
     ------

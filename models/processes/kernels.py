@@ -1,4 +1,4 @@
-"""The covariance of what a law leaves over: a product of (1 + a k) over the features."""
+"""The covariance of a law's residuals: a product of (1 + a k) over the features."""
 
 import copy
 import math
@@ -13,20 +13,20 @@ from models.tables import FloatArray, IntArray
 
 SQRT5 = math.sqrt(5.0)
 N_DEVIATIONS = 3
-"""So many hyper-parameters stand before those of the kernel's shape: s, tau, sigma."""
+"""Number of hyper-parameters before those of the kernel's shape: s, tau, sigma."""
 
 _WORTH = 4
 _WORTH_SORTING = 48
-"""Fewer questions are answered sooner than their values are sorted."""
+"""With fewer questions, sorting their values takes longer than answering them."""
 
 PART = 256
-"""Questions answered at a time: what is computed of them fits a processor's cache."""
+"""Questions answered at a time, so that intermediate results fit a processor's cache."""
 
 _MOST_VALUES = 1024
-"""A feature of more values is not worth a table: it would fit no cache."""
+"""A feature with more values gets no table, which would not fit the cache."""
 
 _AT_ONCE = 20_000
-"""So many correlations take less time than the calls of numpy that make them one by one."""
+"""Up to this many correlations, one pass over all features beats a NumPy call per feature."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +81,9 @@ def matern52(scaled: FloatArray) -> FloatArray:
 class ServingKernel:
     """The correlation between questions and training rows, prepared for speed.
 
-    ``1 / N prod_j (1 + a_j M52(|x_j - x'_j| / l_j)) prod_c (1 + a_c 1[c = c'])``: out of the
-    range of one feature it falls back on the effects of the others. Processes with the same rows
-    and shape share one instance, which computes the correlation of a question once for all.
+    ``1 / N prod_j (1 + a_j M52(|x_j - x'_j| / l_j)) prod_c (1 + a_c 1[c = c'])``: outside the range
+    of one feature it falls back on the effects of the others. Processes with the same rows and
+    shape share one instance, which computes the correlation of a question once for all of them.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ class ServingKernel:
     x, codes
         Scaled numeric features and category codes of the training rows.
     scales
-        What the numeric features of a question are divided by.
+        Divisors of the numeric features of a question.
 
     References
     ----------
@@ -121,7 +121,7 @@ class ServingKernel:
         )
 
     def with_deviation(self, parameters: KernelParameters) -> Self:
-        """Return the kernel of other deviations and the same shape; both have the rows in common.
+        """Return the kernel with other deviations and the same shape; both share the rows.
 
         The correlations differ by rounding alone.
         """
@@ -134,11 +134,11 @@ class ServingKernel:
         return self._product(SQRT5 * (x / self._lengths), codes)
 
     def asked(self, x: FloatArray, codes: FloatArray) -> FloatArray:
-        """Return the correlation of questions that are not scaled, shape (n, n_training)."""
+        """Return the correlation of unscaled questions with the rows, shape (n, n_training)."""
         return self._product(x * self._rates, codes)
 
     def asked_many(self, x: FloatArray, codes: FloatArray) -> "ManyAsked":
-        """Return what gives the correlations of `asked` part by part."""
+        """Return the correlations that `asked` gives, to be computed part by part."""
         return self._prepared(x * self._rates, codes)
 
     def _product(self, asked: FloatArray, codes: IntArray | FloatArray) -> FloatArray:
@@ -171,7 +171,7 @@ class ServingKernel:
 
     @once
     def _columns(self) -> list[tuple[FloatArray, IntArray]]:
-        """Distinct values of each feature of the rows, and which of them each row has."""
+        """Distinct values of each feature of the training rows, and the index of each row's."""
         return [np.unique(column, return_inverse=True) for column in self._known]
 
     def _single(self, asked: FloatArray) -> FloatArray:
@@ -184,7 +184,7 @@ class ServingKernel:
     def _few(self, asked: FloatArray) -> FloatArray:
         product = np.full((len(asked), self.n_rows), self._unit)
         if 0 < asked.size * self.n_rows <= _AT_ONCE:
-            # All features at once, multiplied in their order: one row of what the questions share.
+            # All features at once, multiplied in order; features that questions share take one row.
             (varied,) = np.logical_or.reduce(asked != asked[0]).nonzero()
             known, strengths = self._known, self._strengths[:, None]
             factors = list(_factor(asked[0, :, None], known, strengths))
@@ -199,13 +199,13 @@ class ServingKernel:
         return product
 
     def _prepared(self, asked: FloatArray, codes: IntArray | FloatArray) -> "ManyAsked":
-        """Return the factors of many questions, worked out where there are few distinct values."""
+        """Return the factors of many questions, as tables where there are few distinct values."""
         factors: list[_ByValue | _ByQuestion] = []
         for column, strength, known, (levels, inverse) in zip(
             asked.T, self._strengths, self._known, self._columns, strict=True
         ):
             values, back = np.unique(column, return_inverse=True)
-            # Many features have few distinct values: one correlation for each pair of them.
+            # Many features have few distinct values: one correlation for each pair of values.
             is_worth = _WORTH * len(values) * len(levels) < len(column) * self.n_rows
             if is_worth and len(values) <= _MOST_VALUES:
                 table = _factor(values[:, None], levels, strength).take(inverse, axis=1)
@@ -221,13 +221,13 @@ class ServingKernel:
 
 @dataclass(frozen=True, slots=True)
 class _ByValue:
-    """The factor of a feature or category with few values: a row for each, and who has which."""
+    """The factor of a feature or category with few values: a row per value, and who has which."""
 
     table: FloatArray
     which: IntArray
 
     def of(self, rows: slice) -> FloatArray:
-        """Return the factor of some questions, one row if all have the same."""
+        """Return the factor of some questions, one row if all have the same value."""
         return self.table if len(self.table) == 1 else self.table.take(self.which[rows], axis=0)
 
 
@@ -254,7 +254,7 @@ class ManyAsked:
     factors: Sequence[_ByValue | _ByQuestion]
 
     def parts(self) -> Iterator[FloatArray]:
-        """Yield the correlations of `PART` questions after the others."""
+        """Yield the correlations of `PART` questions at a time."""
         for start in range(0, self.n, PART):
             rows = slice(start, min(start + PART, self.n))
             product = np.full((rows.stop - start, self.n_rows), self.unit)
@@ -264,7 +264,7 @@ class ManyAsked:
 
 
 def _factor(asked: FloatArray, known: FloatArray, strength: FloatArray | float) -> FloatArray:
-    """Return ``1 + a M52`` of what is asked and known, times sqrt(5), in length scales."""
+    """Return ``1 + a M52`` of the distance of two arrays in length scales, times sqrt(5)."""
     r = np.abs(asked - known)
     factor = r * (1 / 3)
     factor += 1

@@ -11,21 +11,21 @@ from models.processes.kernels import N_DEVIATIONS, SQRT5, KernelParameters, mate
 from models.tables import FloatArray, IntArray
 
 _WORTH = 4
-"""Pairs of values are worth a table where the pairs of configurations are so many times more."""
+"""A table of value pairs is used where configuration pairs are this many times more."""
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """Configurations as a process sees them, told from others by their bytes.
+    """Configurations as a process sees them, compared by their bytes.
 
     Attributes
     ----------
     key
-        The bytes of the others.
+        The bytes of the other attributes.
     x
         Scaled numeric features, shape (n, n_numeric).
     codes
-        Of the categories, shape (n, n_categories).
+        Category codes, shape (n, n_categories).
     counts
         Numbers of repetitions, shape (n,).
     """
@@ -42,17 +42,17 @@ class Told:
 
 
 class _Pairs(NamedTuple):
-    """What is different between each two configurations, those of the lower triangle alone.
+    """The difference of each pair of configurations in one column; lower triangle only.
 
-    `values` are distances, or whether levels are equal; `places` tells which of them each pair has,
-    None where each has its own.
+    `values` are distances, or whether levels are equal; `places` gives the value of each pair, None
+    where each pair has its own.
     """
 
     values: FloatArray
     places: IntArray | None
 
     def of_each(self, of_values: FloatArray) -> FloatArray:
-        """Return for each pair what its value has."""
+        """Return for each pair the item of its value."""
         return of_values if self.places is None else of_values.take(self.places, mode="clip")
 
     def total(self, weights: FloatArray) -> FloatArray:
@@ -64,7 +64,7 @@ class _Pairs(NamedTuple):
 
 
 class _Shape(NamedTuple):
-    """What strengths, lengths and shares give: the product over the features, and its factors."""
+    """The kernel for given strengths, lengths and shares: product over features, its factors."""
 
     key: bytes
     product: FloatArray
@@ -75,9 +75,9 @@ class _Shape(NamedTuple):
 class TrainingKernel:
     """The covariance of `models.processes.kernels` among the configurations of a fit.
 
-    It is symmetric: each pair is computed once. Of a feature with few values, as workers and
-    batches are, each pair of values is. What one shape of the kernel gives is kept until another
-    one is asked for: the processes of a fit differ by their deviations alone.
+    It is symmetric: each pair is computed once; for a feature with few values, such as workers or
+    batches, each pair of values. The result for one shape of the kernel is kept until another shape
+    is asked for, since the processes of a fit differ by their deviations alone.
 
     Parameters
     ----------
@@ -164,7 +164,7 @@ class TrainingKernel:
     def _shaped(self, logs: FloatArray, parameters: KernelParameters) -> _Shape:
         key, shape = logs[N_DEVIATIONS:].tobytes(), self._shape
         if shape is None or shape.key != key:
-            # Returned as it was made: another thread may ask for another shape meanwhile.
+            # Keep a local reference: another thread may replace the attribute meanwhile.
             shape = self._shape = self._new_shape(key, parameters)
         return shape
 
@@ -185,7 +185,7 @@ class TrainingKernel:
 
 @lru_cache(maxsize=2)
 def training_kernel(told: Told) -> TrainingKernel:
-    """Return the kernel of configurations, the same for all processes that ask in turn."""
+    """Return the kernel of configurations, cached for the processes that ask for it in turn."""
     return TrainingKernel(told)
 
 
@@ -196,7 +196,7 @@ def _pairs_of(n: int) -> tuple[IntArray, IntArray]:
 
 
 def _distances(column: FloatArray, rows: IntArray, columns: IntArray) -> _Pairs:
-    """Return how far apart the values of a feature are: |x - x'| of each two configurations."""
+    """Return the distances |x - x'| of a feature between each pair of configurations."""
     values, inverse = np.unique(column, return_inverse=True)
     if _WORTH * len(values) ** 2 > len(rows):
         return _Pairs(np.abs(column[rows] - column[columns]), None)
