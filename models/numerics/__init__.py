@@ -1,1 +1,1 @@
-"""Algebra, optimisation and sampling that know nothing of runs."""
+"""Algebra, optimisation and sampling, independent of runs."""

@@ -10,7 +10,7 @@ LOG_GRID: Final = 2.0**-26
 """Log durations are multiples of this (1.5e-8 of a duration).
 
 Sums and differences of such numbers are exact, so that durations in another unit give the same
-fit to the last bit; the logarithm's own rounding would grow in every optimiser."""
+fit to the last bit; an optimiser would amplify the rounding of logarithms."""
 
 
 def on_log_grid(logs: FloatArray) -> FloatArray:

@@ -1,4 +1,4 @@
-"""The two optimisers that fits use, with scipy imported only when one is called."""
+"""The two optimisers that fits use; SciPy is imported only when one is called."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -21,7 +21,7 @@ def minimise_in_box(
     bounds: Sequence[tuple[float, float]],
     max_iterations: int,
 ) -> FloatArray:
-    """Return a local minimum of a function with gradient, by L-BFGS-B.
+    """Return a local minimum within bounds of a function with gradient, by L-BFGS-B.
 
     References
     ----------
@@ -43,7 +43,7 @@ def minimise_on_simplex(
     slope: Callable[[FloatArray], FloatArray],
     start: FloatArray,
 ) -> FloatArray:
-    """Return weights, non-negative with sum 1, at a local minimum, by SLSQP.
+    """Return non-negative weights with sum 1 at a local minimum of a loss, by SLSQP.
 
     References
     ----------

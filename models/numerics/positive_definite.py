@@ -1,4 +1,4 @@
-"""Linear algebra of positive definite matrices, by their Cholesky factors; for fits."""
+"""Linear algebra of positive definite matrices by Cholesky factors; for fits only."""
 
 from typing import Any
 
@@ -37,7 +37,7 @@ def solve_positive(matrix: FloatArray, right: FloatArray) -> FloatArray:
     >>> solve_positive(np.array([[4.0, 2.0], [2.0, 3.0]]), np.array([8.0, 8.0])).round(9).tolist()
     [1.0, 2.0]
     """
-    # A symmetric matrix by rows is one by columns, as Fortran has them: nothing is copied.
+    # The transpose of a symmetric matrix is the matrix in Fortran's column order: no copy is made.
     _, solved, info = _lapack().dposv(matrix.T, right, lower=1, overwrite_a=1)
     _check(info)
     return np.asarray(solved, dtype=np.float64)
@@ -67,7 +67,7 @@ def invert_positive(matrix: FloatArray) -> tuple[FloatArray, float]:
 
 
 def invert_lower(factor: FloatArray) -> FloatArray:
-    """Return the inverse of a lower triangular matrix, lower triangular itself.
+    """Return the inverse of a lower triangular matrix, which is lower triangular too.
 
     Raises
     ------
@@ -79,7 +79,7 @@ def invert_lower(factor: FloatArray) -> FloatArray:
     >>> invert_lower(np.array([[2.0, 0.0], [1.0, 1.0]])).tolist()
     [[0.5, 0.0], [-0.5, 1.0]]
     """
-    # The transposed is upper triangular, by columns.
+    # The transpose is upper triangular and in column order: no copy is made.
     upper, info = _lapack().dtrtri(factor.T, lower=0)
     _check(info)
     return np.ascontiguousarray(upper.T)

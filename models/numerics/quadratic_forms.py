@@ -1,4 +1,4 @@
-"""Quadratic forms, laid out so that a question takes no more of them than it needs."""
+"""Quadratic forms, laid out so that a question reads no more of them than it needs."""
 
 from collections.abc import Sequence
 
@@ -7,19 +7,19 @@ import numpy as np
 from models.tables import FloatArray, IntArray
 
 _BLOCK = 96
-"""Rows of a quadratic form that stand together."""
+"""Approximate number of rows of a quadratic form in one block."""
 
 
 class LevelForms:
     """Slopes and quadratic forms in the indicators of levels, and in their products with features.
 
-    Of the indicators of a category one is 1 in a row, the others are 0: of each product with them
-    a row needs what stands at its levels. Many levels cost no more than few.
+    In a row, one indicator of each category is 1 and the others are 0, so that a row needs the
+    entries at its own levels only. Many levels cost no more than few.
 
     Parameters
     ----------
     levels
-        Number of levels of each category; none where nothing is looked up.
+        Number of levels of each category; empty where nothing is looked up.
     width
         Number of the features that the indicators are paired with.
     n_members
@@ -27,8 +27,8 @@ class LevelForms:
 
     Examples
     --------
-    Two categories of two levels, one feature; the mean is 3 at the first category's second level,
-    the variance what the levels 1 and 0 have in common.
+    Two categories of two levels, one feature: the mean is 3 at the first category's second level,
+    the variance comes from the entries of levels 1 and 0.
 
     >>> forms = LevelForms((2, 2), 1, 1)
     >>> forms.add_slopes(np.array([0.0, 3.0, 0.0, 0.0]), 0)
@@ -42,12 +42,12 @@ class LevelForms:
         self.size = sum(levels)
         self._firsts = np.cumsum([0, *levels])[:-1]
         self._width = width
-        # Beside one another, since a row takes all of a level.
+        # In one array, since a row reads all entries of a level.
         self._of_level = np.zeros((self.size, width + n_members))
         self._among = np.zeros((self.size, self.size))
 
     def add_slopes(self, slopes: FloatArray, member: int) -> None:
-        """Add to a mean what each level adds, shape (size,)."""
+        """Add to a mean the contribution of each level, shape (size,)."""
         self._of_level[:, self._width + member] += slopes
 
     def add_between(self, between: FloatArray, columns: slice) -> None:
@@ -55,20 +55,20 @@ class LevelForms:
         self._of_level[:, columns] += 2 * between.T
 
     def add_form(self, form: FloatArray, columns: slice) -> None:
-        """Add the rows of the levels: of a form in some features, then the levels."""
+        """Add the levels' rows of a form; its columns are some features, then the levels."""
         n_features = form.shape[1] - self.size
         self.add_between(form[:, :n_features].T, columns)
         self._among += form[:, n_features:]
 
     def at(self, codes: IntArray, features: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return what is added to the means, shape (n, n_members), and to the variance.
+        """Return the contributions to the means, shape (n, n_members), and to the variance, (n,).
 
         Parameters
         ----------
         codes
             The level of each category, shape (n, n_categories).
         features
-            What the indicators are paired with, shape (n, width).
+            The features that the indicators are paired with, shape (n, width).
         """
         places = codes + self._firsts
         first, *others = places.T
@@ -82,11 +82,11 @@ class LevelForms:
 
 
 def upper_blocks(form: FloatArray) -> list[tuple[int, FloatArray]]:
-    """Return a quadratic form as blocks of rows, each from its diagonal on.
+    """Return a quadratic form as blocks of rows, each starting at its diagonal.
 
-    With the part right of a diagonal block doubled they add up to the whole, at little more than
-    half of its memory: that, not the arithmetic, is what one question costs. The form is symmetric
-    in its first columns; those beyond its rows are doubled already.
+    The part to the right of a diagonal block is doubled, so that the blocks give the whole form at
+    little more than half of its memory, which, not arithmetic, dominates the cost of one question.
+    The form is symmetric in its first columns; the columns beyond its rows are doubled already.
 
     Examples
     --------

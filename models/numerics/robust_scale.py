@@ -1,4 +1,4 @@
-"""The robust standard deviation: what most values scatter by, whatever a few of them do."""
+"""The robust standard deviation: the scatter of most values, whatever a few of them do."""
 
 from typing import Final
 
@@ -16,7 +16,7 @@ def robust_sd(deviations: FloatArray) -> float:
     Parameters
     ----------
     deviations
-        From a centre, shape (n,), at least one.
+        Deviations from a centre, shape (n,), at least one.
 
     References
     ----------

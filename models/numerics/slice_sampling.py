@@ -1,4 +1,4 @@
-"""Moves of many draws at once by elliptical slice sampling, with no step size to be tuned."""
+"""Moves of many draws at once by elliptical slice sampling, with no step size to tune."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,33 +8,34 @@ import numpy as np
 from models.tables import FloatArray
 
 LogDensity = Callable[[FloatArray], FloatArray]
-"""Log densities, but for one constant, of points: shape (n, size) to shape (n,)."""
+"""Log density of points up to a constant: shape (n, size) to shape (n,)."""
 
 _DEGREES_OF_FREEDOM, _RIDGE = 8, 1e-6
-"""Of Student's t, and what is added to the variances of draws that are all alike."""
+"""Of Student's t, and a ridge added to the variances in case all draws are equal."""
 
 _MAX_SHRINKS = 60
-"""Arcs are empty by then: a draw that finds no other place stays."""
+"""Arcs are practically empty after this many: a draw without an accepted proposal stays."""
 
 
 def move(
     log_density: LogDensity, draws: FloatArray, rng: np.random.Generator, *, n_sweeps: int
 ) -> FloatArray:
-    """Return draws after some moves that leave their distribution as it is.
+    """Return draws after moves that leave the density invariant.
 
-    Generalised elliptical slice sampling of two halves in turns: each half moves on ellipses
-    through Student's t distribution with the mean and covariance of the other half.
+    Generalised elliptical slice sampling of two halves in turn: each half moves on ellipses from
+    Student's t distribution with the mean and covariance of the other half.
 
     Parameters
     ----------
     log_density
-        Log of the density to sample, but for a constant.
+        Log of the density to sample, up to a constant.
     draws
-        Draws of about that density, at least four times as many as coordinates, shape (n, size).
+        Draws approximately from that density, at least four times as many as coordinates, shape
+        (n, size).
     rng
-        Where the randomness comes from.
+        Source of randomness.
     n_sweeps
-        How often each draw moves.
+        Number of moves of each draw.
 
     References
     ----------
@@ -83,7 +84,7 @@ class _Reference:
         return -weight * np.log1p(self.distance(offsets) / _DEGREES_OF_FREEDOM)
 
     def partners(self, offsets: FloatArray, rng: np.random.Generator) -> FloatArray:
-        """Return draws of the normal distributions of which the t distribution is a mixture."""
+        """Return draws from the normal distributions of which the t distribution is a mixture."""
         shape = (_DEGREES_OF_FREEDOM + len(self.centre)) / 2
         rates = (_DEGREES_OF_FREEDOM + self.distance(offsets)) / 2
         scales = np.sqrt(rates / rng.gamma(shape, size=len(offsets)))
@@ -94,7 +95,7 @@ class _Reference:
 def _step(
     log_density: LogDensity, draws: FloatArray, reference: _Reference, rng: np.random.Generator
 ) -> FloatArray:
-    """Move each draw once on its ellipse, those that are not yet accepted on ever shorter arcs."""
+    """Move each draw once on its ellipse, on ever shorter arcs until a proposal is accepted."""
 
     def excess(offsets: FloatArray) -> FloatArray:
         return log_density(reference.centre + offsets) - reference.log_density(offsets)

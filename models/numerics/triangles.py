@@ -1,4 +1,4 @@
-"""Lower triangular matrices, kept without their zeros."""
+"""Lower triangular matrices, stored without their zeros."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -13,14 +13,14 @@ _BLOCK = 100
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LowerTriangle:
-    """A lower triangular matrix as its numbers: half the memory, which lies where it was read.
+    """A lower triangular matrix as its entries: half the memory, without a copy when read.
 
     Attributes
     ----------
     n
         Number of rows.
     numbers
-        The rows up to the diagonal, one after the other, shape (n (n + 1) / 2,).
+        The rows up to the diagonal, concatenated, shape (n (n + 1) / 2,).
     """
 
     n: int
@@ -28,11 +28,11 @@ class LowerTriangle:
 
     @classmethod
     def of(cls, matrix: FloatArray) -> Self:
-        """Return the lower triangle of a square matrix; what is above the diagonal is left out."""
+        """Return the lower triangle of a square matrix; entries above the diagonal are dropped."""
         return cls(len(matrix), matrix[is_lower(len(matrix))])
 
     def full(self) -> FloatArray:
-        """Return the matrix with its zeros, shape (n, n), made anew each time.
+        """Return the matrix with its zeros, shape (n, n), a new array each time.
 
         Examples
         --------
@@ -52,7 +52,7 @@ def is_lower(n: int) -> BoolArray:
 
 
 def gram_of_lower(matrix: FloatArray) -> FloatArray:
-    """Return ``L^T L`` of a lower triangular matrix L, by blocks that leave out most of its zeros.
+    """Return ``L^T L`` of a lower triangular matrix L, by blocks that skip most of its zeros.
 
     Examples
     --------
