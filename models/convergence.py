@@ -1,4 +1,4 @@
-"""How many samples a training needs to reach its target, by batch size: gradient noise scale."""
+"""How many samples a training needs to its target at a batch size: the gradient noise scale."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -87,7 +87,7 @@ class ConvergenceLaw:
     Parameters
     ----------
     log_noise_scale
-        The grid, shape (N_NOISE_SCALES,), rising.
+        The grid, shape (N_NOISE_SCALES,), ascending.
     probability
         Probability of each noise scale, summing to 1.
     location, variance

@@ -146,7 +146,7 @@ class Draft:
         runs
             The runs that the fit used, including those before a change point.
         odd
-            What the runs tell besides durations.
+            What the runs show besides durations.
         """
         source = {
             name: INTERPOLATION if kind == IRRELEVANT_AXIS else name

@@ -120,7 +120,7 @@ class UnfinishedRuns:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What runs show besides complete durations; None where no run shows a kind."""
+    """What runs show besides complete durations; None for a kind that no run shows."""
 
     memory: MemoryRuns | None = None
     unfinished: UnfinishedRuns | None = None

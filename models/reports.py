@@ -42,7 +42,7 @@ class PoolingReport:
 
 @dataclass(frozen=True, slots=True)
 class MemoryCounts:
-    """The runs behind a memory law: with a measured peak, out of memory, succeeded without peak."""
+    """Numbers of runs behind a memory law: with a peak, out of memory, succeeded without a peak."""
 
     peaks: int
     out_of_memory: int

@@ -34,7 +34,7 @@ def with_fading_trends(
       rise with the work per step, in the end in proportion to it, and the trend fades below.
 
     From 12 configurations on, the sign of the local batch's exponent in a power law decides, if it
-    is at least two posterior deviations from zero. Otherwise both sides fade. They also do where
+    is more than two posterior deviations from zero. Otherwise both sides fade. They also do where
     durations fall with batches that varied together with the workers (a correlation of .8): the
     runs cannot separate the two effects, and more workers make small batches.
 

@@ -94,7 +94,7 @@ class Encoder:
     numeric, categories
         The columns, as learned by `models.features.numeric`.
     multi_node
-        Whether an indicator of several nodes is a feature (both kinds were measured).
+        Whether an indicator of several nodes is a feature (if one and several were measured).
     hardware
         Data sheets of accelerators by GPU type.
     companions

@@ -22,7 +22,7 @@ Role = Literal[
 
 
 class LayoutPrior(Protocol):
-    """A prior on a law's parameters that replaces the one of its templates."""
+    """A prior on a law's parameters that corrects or replaces that of its templates."""
 
     @override
     def __hash__(self) -> int: ...

@@ -101,7 +101,7 @@ class Placement:
         return measured or known.get(("gpu_type", gpu_type), self.densest)
 
     def open_rows(self, features: FeatureTable) -> BoolArray | None:
-        """Return which rows leave the nodes open, shape (n_rows,); None where none does."""
+        """Return which rows leave the nodes open, shape (n_rows,); None if none does."""
         nodes = features.numeric.get("nodes")
         if nodes is None:
             return np.full(features.n_rows, True)  # noqa: FBT003 - numpy's way

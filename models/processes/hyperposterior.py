@@ -75,7 +75,7 @@ def negative_log_posterior(
 
 
 def cholesky(covariance: FloatArray, noise: FloatArray) -> FloatArray:
-    """Return the lower factor of a covariance plus `noise` on its diagonal and as little jitter.
+    """Return the lower factor of a covariance plus `noise` on its diagonal, jittered if necessary.
 
     Raises
     ------

@@ -221,7 +221,7 @@ class ServingKernel:
 
 @dataclass(frozen=True, slots=True)
 class _ByValue:
-    """The factor of a feature or category with few values: a row per value, and who has which."""
+    """The factor of a feature or category with few values: rows by value, each question's row."""
 
     table: FloatArray
     which: IntArray

@@ -205,7 +205,7 @@ class Companions:
         return np.column_stack(columns) if columns else np.zeros((len(encoded.X), 0))
 
     def _parted_numbers(self, features: FeatureTable, encoded: Encoded) -> Iterator[_Parted]:
-        """Yield what columns that were left out tell of the kept ones."""
+        """Yield what columns that were left out imply for the kept ones."""
         used = [item for item in self.encoder.numeric if item.used]
         for companion in self.encoder.companions:
             feature = companion.feature

@@ -32,7 +32,7 @@ NEW_LEVEL = ":new"
 """Suffix of the name of a category's regime for levels that no run has."""
 
 FEW_CONFIGURATIONS = 12
-"""Below this, each configuration is held out alone and prior weights are kept."""
+"""Up to this many, each configuration is held out alone; with fewer, prior weights are kept."""
 
 N_FOLDS = 6
 

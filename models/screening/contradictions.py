@@ -26,10 +26,10 @@ def settle_pairs(configurations: Configurations, encoder: Encoder, seed: int) ->
 
     One run of such a pair had an accident (`Configurations.contradicted`). Let m and v be the mean
     and variance that a process around a power law, fitted to all other configurations, forecasts
-    for this one. The deviation from m of the run with the accident is distributed as in accidents,
-    the other's as without (`models.runs.accidents`). The prior odds that it is the slower one are 3
-    to 1, since disturbances rarely speed up a run. With p the probability that it is, the
-    configuration is moved to the expectation of the other run, and counts as
+    for this one. Deviations from m are distributed as with an accident for the run that had it, and
+    as without one for the other (`models.runs.accidents`). The prior odds that the slower run had
+    it are 3 to 1, since disturbances rarely speed up a run. With p the probability that it did, the
+    configuration is moved to the expectation of the sound run, and counts as
     ``s^2 / (s^2 + p (1 - p) d^2)`` runs, with d the log ratio of the two and s^2 the variance of
     repetitions: one if there is no doubt.
 

@@ -51,8 +51,8 @@ def without_refuted(configurations: Configurations, encoder: Encoder, seed: int)
     among all runs or among those of a level; if another suspect shows the same; and, if it was
     slow, if no other run of its levels had as much load on a worker (as few workers, as much data,
     as large a local batch), since a memory overflow shows in one run first. Fewer than 12
-    configurations refute nothing; repeated configurations are never refuted, nor more than one in
-    six, ten at most; more than 2,000 are not searched, since no single run then misleads the fit.
+    configurations refute nothing; repeated ones are never refuted; at most one in six is, and no
+    more than ten; more than 2,000 are not searched, since no single run then misleads the fit.
 
     Parameters
     ----------
