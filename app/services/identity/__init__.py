@@ -1,1 +1,1 @@
-"""Who calls: nobody known, or whom an issuer's token names."""
+"""Callers: anonymous ones, and those named by an issuer's token."""

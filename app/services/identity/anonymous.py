@@ -1,4 +1,4 @@
-"""The caller without a key: anybody who reaches the service, as the default project."""
+"""The caller without a key: anybody who reaches the service, acting as the default project."""
 
 import asyncio
 from dataclasses import replace
@@ -14,23 +14,23 @@ _FRESH_FOR: Final = timedelta(seconds=5)
 
 
 class AnonymousCaller:
-    """Knows how often the default project may ask, and asks the database behind the requests."""
+    """Knows the default project's request limit, read anew in the background."""
 
     def __init__(self, context: ServiceContext) -> None:
         self._context = context
         self._principal = Principal(DEFAULT_PROJECT, frozenset(Scope))
         self._read_at: datetime | None = None
         self.reading: asyncio.Task[None] | None = None
-        """Reads anew what requests go on without; done, or None, when nothing does."""
+        """The refresh under way, for which no request waits; done, or None, without one."""
 
     async def principal(self) -> Principal:
-        """Return the caller; only the first one waits for the database."""
+        """Return the caller; only the first call waits for the database."""
         if self._read_at is None:
             await asyncio.to_thread(self._read, self._context.now())
         return self.at_hand() or self._principal
 
     def at_hand(self) -> Principal | None:
-        """Return the caller, None before the first one has waited for the database."""
+        """Return the caller, None until the first call has waited for the database."""
         if self._read_at is None:
             return None
         now = self._context.now()
@@ -40,11 +40,11 @@ class AnonymousCaller:
 
     def _read(self, now: datetime) -> None:
         try:
-            # The request that asked may end before.
+            # The request that started this may end earlier.
             with deadlines.unlimited(), self._context.database.reading() as stores:
                 limit = stores.quotas.get(DEFAULT_PROJECT).requests_per_minute
             self._principal = replace(self._principal, requests_per_minute=limit)
         except StorageUnavailableError:
-            pass  # the limit that was known goes on
+            pass  # keep the last known limit
         finally:
             self._read_at = now

@@ -19,7 +19,7 @@ from app.services.identity.proxies import unproxied
 _logger = logging.getLogger(__name__)
 _DISCOVERY: Final = "/.well-known/openid-configuration"
 _LIMIT_S: Final = 5.0
-"""How long a fetch may take in all, that of the discovery document included."""
+"""How long a fetch may take in total, including that of the discovery document."""
 
 _MAX_BYTES: Final = 1 << 20
 _FETCH_AT_MOST_EVERY: Final = timedelta(seconds=30)
@@ -28,7 +28,7 @@ _FETCH_AT_LEAST_EVERY: Final = timedelta(hours=1)
 
 @dataclass(frozen=True, slots=True)
 class SigningKey:
-    """A public key, and the one algorithm it is meant for, None if it does not say."""
+    """A public key and the one algorithm it is meant for, None if it names none."""
 
     key: Any
     algorithm: str | None
@@ -37,20 +37,20 @@ class SigningKey:
 class IssuerKeys:
     """Fetches keys when they are needed and old, or when a token names an unknown one.
 
-    Whoever sends tokens with invented key ids causes one fetch in 30 seconds, and waits for it
-    without a thread. Keys that are known go on serving meanwhile, and while the issuer does not
-    answer. Used by the event loop alone.
+    A sender of tokens with invented key ids causes at most one fetch in 30 seconds, and waits for
+    it without occupying a thread. Known keys stay in use during a fetch, and while the issuer does
+    not answer. Used by the event loop alone.
 
     Parameters
     ----------
     issuer
-        The issuer's URL, as its tokens tell it.
+        The issuer's URL, as its tokens state it.
     jwks_url
-        Where its keys are; None: where its discovery document says.
+        Where its keys are; None: where its discovery document says they are.
     now
         The clock.
     limit_s
-        Seconds that a fetch may take.
+        The longest that a fetch may take, in seconds.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class IssuerKeys:
         if found is not None:
             return found
         if self._fetched_at != self._tried_at:
-            # It may be a new one: whether the issuer has it, nobody could say.
+            # The key may be new; after a failed fetch nobody can say whether the issuer has it.
             raise IssuerUnavailableError
         raise InvalidTokenError("the token's key is not one of its issuer")
 
@@ -133,11 +133,11 @@ class IssuerKeys:
     async def _fetch(self, url: str) -> dict[str, Any]:
         """Return a JSON object of bounded size; redirections are not followed.
 
-        What is on this machine cannot be altered on the way, unless a proxy fetches it.
+        An address of this machine is fetched without a proxy, so that nobody can alter the answer.
         """
         options = {"timeout": self._limit_s, **unproxied(httpx2.URL(url))}
         content = bytearray()
-        # Reading the certificates that are trusted takes a while.
+        # Loading the trusted certificates takes a while.
         client = await asyncio.to_thread(partial(httpx2.AsyncClient, **options))
         async with client, client.stream("GET", url) as answer:
             answer.raise_for_status()
@@ -169,7 +169,7 @@ def _signing_keys(document: Mapping[str, Any]) -> dict[str | None, SigningKey]:
 
 
 def _is_for_signatures(entry: Mapping[str, Any]) -> bool:
-    """Whether it is a public key for signatures, whose id and algorithm are texts if it has any."""
+    """Whether it is a public signature key whose id and algorithm, if present, are texts."""
     texts = (entry.get("kty"), entry.get("kid", ""), entry.get("alg", ""))
     return (
         all(isinstance(text, str) for text in texts)

@@ -1,4 +1,4 @@
-"""The environment's proxy on the way to a service, which no address of this machine needs."""
+"""The environment's proxy, which is bypassed for addresses of this machine."""
 
 from typing import Any
 from urllib.request import getproxies, proxy_bypass
@@ -9,18 +9,18 @@ from app.domain.addresses import is_loopback, without_login
 
 
 def unproxied(url: httpx2.URL) -> dict[str, Any]:
-    """Return what keeps httpx2 from asking a proxy for an address of this machine."""
+    """Return the httpx2 options that bypass the proxy for an address of this machine."""
     if not is_loopback(url.host):
         return {}
     if url.scheme == "http":
         return {"trust_env": False}
-    # The environment may also name the certificates.
+    # Not trust_env=False: the environment may also name the certificates.
     host = f"[{url.host}]" if ":" in url.host else url.host
     return {"mounts": {f"all://{host}": None}}
 
 
 def proxy_to(url: httpx2.URL) -> str | None:
-    """Return the proxy on the way to an address, as it may be shown."""
+    """Return the proxy used for an address, in a form that may be shown."""
     proxies = getproxies()
     proxy = proxies.get(url.scheme) or proxies.get("all")
     if not proxy or is_loopback(url.host) or proxy_bypass(url.host):

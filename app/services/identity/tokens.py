@@ -1,4 +1,4 @@
-"""Callers by the tokens of an OpenID Connect issuer, beside API keys."""
+"""Identifies callers by the tokens of an OpenID Connect issuer, beside API keys."""
 
 import asyncio
 import hashlib
@@ -52,7 +52,7 @@ class _Project:
 
 
 class TokenService:
-    """Verifies tokens of the issuer of the settings and maps their claims.
+    """Verifies tokens of the issuer named in the settings and maps their claims.
 
     Parameters
     ----------
@@ -72,13 +72,13 @@ class TokenService:
     async def authenticate(self, text: str) -> Principal:
         """Return the caller that a token names.
 
-        A verified token serves for minutes without its signature being looked at again, never
-        beyond its expiry.
+        A verified token is accepted for some minutes without checking its signature again, but
+        never beyond its expiry.
 
         Raises
         ------
         InvalidTokenError
-            If the token is not valid here and now, or names no project that exists.
+            If the token is not valid here and now, or names no existing project.
         IssuerUnavailableError
             If the issuer's keys are unknown and it does not answer.
         """
@@ -137,7 +137,7 @@ class TokenService:
         return _read(claims, settings, now)
 
     def _check_times(self, token: _Token, now: datetime) -> None:
-        """Compare with the service's own clock; issuers' clocks may differ by the leeway."""
+        """Compare with the service's own clock; issuers' clocks may deviate by the leeway."""
         leeway_s = self._settings.oidc_leeway_s
         if now.timestamp() >= token.expires_at + leeway_s:
             raise InvalidTokenError("the token has expired")
@@ -171,7 +171,7 @@ class TokenService:
 
 
 def _invalid(error: Exception) -> InvalidTokenError:
-    # Messages of the library may quote what was sent.
+    # The library's messages may quote what was sent.
     if isinstance(error, jwt.MissingRequiredClaimError):
         words = f"it has no `{error.claim}`"
     else:
@@ -181,7 +181,7 @@ def _invalid(error: Exception) -> InvalidTokenError:
 
 def _read(claims: Mapping[str, Any], settings: Settings, now: datetime) -> _Token:
     project = claims.get(settings.oidc_project_claim, settings.oidc_project)
-    # No project is called by what cannot be printed, and databases do not take all of it.
+    # No project has an unprintable name, and databases do not accept every such character.
     if not isinstance(project, str) or not project or not project.isprintable():
         raise InvalidTokenError("the token names no project")
     subject = str(claims["sub"])
@@ -209,7 +209,7 @@ def _instant(value: object) -> float:
 
 
 def _scopes(claim: object, mapped: Mapping[str, tuple[Scope, ...]]) -> Iterator[Scope]:
-    """Yield what the words of a claim allow: mapped ones, or scopes by their own names."""
+    """Yield the scopes that a claim's words grant: mapped ones, or scopes by their own names."""
     words = claim.split() if isinstance(claim, str) else claim
     for word in words if isinstance(words, list) else ():
         if not isinstance(word, str):

@@ -1,8 +1,8 @@
-"""How long a run on fewer workers may take at most, from runs of the same work on more of them.
+"""The longest a run should take, given runs of the same work on more workers.
 
-What q workers do, p of them do in ceil(q / p) rounds: a run on 4 takes at most twice what it takes
-on 8, whatever the law of the workload (Brent's theorem). Caches that hold less on fewer workers
-break it, wherefore each doubling has an allowance.
+The work of q workers can be done by p of them in ceil(q / p) rounds: a run on 4 workers takes at
+most twice as long as on 8, whatever the workload's scaling law (Brent's theorem). Caches, of which
+fewer workers have less, break this rule; hence an allowance for each halving of the workers.
 
 Reference: Brent (1974), The parallel evaluation of general arithmetic expressions, Journal of the
 ACM 21(2).
@@ -19,14 +19,14 @@ from app.domain.runs import Run
 from app.services.judging.runs import JudgedRuns
 
 ALLOWANCE: Final = 1.15
-"""By how much halving the workers may more than double the duration; an assumption."""
+"""Factor by which halving the workers may more than double the duration; an assumption."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A measured configuration: its workers, what was forecast for it, and its repetitions.
+    """A measured configuration: its workers, its forecast and its repetitions.
 
-    `log_median` is that of the forecast of a new run in log seconds.
+    `log_median` is the forecast median of a new run, in log seconds.
     """
 
     workers: int
@@ -37,9 +37,10 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """The most that a run may take: the 95% quantile in log seconds, and how likely it is longer.
+    """An upper bound: the 95% quantile in log seconds, and the probability of a longer run.
 
-    `longer` is the probability that a run as long as allowed takes the observed time or longer.
+    `longer` is the probability that a run takes the observed time or longer if it is only just as
+    slow as allowed.
     """
 
     log_upper: float
@@ -50,7 +51,7 @@ Known = Mapping[str, Sequence[Measured]]
 
 
 def work_of(scenario: Scenario) -> str:
-    """Return what is the same for all numbers of workers."""
+    """Return a key of the work that is the same for all numbers of workers."""
     anyone = replace(scenario.configuration, workers=1, nodes=None)
     return replace(scenario, configuration=anyone).digest()
 
@@ -58,7 +59,7 @@ def work_of(scenario: Scenario) -> str:
 def measured_by_work(
     judged_runs: Sequence[Run], cells: Sequence[Cell], judged: JudgedRuns
 ) -> dict[str, list[Measured]]:
-    """Return the measured configurations of each work, each once."""
+    """Return the measured configurations of each work, each one once."""
     found: dict[str, dict[int, Measured]] = {}
     medians = judged.forecast.log_median.tolist()
     for run, cell, log_median in zip(judged_runs, cells, medians, strict=True):
@@ -72,7 +73,7 @@ def measured_by_work(
 def bound_of(
     run: Run, known: Known, seen: Repetitions, log_seconds: float, upper: float
 ) -> Bound | None:
-    """Return the least bound of a run, None where no run on more workers tells.
+    """Return the lowest bound for a run, None where no run on more workers gives one.
 
     Parameters
     ----------
@@ -81,9 +82,9 @@ def bound_of(
     known
         The measured configurations by work.
     seen
-        What their repetitions say.
+        Statistics of their repetitions.
     log_seconds
-        What the run took, less the level that was acknowledged.
+        Log duration of the run, less the acknowledged level.
     upper
         The probability of the upper bound, in (0, 1).
     """
@@ -102,5 +103,5 @@ def bound_of(
 
 
 def _is_denser(measured: Measured, nodes: int | None) -> bool:
-    """Whether the measured workers stood on fewer nodes: these exchange faster."""
+    """Whether the measured workers were on fewer nodes, where they communicate faster."""
     return nodes is not None and nodes > (measured.nodes or inf)

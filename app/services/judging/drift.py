@@ -13,10 +13,10 @@ from app.services.judging.runs import JudgedRuns, cells_of, judge_runs, since_la
 from app.services.serving import ServedRegressor
 
 Load = Callable[[int], ServedRegressor | None]
-"""Returns a version of the workload's regressor, None where it cannot be used."""
+"""Return a version of the workload's regressor, None where it cannot be used."""
 
 Level = Callable[[ServedRegressor], float]
-"""Returns the log ratio of observed to forecast duration that is normal for a regressor."""
+"""Return the log ratio of observed to forecast duration that is normal for a regressor."""
 
 
 def _no_level(served: ServedRegressor) -> float:  # noqa: ARG001 - one for every regressor
@@ -24,7 +24,7 @@ def _no_level(served: ServedRegressor) -> float:  # noqa: ARG001 - one for every
 
 
 def version_before(publications: Sequence[Publication], instant: datetime) -> int | None:
-    """Return the version that was published before an instant, None without one."""
+    """Return the version published before an instant, None if there is none."""
     versions = [each.version for each in publications if each.published_at < instant]
     return versions[-1] if versions else None
 
@@ -40,11 +40,11 @@ class DriftWatch:
     book
         The prices of the project.
     thresholds
-        Of the alarm.
+        Thresholds of the alarm.
     slower_only
-        Whether faster runs are no cause for alarm.
+        Whether faster runs raise no alarm.
     level
-        The log ratio that is normal for a regressor, where somebody acknowledged another than 0.
+        The log ratio that is normal for a regressor, where one other than 0 was acknowledged.
     """
 
     load: Load
@@ -58,18 +58,18 @@ class DriftWatch:
     ) -> DriftReport | None:
         """Return whether durations have shifted, None where no run can be judged.
 
-        All runs are held against the regressor that answered when the first of them arrived, so
-        that fits which follow a slow drift cannot hide it. The runs that this regressor was fitted
-        on tell what is normal for each configuration, but are no part of the chart. After an alarm
-        the watch starts anew with the next version that is published: that one has seen what
-        happened.
+        All runs are compared with the regressor that was published when the first of them arrived,
+        so that refits which follow a slow drift cannot hide it. The runs that this regressor was
+        fitted on establish what is normal for each configuration, but are not part of the chart.
+        After an alarm the watch starts anew with the next published version, which has seen the
+        change.
 
         Parameters
         ----------
         runs
             Succeeded runs of one workload, the oldest first.
         publications
-            When which version was published, the oldest first.
+            The versions and when they were published, the oldest first.
         """
         everything = runs
         while runs:

@@ -1,4 +1,4 @@
-"""What a CI report's runs are expected to take: the forecast, sharpened by earlier repetitions."""
+"""The expected durations of a CI report's runs: the forecast, refined by earlier repetitions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ from models import FloatArray
 
 @dataclass(frozen=True, slots=True)
 class Expectations:
-    """What each judged run was expected to take, in seconds, each of shape (rows,).
+    """The expected duration of each judged run, in seconds, arrays of shape (rows,).
 
     `longer` is the probability that a new run takes as long as the observed one, or longer.
     """
@@ -30,9 +30,10 @@ class Expectations:
 
 @dataclass(frozen=True, slots=True)
 class Experience:
-    """What the runs before a report say of the forecasts of its configurations.
+    """What the runs before a report say about the forecasts of its configurations.
 
-    `numbers` are those of the configurations by digest, `by_work` what was measured of each work.
+    `numbers` maps digests to the numbers of configurations, `by_work` lists what was measured of
+    each work.
     """
 
     seen: Repetitions | None
@@ -47,10 +48,10 @@ def experience(
     fail_probability: float,
     book: PriceBook,
 ) -> Experience:
-    """Return what earlier runs say of a regressor's forecasts.
+    """Return what earlier runs say about a regressor's forecasts.
 
-    A run that arrived after the fit and is so slow that it would have failed the gate is not
-    taken for normal: that it becomes when somebody acknowledges it, or with the next fit.
+    A run that arrived after the fit and is so slow that it would have failed the gate is not taken
+    as normal; it becomes normal when somebody acknowledges it, or with the next fit.
 
     Parameters
     ----------
@@ -59,9 +60,9 @@ def experience(
     served
         The regressor.
     normal
-        The log ratio that is normal, where somebody acknowledged another than 0.
+        The log ratio that is normal, where one other than 0 was acknowledged.
     fail_probability
-        Of the gate.
+        The failure probability of the gate.
     book
         The prices of the project.
     """
@@ -92,7 +93,7 @@ def expectations(
     """Return what runs were expected to take.
 
     A configuration that was measured before is judged by the noise of repetitions around its own
-    level, any other one by the forecast's distribution, which the same work on more workers bounds.
+    level; any other by the forecast's distribution, bounded by the same work on more workers.
     """
     factor = float(np.exp(normal))
     forecast = judged.forecast

@@ -1,4 +1,4 @@
-"""What is known of a workload before a CI report of it arrives."""
+"""What is known of a workload before a CI report on it arrives."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -28,12 +28,12 @@ from app.services.workload_names import nearest_workload
 from app.storage.stores import Stores
 
 DRIFT_THRESHOLDS: Final = thresholds_for(0.2, 100, sides=1)
-"""Of the drift warning: of five histories of 100 runs without a change about one raises it."""
+"""Of the drift warning: it fires in about one of five histories of 100 runs without a change."""
 
 _MAX_RUNS: Final = 500
 _INSTANT: Final = timedelta(microseconds=1)
 _PRIOR_LEVEL: Final = 0.5
-"""Standard deviation of the log ratio that an acknowledged change may have."""
+"""Prior standard deviation of the log ratio of an acknowledged change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +47,15 @@ class History:
     book
         The prices of the project.
     workload
-        None where these are its first runs.
+        None where the report brings its first runs.
     served
         The published regressor.
     reason
-        Why nothing can be forecast, where `served` is None.
+        Why no forecast is possible, where `served` is None.
     publications
-        When which version was published, the oldest first.
+        The versions and when they were published, the oldest first.
     baseline
-        Since when durations are normal again, where somebody acknowledged that.
+        The instant since which durations count as normal, where somebody acknowledged them.
     past
         The newest runs since the baseline that fits may use, the oldest first.
     """
@@ -72,9 +72,9 @@ class History:
     def level(self, served: ServedRegressor) -> float:
         """Return the log ratio of observed to forecast duration that is normal for a regressor.
 
-        What was acknowledged stays normal: a fit that has seen a few runs of it may take them for
-        noise. As far as it follows them, the ratio is 0 by itself; runs that it has not seen tell
-        of later changes, unless it has seen none.
+        An acknowledged change stays normal: a fit that has seen only a few runs of it may take them
+        for noise. Where the fit follows them, the ratio is 0 by itself. Runs after the fit may show
+        later changes; they count only where the fit is older than the acknowledgement.
         """
         if self.baseline is None:
             return 0.0
@@ -84,7 +84,7 @@ class History:
         return normal_level(runs, served, self.book)
 
     def drift(self, stores: Stores) -> DriftReport | None:
-        """Return whether the durations of the base branch creep up, with what is stored now."""
+        """Return whether durations on the base branch creep up, by the runs stored now."""
         if self.workload is None or self.served is None:
             return None
         return self.drift_of(past_runs(stores, self.workload, self.baseline))
@@ -129,13 +129,13 @@ def read_history(
     except (UnknownWorkloadError, RegressorUnavailableError) as error:
         return replace(history, reason=str(error))
     history = replace(history, served=served)
-    # The versions that the watch needs are loaded now, outside of any transaction.
+    # Load the versions that the watch needs now, outside any transaction.
     history.drift_of(runs)
     return history
 
 
 def _first_runs(stores: Stores, project_id: ProjectId, slug: Slug) -> str:
-    """Return why nothing can be forecast of a new workload; its name may be a misspelt one."""
+    """Return why a new workload has no forecast; its name may be misspelt."""
     nearest = nearest_workload(stores, project_id, slug)
     hint = f" There is a workload of nearly the same name, {nearest!r}." if nearest else ""
     return f"These are the first runs of the workload.{hint}"
@@ -149,7 +149,7 @@ def past_runs(stores: Stores, workload: Workload, baseline: Baseline | None) -> 
 
 
 def normal_level(runs: Sequence[Run], served: ServedRegressor, book: PriceBook) -> float:
-    """Return the mean log ratio of runs to their forecasts, shrunk to 0 where they are few."""
+    """Return the mean log ratio of runs to their forecasts, shrunk towards 0 where runs are few."""
     judged = judge_runs(runs, served, book)
     if not judged.rows:
         return 0.0

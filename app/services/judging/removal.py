@@ -1,4 +1,4 @@
-"""Takes what a removed workload leaves in CI reports out of them."""
+"""Removes the traces of a deleted workload from CI reports."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -11,9 +11,9 @@ _SUMMARY: Final = "Of this report only a part is kept: a workload of it was remo
 
 
 def remove_from_reports(stores: Stores, project_id: ProjectId, slug: Slug) -> None:
-    """Take a workload's runs out of the reports of its project; what has no others goes.
+    """Take a workload's runs out of its project's reports; delete reports that have no others.
 
-    The workload is locked: no report of it is made or promoted until the transaction ends.
+    The workload is locked: no report on it is made or promoted until the transaction ends.
     """
     last = CiReportId("")
     while found := stores.ci.lock_of_workload(project_id, slug, after=last, limit=_AT_ONCE):
@@ -29,7 +29,7 @@ def remove_from_reports(stores: Stores, project_id: ProjectId, slug: Slug) -> No
 def without_workload(document: Mapping[str, Any], slug: Slug) -> dict[str, Any] | None:
     """Return a report without one of its workloads, None where it has no other.
 
-    The verdict stays. What was told of all runs together goes: text, and the change of cost.
+    The verdict stays. What summarised all runs is dropped: the text and the cost change.
     """
     runs = [run for run in document["runs"] if run["workload"] != slug]
     if not runs:

@@ -23,7 +23,7 @@ from app.storage.stores import Stores
 def judged_runs(
     runs: Sequence[Run], histories: Mapping[Slug, History], gate: Gate
 ) -> list[JudgedRun]:
-    """Return each run beside what was expected of it, with its verdict, in order."""
+    """Return each run with its expectation and verdict, in order."""
     groups: defaultdict[Slug, list[int]] = defaultdict(list)
     for index, run in enumerate(runs):
         groups[run.workload].append(index)
@@ -90,9 +90,9 @@ def creeping(
 
 
 def with_costs(judged: Sequence[JudgedRun], histories: Mapping[Slug, History]) -> list[JudgedRun]:
-    """Return the runs with their costs, where a price is known and a duration was forecast.
+    """Return the runs with their costs, where the price is known and the duration was forecast.
 
-    Costs are told in the currency of the workload where an exchange rate leads there.
+    Costs are in the workload's currency where an exchange rate leads there.
     """
     questioners = {
         slug: Questioner(history.served, history.book)
@@ -129,7 +129,7 @@ def _cost(
 def cost_change(
     judged: Sequence[JudgedRun], runs_per_month: int | None, lately: Mapping[Slug, int]
 ) -> CostChange | None:
-    """Return the mean change of the runs with a cost, in the currency that most of them have.
+    """Return the mean cost change of the runs, in the currency that most of them have.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ def cost_change(
         The runs.
     runs_per_month
         How often such a run is made; None: as often as the workloads with a cost in that currency
-        were run lately.
+        ran in the last month.
     lately
         The runs of each workload in the last month.
     """

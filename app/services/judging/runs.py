@@ -1,4 +1,4 @@
-"""Holds runs against what one regressor forecasts for them."""
+"""Compares runs with what one regressor forecasts for them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -27,15 +27,15 @@ class JudgedRuns:
     rows
         Which of the runs could be judged, ascending.
     refusals
-        Why each of the others could not.
+        Why each of the others could not be judged.
     observed_seconds
         Durations of the judged runs, shape (rows,).
     features
-        What the regressor saw of them.
+        The feature table that the regressor saw.
     forecast
-        What it forecast.
+        The forecasts.
     noise_factors
-        Variance of the noise of runs as long as forecast over the usual one, shape (rows,).
+        Noise variance of runs as long as forecast, over the usual one, shape (rows,).
     """
 
     rows: tuple[int, ...]
@@ -59,16 +59,16 @@ class JudgedRuns:
 
 
 def since_last_change(runs: Sequence[Run], served: ServedRegressor) -> list[Run]:
-    """Return the runs since the last change of the code that the regressor's fit found in them."""
+    """Return the runs since the last code change that the regressor's fit found in them."""
     changes = served.portfolio.report.evidence.change_points
     since = max((change.at for change in changes), default=0.0)
     return [run for run in runs if (run.started_at or run.created_at).timestamp() >= since]
 
 
 def judge_runs(runs: Sequence[Run], served: ServedRegressor, book: PriceBook) -> JudgedRuns:
-    """Hold succeeded runs against the forecasts of a regressor, by one evaluation.
+    """Compare succeeded runs with a regressor's forecasts, in one evaluation.
 
-    `book` tells what a run leaves open as it does for a question: the GPUs of its machines.
+    `book` fills in what a run leaves out, as it does for a question: the GPUs of its machines.
     """
     refusals: dict[int, str] = {}
     questioner = Questioner(served, book)
@@ -102,9 +102,9 @@ def cells_of(judged_runs: Sequence[Run], judged: JudgedRuns, numbers: dict[str, 
     judged_runs
         The runs that could be judged.
     judged
-        What was forecast for them.
+        The forecasts for them.
     numbers
-        Those of the configurations by digest; new ones are added.
+        The numbers of the configurations by digest; new ones are added.
     """
     digests = [run.scenario.digest() for run in judged_runs]
     groups = [numbers.setdefault(digest, len(numbers)) for digest in digests]

@@ -1,1 +1,1 @@
-"""What is believed of many jobs at once, and the options of elastic ones."""
+"""Forecasts for many jobs at once, and the options of elastic jobs."""

@@ -1,4 +1,4 @@
-"""What the published regressors believe of many jobs' durations, one evaluation a workload."""
+"""What published regressors forecast for many jobs, with one evaluation per workload."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -24,22 +24,22 @@ _Group = tuple[Slug, int | None]
 
 @dataclass(frozen=True, slots=True)
 class Beliefs:
-    """The distributions of those requests that can be forecast, and why the others cannot.
+    """The distributions of the requests that can be forecast, and why the others cannot.
 
     Parameters
     ----------
     durations
         One row for each of `known`, in that order.
     known
-        Positions in the requests, rising.
+        Positions in the requests, ascending.
     scenarios
-        The questions of `known` in the words of their regressors.
+        The questions of `known` in the terms of their regressors.
     offers
-        What they would be bought at; None where no price was asked for or is known.
+        The offers they would be bought at; None where no price was asked for or is known.
     problems
         The refusals of the others, by position.
     convergence
-        How many samples a target takes, by workload, where its runs told.
+        How many samples a target takes, by workload, where its runs show it.
     """
 
     durations: DurationBeliefs
@@ -52,7 +52,7 @@ class Beliefs:
 
 @dataclass(slots=True)
 class _Gathered:
-    """Rows of the forecasts of one workload; the arrays are those of `from_widths`."""
+    """Rows of the forecasts of one workload; the arrays are the arguments of `from_widths`."""
 
     rows: list[int]
     scenarios: list[Scenario]
@@ -61,7 +61,7 @@ class _Gathered:
 
 
 class BeliefReader:
-    """Asks the published regressors; what cannot be forecast is reported beside the rest."""
+    """Queries the published regressors; reports separately what cannot be forecast."""
 
     def __init__(self, regressors: RegressorCache, prices: PriceService) -> None:
         self._regressors = regressors
@@ -70,7 +70,7 @@ class BeliefReader:
     def read(
         self, project_id: ProjectId, requests: Sequence[ForecastRequest], *, priced: bool = False
     ) -> Beliefs:
-        """Return what is believed of the durations of many requests.
+        """Return the forecast durations of many requests.
 
         Parameters
         ----------
@@ -146,7 +146,7 @@ def _gather(
 def _resolve(
     scenario: Scenario, questioner: Questioner, resolved: dict[tuple[object, ...], Scenario]
 ) -> Scenario:
-    """Return the question of a scenario; each name and each job's parameters are read once."""
+    """Return a scenario in the regressor's terms; each name and job's parameters are read once."""
     configuration = scenario.configuration
     key = (configuration.gpu_type, configuration.instance_type, id(scenario.parameters))
     known = resolved.get(key)

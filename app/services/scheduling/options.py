@@ -1,4 +1,4 @@
-"""The options of elastic jobs: which configurations they may take and how long each lasts."""
+"""The options of elastic jobs: the configurations they may take, and how long each lasts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -27,7 +27,7 @@ from app.services.scheduling.beliefs import Beliefs
 from models import ConvergenceLaw
 
 MAX_COUNTS: Final = 64
-"""Numbers of workers tried for one job on one GPU type, unless it names its own."""
+"""The most numbers of workers tried for a job on one GPU type, unless it names its own."""
 
 MAX_OPTIONS: Final = 200_000
 
@@ -45,9 +45,9 @@ class Option:
 class Forecasts:
     """The options that can be forecast, each array of shape (n_options,).
 
-    `restart_s` is what changing to the option costs, `completion_s` the expected time to the end
-    with it; `cost` is the bill of the expected completion, NaN where no price is known; `on_time`
-    is 1 where there is no deadline.
+    `restart_s` is the time lost by changing to the option, `completion_s` the expected time to
+    completion with it; `cost` is the cost of the expected completion, NaN where no price is known;
+    `on_time` is the probability of keeping the deadline, 1 where there is none.
     """
 
     options: list[Option]
@@ -97,7 +97,7 @@ def why_none(request: AllocationRequest, job: ElasticJob) -> Omission:
     wanted = set(map(gpu_key, job.gpu_types))
     if wanted and wanted.isdisjoint(map(gpu_key, request.capacity)):
         return Omission.NO_SUCH_GPU
-    # With as many GPUs as it could take the numbers alone decide.
+    # With as many GPUs as it could take, only the numbers of workers decide.
     enough = max(job.worker_counts, default=job.min_workers)
     return Omission.TOO_LARGE if worker_counts(job, enough) else Omission.NO_WORKER_COUNT
 
@@ -123,7 +123,7 @@ def worker_counts(job: ElasticJob, gpus: int) -> list[int]:
 
 
 def questions_of(request: AllocationRequest, options: Sequence[Option]) -> list[ForecastRequest]:
-    """Return what is asked of the regressors: each option as if the job began anew."""
+    """Return the questions to the regressors: each option as if the job started anew."""
     questions = []
     for option in options:
         job, placed = request.jobs[option.job], option.placed
@@ -144,11 +144,11 @@ def questions_of(request: AllocationRequest, options: Sequence[Option]) -> list[
 def samples_factor(
     job: ElasticJob, batch_size: float | None, law: ConvergenceLaw | None = None
 ) -> float:
-    """Return by how many times more samples a job needs with a batch size than with its own.
+    """Return the factor by which a batch size changes the number of samples that a job needs.
 
     ``(1 + B / N) / (1 + B0 / N)`` with the gradient noise scale N: larger batches learn less from
-    each sample. The job's own N goes before the `law` that its workload's runs showed; 1 where
-    neither or a batch size is known.
+    each sample. The job's own N takes precedence over the `law` that its workload's runs showed;
+    the factor is 1 where neither is known or a batch size is missing.
 
     References
     ----------
@@ -174,12 +174,12 @@ def samples_factor(
 
 
 def restart_of(job: ElasticJob, placed: Placed) -> float:
-    """Return the seconds that changing to other GPUs costs a job: 0 where it does not run yet."""
+    """Return the seconds that moving a job to other GPUs costs: 0 where it is not running yet."""
     return 0.0 if job.current is None or is_kept(job.current, placed) else job.restart_s
 
 
 def is_kept(current: Placed, placed: Placed) -> bool:
-    """Whether a job goes on as it runs; a batch size that was not told is the same."""
+    """Whether a job continues as it runs; a batch size that was not stated counts as unchanged."""
     same_batch = current.batch_size is None or current.batch_size == placed.batch_size
     same_type = gpu_key(current.gpu_type) == gpu_key(placed.gpu_type)
     return same_type and current.workers == placed.workers and same_batch
@@ -188,7 +188,7 @@ def is_kept(current: Placed, placed: Placed) -> bool:
 def forecasts_of(
     request: AllocationRequest, options: Sequence[Option], beliefs: Beliefs, now: datetime
 ) -> Forecasts:
-    """Return what is believed of the options that can be forecast."""
+    """Return the forecasts of the options that can be forecast."""
     known = [options[row] for row in beliefs.known]
     jobs = [request.jobs[option.job] for option in known]
     pairs = list(zip(jobs, known, strict=True))
@@ -224,7 +224,7 @@ def _seconds_until(job: ElasticJob, now: datetime) -> float:
 
 
 def goal_values(request: AllocationRequest, forecasts: Forecasts) -> FloatArray:
-    """Return what the goal makes small of each option, shape (n_options,); NaN without a price."""
+    """Return what the goal minimises for each option, shape (n_options,); NaN without a price."""
     weights = np.array([job.weight for job in request.jobs])[forecasts.of("job")]
     match request.goal:
         case Goal.THROUGHPUT:

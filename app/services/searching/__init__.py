@@ -1,1 +1,1 @@
-"""Which configurations a search looks at, and the nearest one where none qualifies."""
+"""The configurations that a search considers, and the nearest one where none qualifies."""

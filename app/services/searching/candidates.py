@@ -1,4 +1,4 @@
-"""Which configurations a recommendation looks at."""
+"""The configurations that a recommendation considers."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -17,7 +17,7 @@ from models import nodes_for
 
 MAX_CANDIDATES: Final = 10_000
 _BEYOND: Final = 4
-"""How far beyond the measured number of workers a search goes by itself."""
+"""How many times the measured number of workers a search goes to by default."""
 
 
 def candidate_configurations(
@@ -26,24 +26,24 @@ def candidate_configurations(
     measured: Iterable[Hardware],
     book: PriceBook,
 ) -> Sequence[Configuration]:
-    """Return every configuration of the search, nodes filled in as in any other question.
+    """Return every configuration of the search, with nodes filled in as for any other question.
 
     Parameters
     ----------
     request
-        What is searched; where it says nothing, what was measured counts.
+        The search; what it leaves open is taken from the measured configurations.
     served
         The regressor, for the measured numbers of workers.
     measured
         The pairs of GPU type and instance type that runs have.
     book
-        What is on sale where.
+        Tells what is on sale where.
 
     Raises
     ------
     InvalidRequestError
-        If the search has too many configurations, names GPUs that its instance types have not, or
-        its pricing allows none.
+        If the search has too many configurations, names GPUs that its instance types do not have,
+        or its pricing allows none.
     """
     request = replace(request, search=narrowed(request.search, request.pricing))
     search = request.search
@@ -60,7 +60,7 @@ def candidate_configurations(
     return _product(dense, nodes, workers)
 
 
-# The same search is asked again and again with another objective, deadline or budget.
+# The same search is repeated with other objectives, deadlines or budgets.
 @lru_cache(maxsize=8)
 def _product(
     placed: tuple[tuple[Hardware, Terms, float | None], ...],
@@ -100,7 +100,7 @@ def _buying(
 
 
 def _worker_counts(served: ServedRegressor) -> tuple[int, ...]:
-    """Return the powers of two up to four times the most workers that were measured."""
+    """Return the powers of two up to four times the largest measured number of workers."""
     _low, high = served.portfolio.report.numeric_ranges.get("workers", (1.0, 1.0))
     most = max(int(high), 1) * _BEYOND
     return tuple(1 << power for power in range(most.bit_length()))

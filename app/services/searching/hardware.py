@@ -1,4 +1,4 @@
-"""Which hardware a search names, in the words of what was measured."""
+"""The hardware that a search names, in the names that were measured."""
 
 from collections.abc import Collection, Iterable, Sequence
 
@@ -19,19 +19,19 @@ def hardware_of(
 ) -> list[Hardware]:
     """Return the pairs of GPU type and instance type that a search names, each once.
 
-    A name that was measured brings its partner, an instance type that is on sale its GPU. Where
-    nothing is named all that was measured counts.
+    A measured name brings its measured partners; an instance type that is on sale brings its GPU.
+    Where nothing is named, all measured hardware counts.
 
     Parameters
     ----------
     search
-        What is searched.
+        The search.
     measured
         The pairs that runs have.
     served
         The regressor, None where none is published.
     book
-        Tells which GPUs an instance type has that was not measured.
+        Tells the GPUs of an instance type that was not measured.
 
     Raises
     ------
@@ -72,14 +72,14 @@ def _of_instance(
 
 
 def _of_gpu(name: str, measured: Sequence[Hardware]) -> list[Hardware]:
-    """Return the measured hardware with a GPU, in whatever spelling it is named."""
+    """Return the measured hardware with a GPU, whatever the spelling of its name."""
     wanted = set(gpu_names(name))
     found = [pair for pair in measured if wanted & set(gpu_names(pair[0]))]
     return found or [(name, None)]
 
 
 def _has_gpu(pair: Hardware, wanted: Sequence[str], book: PriceBook) -> bool:
-    """Whether hardware has one of the GPUs wanted; what is known of none may have any."""
+    """Whether hardware has one of the wanted GPUs; it may, where its GPU is unknown."""
     gpu, instance = pair
     known = {gpu} if gpu is not None else book.gpu_types_of(instance or "")
     names = {alias for name in wanted for alias in gpu_names(name)}

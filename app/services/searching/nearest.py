@@ -1,4 +1,4 @@
-"""The candidate that comes nearest when none qualifies, and what would have to change for it."""
+"""The candidate that comes nearest when none qualifies, and the changes that it would need."""
 
 import math
 from collections.abc import Iterable
@@ -27,10 +27,10 @@ _SIX_DIGITS_DOWN: Final = Context(prec=6, rounding=ROUND_FLOOR)
 
 @dataclass(frozen=True, slots=True)
 class Nearest:
-    """A candidate with the changes that would admit it.
+    """A candidate with the changes that would make it qualify.
 
-    `request` is the one asked with those changes in it that its forecast is made with: a batch
-    that fits, a checkpoint interval that lets it end, the currency that its price has.
+    `request` is the original one with the changes that the candidate's forecast needs: a batch that
+    fits, a checkpoint interval that lets the work end, the currency of its price.
     """
 
     request: RecommendationRequest
@@ -40,7 +40,7 @@ class Nearest:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A request with what answers it."""
+    """A request with the means to answer it."""
 
     request: RecommendationRequest
     served: ServedRegressor
@@ -53,7 +53,7 @@ class Asked:
 
 
 def constraints_of(request: RecommendationRequest) -> Constraints:
-    """Return what a request wants to be kept."""
+    """Return the constraints that a request states."""
     return Constraints(
         deadline_s=request.deadline_s,
         budget=None if request.budget is None else float(request.budget),
@@ -65,10 +65,10 @@ def constraints_of(request: RecommendationRequest) -> Constraints:
 def nearest_of(asked: Asked, evaluated: Evaluated, choice: Choice) -> Nearest | None:
     """Return the nearest candidate, None where one qualifies or there is none.
 
-    Work that does not fit into memory is asked again with the largest batch that does, and work
-    that cannot end on spot capacity with a checkpoint interval that would do or else on demand.
-    A cost that no rate converts is asked again in the currency of its price. What is still missed
-    then is told by constraint.
+    Work that does not fit into memory is tried again with the largest batch that does; work that
+    cannot end on spot capacity, with a checkpoint interval that suffices or else on demand; a cost
+    that no rate converts, in the currency of its price. The constraints that are then still missed
+    are reported one by one.
     """
     if choice.ranked.size or evaluated.is_empty:
         return None
@@ -96,7 +96,7 @@ def nearest_of(asked: Asked, evaluated: Evaluated, choice: Choice) -> Nearest | 
 def nearest_on_other_nodes(
     asked: Asked, refused: Iterable[tuple[Configuration, Misplaced]]
 ) -> Nearest | None:
-    """Return the nearest of candidates that cannot stand on their nodes, on those that would do."""
+    """Return the nearest of the candidates that do not fit their nodes, on nodes that suffice."""
     request = asked.request
     standing = list(dict.fromkeys(replace(each, nodes=why.nodes) for each, why in refused))
     evaluated = evaluate(request, standing, asked.served, asked.book, asked.now)
@@ -115,7 +115,7 @@ def nearest_on_other_nodes(
 
 
 def _with_batch(asked: Asked, configuration: Configuration, changes: list[NeededChange]) -> Asked:
-    """Return the request with the largest batch that fits, as it is where there is none."""
+    """Return the request with the largest batch that fits, unchanged where there is none."""
     request = asked.request
     size = request.work.batch_size
     if size is None:
@@ -170,7 +170,7 @@ def _that_ends(
 
 
 def _in_currency(asked: Asked, currency: str, changes: list[NeededChange]) -> Asked:
-    """Return the request in the currency of a price that no rate leads to the wanted one."""
+    """Return the request in the currency of a price that no rate converts to the requested one."""
     request = asked.request
     wanted = request.pricing.currency or asked.served.currency
     changes.append(NeededChange("pricing.currency", wanted, currency))
@@ -179,7 +179,7 @@ def _in_currency(asked: Asked, currency: str, changes: list[NeededChange]) -> As
 
 
 def _missed(asked: Asked, found: Evaluated, currency: str | None) -> list[NeededChange]:
-    """Return what one candidate that can end still misses; amounts are in `currency` if any."""
+    """Return what a candidate that can end still misses; amounts are in `currency` if given."""
     request, candidates = asked.request, found.candidates
     constraints = constraints_of(request)
     duration, cost = float(candidates.duration_bound_s[0]), float(candidates.cost_bound[0])
@@ -198,7 +198,7 @@ def _missed(asked: Asked, found: Evaluated, currency: str | None) -> list[Needed
 
 
 def _unknown(asked: Asked, found: Evaluated, duration_s: float) -> list[NeededChange]:
-    """Return what would have to be known of a candidate."""
+    """Return what would have to be known about a candidate."""
     request, candidates = asked.request, found.candidates
     changes = []
     if request.needs_cost and np.isnan(candidates.cost_bound[0]):
@@ -222,7 +222,7 @@ def _price(asked: Asked, found: Evaluated, duration_s: float) -> NeededChange:
 
 
 def _cost_at(asked: Asked, found: Evaluated, price: Decimal, seconds: float) -> Decimal:
-    """Return what a duration costs at an inline price; it is linear in it."""
+    """Return the cost of a duration at an inline price, in which it is linear."""
     query = replace(asked.request.pricing, price_per_hour=price, serverless=None)
     offer = asked.book.resolve(found.configurations[0], query)
     assert offer is not None
@@ -230,5 +230,5 @@ def _cost_at(asked: Asked, found: Evaluated, price: Decimal, seconds: float) -> 
 
 
 def _down(value: float) -> float:
-    """Return six digits that are not above a value."""
+    """Return a value rounded down to six digits."""
     return float(_SIX_DIGITS_DOWN.create_decimal_from_float(value))

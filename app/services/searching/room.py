@@ -1,4 +1,4 @@
-"""Whether workers can stand on as many nodes as a search names."""
+"""Whether workers fit on the number of nodes that a search names."""
 
 from collections.abc import Mapping, Sequence
 from math import ceil, inf
@@ -13,7 +13,7 @@ TOO_FEW_WORKERS: Final = "too_few_workers"
 
 
 class Misplaced(NamedTuple):
-    """Why workers cannot stand on their nodes, and the nearest number of nodes that would do."""
+    """Why workers do not fit on their nodes, and the nearest number of nodes that suffices."""
 
     reason: str
     nodes: int
@@ -24,10 +24,10 @@ def misplaced(
     measured: Mapping[Hardware, float | None],
     book: PriceBook,
 ) -> dict[int, Misplaced]:
-    """Return what cannot stand on its nodes, by its row.
+    """Return the configurations that do not fit their nodes, by row.
 
-    That is what asks for more workers than its nodes have GPUs and than any run had on one, and
-    what asks for more nodes than workers.
+    These are the ones with more workers than their nodes have GPUs and than any run had on one
+    node, and those with more nodes than workers.
     """
     most: dict[Hardware, float] = {}
     for pair in {(each.gpu_type, each.instance_type) for each in configurations}:

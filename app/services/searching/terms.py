@@ -1,4 +1,4 @@
-"""Where and how a search buys hardware: what it names, as far as its pricing allows it."""
+"""Where and how a search buys hardware: what it names, within the limits of its pricing."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
@@ -23,20 +23,21 @@ _Name = TypeVar("_Name", str, Purchase)
 
 @dataclass(frozen=True, slots=True)
 class Buying:
-    """Where a search buys, each of its lists with None for what is left open.
+    """Where a search buys; each of its lists holds None for what is left open.
 
     Parameters
     ----------
     providers, regions, ways
-        What is searched; `ANYWHERE` among the places makes each that sells hardware one.
+        What is searched; `ANYWHERE` among the places stands for every place that sells the
+        hardware.
     pricing, book
-        Which prices count, and those that there are.
+        The rules that select prices, and the prices that there are.
     is_everywhere
-        Whether every place counts all the same.
+        Whether every place is searched anyway.
     measured
-        Hardware that its GPU alone may stand for where it is not on sale: other machines have it.
+        Measured hardware; where it is not on sale, its GPU in other machines may stand for it.
     needs_price
-        Whether what no place sells is not wanted, where no place is named.
+        Whether hardware that no place sells is left out, where no place is named.
     """
 
     providers: Sequence[str | None]
@@ -50,7 +51,7 @@ class Buying:
 
     @property
     def fewest(self) -> int:
-        """How many terms one piece of hardware has at least, places that are looked up apart."""
+        """The minimum number of terms of one piece of hardware, without places to be looked up."""
         places = 1 if self._is_anywhere else len(self.providers) * len(self.regions)
         return places * len(self.ways)
 
@@ -73,7 +74,7 @@ class Buying:
     def _unsold(
         self, pair: Hardware, placed: Sequence[tuple[Hardware, Terms]]
     ) -> list[tuple[Hardware, Terms]]:
-        """Return hardware where it is asked for and not on sale: of that no price is known."""
+        """Return hardware where it is asked for and not on sale; no price is known there."""
         covered = {terms for _hardware, terms in placed}
         if covered and self._is_anywhere:
             return []
@@ -85,7 +86,7 @@ class Buying:
 
     @property
     def _named(self) -> list[Terms]:
-        """What is asked for; where every place counts, the cheapest that may yet be found."""
+        """The terms asked for; where every place counts, the cheapest one that will be found."""
         if self._is_anywhere:
             return [((None, None), way) for way in self.ways]
         return list(product(product(self.providers, self.regions), self.ways))
@@ -98,7 +99,7 @@ class Buying:
         return self.is_everywhere or self.needs_price or places != {None}
 
     def _sold(self, pair: Hardware) -> list[Terms]:
-        """Return where hardware is on sale; a place may sell it in one of the ways alone."""
+        """Return where hardware is on sale; a place may sell it in only one of the ways."""
         offered = {
             way: self.book.places(Configuration(*pair, purchase=way), self.pricing)
             for way in self.ways
@@ -112,9 +113,10 @@ class Buying:
         return [(place, way) for way in self.ways for place in self._among(offered[way])]
 
     def _among(self, offered: Sequence[Place]) -> list[Place]:
-        """Return those of the places offered that are searched, each once.
+        """Return the offered places that are searched, each once.
 
-        A provider's price without a region counts in each of its regions.
+        A provider's place without a region is dropped where one of its regions is returned: the
+        price counts there.
         """
         found = [
             place
@@ -130,7 +132,7 @@ def _agree(offered: Place, asked: Place) -> bool:
 
 
 def _alone(pair: Hardware) -> Hardware:
-    """Return the GPU without the machine that it was measured in."""
+    """Return the GPU without the machine in which it was measured."""
     return pair[0], None
 
 
@@ -162,12 +164,12 @@ def refuse_beyond(most: int, total: int) -> None:
 
 
 def narrowed(search: Search, pricing: PriceQuery) -> Search:
-    """Return a search with those of its places and purchases that pricing allows.
+    """Return a search with those of its places and purchases that its pricing allows.
 
     Raises
     ------
     InvalidRequestError
-        If they have none in common.
+        If pricing allows none of them.
     """
     found = replace(
         search,
