@@ -1,1 +1,1 @@
-"""Runs and questions as the tables of the regression library."""
+"""Turns runs and questions into the tables of the regression library."""

@@ -35,7 +35,7 @@ from models import (
     mean_description,
 )
 
-"""What sets a parameter's column apart from the features that every workload has."""
+"""Prefix that separates a parameter's column from the features that every workload has."""
 
 _TELL_OF_MEMORY = frozenset({RunStatus.SUCCEEDED, RunStatus.OUT_OF_MEMORY})
 _FAR = 1e6
@@ -62,7 +62,7 @@ def _build(
     categorical: Mapping[str, Sequence[str | None]],
     parameters: Sequence[Mapping[str, ParameterValue]],
 ) -> FeatureTable:
-    """Return the table of the columns that hold a value anywhere."""
+    """Return the table of the columns that hold any value."""
     numbers = {name: _numeric(values) for name, values in numeric.items() if _is_known(values)}
     levels = {name: list(values) for name, values in categorical.items() if _is_known(values)}
     for name in sorted({name for row in parameters for name in row}):
@@ -78,7 +78,7 @@ def _build(
 def run_table(columns: RunColumns) -> RunTable:
     """Return the runs of a workload as the table that a portfolio is fitted on.
 
-    A run that does not tell when it started stands at the instant of its upload.
+    A run without a start time is placed at the instant of its upload.
     """
     return RunTable(
         features=_features(columns),
@@ -96,7 +96,7 @@ def _started_at(columns: RunColumns) -> FloatArray:
 
 
 def evidence(columns: EvidenceColumns) -> Evidence:
-    """Return what a workload's runs tell besides complete durations."""
+    """Return what a workload's runs show besides complete durations."""
     features = _features(columns.runs)
     memory = _rows(columns, _TELL_OF_MEMORY)
     stopped = _rows(columns, _STOPPED)
@@ -121,7 +121,7 @@ def evidence(columns: EvidenceColumns) -> Evidence:
 
 
 def _phases(columns: EvidenceColumns, features: FeatureTable) -> PhaseRuns | None:
-    """Return the succeeded runs that tell their phases, None without any."""
+    """Return the succeeded runs that state their phases, None if there are none."""
     told = [
         row
         for row, (status, phases) in enumerate(zip(columns.status, columns.phases, strict=True))
@@ -141,7 +141,7 @@ def _phases(columns: EvidenceColumns, features: FeatureTable) -> PhaseRuns | Non
 
 
 def _convergence(columns: EvidenceColumns) -> ConvergenceRuns:
-    """Return the succeeded runs that tell how many samples their target took."""
+    """Return the succeeded runs that state how many samples their target took."""
     sizes = _numeric(columns.runs.dataset_size)
     samples, epochs = _numeric(columns.samples_to_target), _numeric(columns.epochs_to_target)
     samples = np.where(np.isnan(samples), epochs * sizes, samples)
@@ -168,7 +168,7 @@ def _features(columns: RunColumns) -> FeatureTable:
 
 
 def _canonical(gpu_types: Sequence[str | None]) -> list[str | None]:
-    """Return stored names as uploads name them today: the catalogue may have learned of one."""
+    """Return stored names in today's canonical form: the catalogue may have grown since."""
     names = {name: gpus.canonical_gpu_name(name) for name in set(gpu_types) if name is not None}
     return [None if name is None else names[name] for name in gpu_types]
 
@@ -186,7 +186,7 @@ def _numbers_of(scenario: Scenario) -> tuple[_Number, ...]:
 
 
 def scenario_features(scenarios: Sequence[Scenario]) -> FeatureTable:
-    """Return scenarios as the table that forecasts are asked for, one row each."""
+    """Return scenarios as the table of a forecast's questions, one row each."""
     if len(scenarios) == 1:
         return _single(scenarios[0])
     columns = list(zip(*map(_numbers_of, scenarios), strict=True)) or [()] * len(NUMERIC_FEATURES)
@@ -202,7 +202,7 @@ def scenario_features(scenarios: Sequence[Scenario]) -> FeatureTable:
 
 
 def alike_features(scenarios: AlikeScenarios) -> FeatureTable:
-    """Return what `scenario_features` does for at least two scenarios of one form."""
+    """Return the same as `scenario_features`, for at least two scenarios of one form."""
     numeric, categorical = _of_configurations(scenarios.configurations)
     for name, column in scenarios.work.items():
         if _is_known(_distinct(column)):
@@ -230,7 +230,7 @@ def _floats(column: Sequence[_Number | str]) -> FloatArray:
 def _of_configurations(
     configurations: Repeated[Configuration],
 ) -> tuple[dict[str, FloatArray], dict[str, Sequence[str | None]]]:
-    """Return the numbers and the levels that configurations give, as far as one of them does."""
+    """Return the numeric and categorical columns that at least one configuration fills."""
     distinct, places = configurations.distinct, configurations.places
     rows = np.frombuffer(places, dtype=np.int64)
     numbers: dict[str, Sequence[_Number]] = {
@@ -256,7 +256,7 @@ def _of_configurations(
 
 
 def far_questions(report: FitReport) -> FeatureTable:
-    """Return questions at both ends of what was measured and far beyond, by which to try a fit."""
+    """Return questions at both ends of the measured range and far beyond it, to test a fit."""
     numeric = {}
     for name, (low, high) in report.numeric_ranges.items():
         ends = np.array([low, high, low / _FAR, high * _FAR])
@@ -268,7 +268,7 @@ def far_questions(report: FitReport) -> FeatureTable:
 
 
 def _single(scenario: Scenario) -> FeatureTable:
-    """Return the table of one scenario; on the path of every forecast, hence by hand."""
+    """Return the table of one scenario; written out by hand, as every forecast passes here."""
     numeric: dict[str, FloatArray] = {}
     for name, number in zip(NUMERIC_FEATURES, _numbers_of(scenario), strict=True):
         if number is not None:
@@ -290,9 +290,9 @@ def _single(scenario: Scenario) -> FeatureTable:
 def hardware_descriptions(names: Iterable[str | None] = ()) -> Mapping[str, HardwareDescription]:
     """Return the data sheets of the GPU types that the service knows, by canonical name.
 
-    A name that stands for several variants (V100: 16 or 32 GB) has their geometric mean: nearly the
-    rates of each, so that runs under such a name tell of other types and the reverse. So has a
-    board of `names` without a data sheet whose chip has one, with the memory that its name tells.
+    A name that covers several variants (V100: 16 or 32 GB) gets their geometric mean. That is close
+    to each variant's rates, so runs under such a name inform about other types and the reverse. A
+    board of `names` without a data sheet gets its chip's mean, with the memory stated in its name.
     """
     return with_boards(_listed_descriptions(), names)
 
@@ -300,7 +300,7 @@ def hardware_descriptions(names: Iterable[str | None] = ()) -> Mapping[str, Hard
 def with_boards(
     sheets: Mapping[str, HardwareDescription], names: Iterable[str | None]
 ) -> Mapping[str, HardwareDescription]:
-    """Return data sheets with those of boards of `names` that have none, but whose chip has."""
+    """Return data sheets, with those of boards of `names` that have none but whose chip has."""
     of_chips: dict[str, HardwareDescription] = {}
     for name in {each for each in names if each is not None} - sheets.keys():
         boards, memory_gib = gpus.boards_of_chip(name) or ((), 0.0)
@@ -313,7 +313,7 @@ def with_boards(
 def with_families(
     sheets: Mapping[str, HardwareDescription],
 ) -> Mapping[str, HardwareDescription]:
-    """Return data sheets with those of names that stand for several of them: their means."""
+    """Return data sheets, with the means of the variants for names that cover several."""
     described = {
         name: [sheets[variant] for variant in variants if variant in sheets]
         for name, variants in gpus.families().items()

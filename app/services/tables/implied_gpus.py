@@ -1,4 +1,4 @@
-"""Tells the GPU of an instance type that is named without it, to runs as to questions."""
+"""Fills in the GPU of an instance type named without one, in runs and in questions alike."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
@@ -11,10 +11,10 @@ from app.pricing.resolution import PriceBook
 def implied_gpu(
     instance_type: str, measured: Collection[str] | None, book: PriceBook
 ) -> str | None:
-    """Return the GPU that an instance type on sale has, in the words of the runs.
+    """Return the GPU of an instance type on sale, under the name that the runs use.
 
-    None where that is unknown, where it has several types, or where a regressor knows no GPU types
-    (`measured` is None): it is asked for none.
+    None where that is unknown, where the instance type has several types, or where the regressor
+    knows no GPU types (`measured` is None) and so takes none in a question.
     """
     gpus = set() if measured is None else book.gpu_types_of(instance_type)
     if measured is None or len(gpus) != 1:
@@ -29,10 +29,11 @@ def gpus_of_runs(columns: RunColumns) -> list[str]:
 
 
 def known_gpus(columns: RunColumns, book: PriceBook) -> list[str]:
-    """Return the GPU types that a regressor of runs knows, sorted.
+    """Return the GPU types that a regressor fitted on these runs knows, sorted.
 
-    Those that runs name. Where none names one, those of their instance types, if each of these
-    has one: what runs on processors, or on machines of unknown GPUs, has no GPU type.
+    These are the ones that runs name. Where no run names one, they are those of the instance types,
+    if every run's instance type has one: runs on processors, or on machines with unknown GPUs, have
+    no GPU type.
     """
     if named := gpus_of_runs(columns):
         return named
@@ -47,10 +48,10 @@ def _silent(columns: RunColumns) -> set[str]:
 
 
 def with_implied_gpus(columns: RunColumns, known: Collection[str], book: PriceBook) -> RunColumns:
-    """Return runs with the GPUs of those that name their instance type alone.
+    """Return the runs, filling in the GPU where a run names its instance type alone.
 
-    Only where a regressor knows GPU types (`known`). A question about such an instance type is put
-    with its GPU, and would be one about a type that no run had.
+    Done only where the regressor knows GPU types (`known`). Questions about such an instance type
+    are asked with its GPU, which would otherwise be a type that no run has.
     """
     silent = _silent(columns)
     if not known or not silent:
@@ -68,16 +69,16 @@ def with_implied_pairs(
     known: Collection[str] | None,
     book: PriceBook,
 ) -> dict[tuple[str | None, str | None], float | None]:
-    """Return the measured pairs of GPU type and instance type as a regressor knows them.
+    """Return the measured pairs of GPU type and instance type as the regressor knows them.
 
     Parameters
     ----------
     measured
-        What runs name, with the most workers of one node.
+        The pairs that runs name, with the most workers on one node.
     known
         The GPU types of the regressor, None where it knows none.
     book
-        Tells the GPUs of machines.
+        Gives the GPUs of machines.
     """
     found: dict[tuple[str | None, str | None], float | None] = {}
     for (gpu, instance), most in measured.items():

@@ -1,4 +1,4 @@
-"""Sizes of machines as a feature of runs on processors, and of the questions about them."""
+"""Machine size as a feature of runs on processors, and of questions about them."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -11,17 +11,17 @@ from app.pricing.machine_sizes import vcpus_of
 from models import Evidence, FeatureTable, FloatArray, IntArray
 
 INSTANCE_VCPUS: Final = "instance_vcpus"
-"""The feature: virtual processors of the instance type, by its name."""
+"""The feature: virtual processors of the instance type, read from its name."""
 
 _TOLERANCE: Final = 1e-6
 _MOST_ROWS: Final = 1_000
-"""So many runs show whether a column tells the sizes."""
+"""Enough runs to show whether a column already gives the sizes."""
 
 
 def with_sizes(features: FeatureTable) -> FeatureTable:
-    """Return questions, or what runs tell besides durations, with the size of each machine.
+    """Return questions, or what runs show besides durations, with the size of each machine.
 
-    Rows whose instance type tells none have none.
+    Rows whose instance type gives no size have none.
     """
     sizes = _sizes(features.categorical.get("instance_type", (None,) * features.n_rows))
     numeric = {**features.numeric, INSTANCE_VCPUS: sizes}
@@ -29,9 +29,9 @@ def with_sizes(features: FeatureTable) -> FeatureTable:
 
 
 def with_sizes_of_runs(told: Evidence) -> Evidence:
-    """Return what unfinished runs and phases tell of durations with the sizes of machines.
+    """Return the evidence of unfinished runs and of phases, with the sizes of machines.
 
-    Memory is a matter of instance types by their names.
+    Memory is left as it is: it depends on the instance types by name.
     """
     unfinished, phases = told.unfinished, told.phases
     return replace(
@@ -42,11 +42,11 @@ def with_sizes_of_runs(told: Evidence) -> Evidence:
 
 
 def are_sized(features: FeatureTable) -> bool:
-    """Return whether sizes of machines tell of runs what nothing else in them does.
+    """Return whether machine sizes tell something about the runs that no other column tells.
 
-    They do where runs on processors name instance types of at least two sizes, and tell neither
-    the processors of a machine nor those of all: no column, and no product or quotient of two, is
-    in proportion to the sizes.
+    They do where runs on processors name instance types of at least two sizes and state the number
+    of processors neither per machine nor in total: no column, and no product or quotient of two, is
+    proportional to the sizes.
 
     Examples
     --------
@@ -70,7 +70,7 @@ def are_sized(features: FeatureTable) -> bool:
 
 
 def tellable(columns: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the columns that a question can tell: a size comes with the instance type.
+    """Return the columns that a question can state: the size comes with the instance type.
 
     Examples
     --------
@@ -94,7 +94,7 @@ def _are_told(log_sizes: FloatArray, numeric: Mapping[str, FloatArray], rows: In
 
 
 def _compared(logs: Sequence[FloatArray]) -> Iterator[FloatArray]:
-    """Yield the logarithms of columns, and of the products and quotients of two."""
+    """Yield the logarithms of the columns, and of the products and quotients of pairs."""
     yield from logs
     for one, other in combinations(logs, 2):
         yield one + other

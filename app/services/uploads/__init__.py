@@ -1,1 +1,1 @@
-"""Reads uploaded runs, judges every row and prepares the good ones for storing."""
+"""Reads uploaded runs, checks every row and prepares the good ones for storage."""

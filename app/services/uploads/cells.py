@@ -1,4 +1,4 @@
-"""Turns single cells into values: texts, instants and money, each distinct cell once."""
+"""Parses single cells into texts, instants and money, each distinct cell once."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -32,7 +32,7 @@ _PLAIN_NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?", 
 
 
 class CellError(ValueError):
-    """A cell is not what its field takes."""
+    """A cell is not a valid value of its field."""
 
     def __init__(self, message: str, remedy: str) -> None:
         super().__init__(message)
@@ -40,9 +40,9 @@ class CellError(ValueError):
 
 
 class CellReader(dict[Cell, Value | None], Generic[Value]):
-    """Reads cells of one field and remembers what each distinct cell means.
+    """Parses the cells of one field and remembers the value of each distinct cell.
 
-    Absent and bad cells are read as None; `errors` tells the bad ones.
+    Absent and bad cells are read as None; `errors` holds the bad ones.
     """
 
     def __init__(self, parse: Callable[[Cell], Value]) -> None:
@@ -70,7 +70,7 @@ class CellReader(dict[Cell, Value | None], Generic[Value]):
 
 
 def are_plain_texts(cells: Sequence[Cell], limit: int) -> bool:
-    """Whether all cells are present texts that need neither trimming nor refusal."""
+    """Whether all cells are present texts that need neither trimming nor rejection."""
     texts = [cell for cell in cells if isinstance(cell, str) and cell]
     joined = "".join(texts)
     is_full = len(texts) == len(cells)
@@ -96,12 +96,12 @@ def parse_name(cell: Cell) -> str:
 
 
 def parse_forecast_id(cell: Cell) -> str:
-    """Return the id of the forecast that a run is held against."""
+    """Return the id of the forecast that a run is compared with."""
     return _text(cell, MAX_IDENTIFIER)
 
 
 def parse_value_text(cell: Cell) -> str:
-    """Return the value of a label or of a category."""
+    """Return the value of a label or category."""
     return _text(cell, MAX_VALUE_TEXT)
 
 
@@ -174,7 +174,7 @@ def parse_instant(cell: Cell) -> datetime:
 
 
 def parse_money(cell: Cell) -> Decimal:
-    """Return an amount of money with six decimals; a JSON number is read by its shortest form."""
+    """Return an amount of money with six decimals; of a JSON number, its shortest form is read."""
     remedy = 'Send a decimal such as "34.83", without a currency sign.'
     text = repr(cell) if isinstance(cell, int | float) else cell
     if not isinstance(text, str) or not _PLAIN_NUMBER.fullmatch(text):

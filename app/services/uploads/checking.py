@@ -1,4 +1,4 @@
-"""Judges chunks of rows: every cell by its field, every row by the rules between fields."""
+"""Checks chunks of rows: every cell by its field, every row by the rules between fields."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
@@ -37,14 +37,14 @@ GpuNaming = Callable[[str], str]
 
 
 class ChunkChecker:
-    """Checks the chunks of one upload; remembers what each distinct cell means.
+    """Checks the chunks of one upload; remembers the value of each distinct cell.
 
     Parameters
     ----------
     faults
-        Where bad rows are noted.
+        Collects the bad rows.
     canonical_gpu_name
-        Gives an unambiguous alias its canonical name and every other name unchanged.
+        Returns the canonical name for an unambiguous alias, and every other name unchanged.
     """
 
     def __init__(self, faults: FaultCollector, canonical_gpu_name: GpuNaming) -> None:
@@ -74,7 +74,7 @@ class ChunkChecker:
         elif field.startswith(PARAMETER):
             chunk.parameters[field] = self._values(chunk, field, cells, self._parameter(field))
         elif field == "external_id" and are_plain_texts(cells, MAX_EXTERNAL_ID):
-            # Each is another text: to look each up among those seen would be in vain.
+            # They are all different: a look-up among those seen would be in vain.
             chunk.texts[field] = list(map(str, cells))
         else:
             chunk.texts[field] = self._values(chunk, field, cells, self._text_reader(field))

@@ -1,4 +1,4 @@
-"""Rows on their way through an upload: some thousands at a time, column by column."""
+"""Rows on their way through an upload: a few thousand at a time, column by column."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -12,15 +12,15 @@ FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 Cell = str | int | float | None
-"""A value as it was sent; a CSV file brings text only, with an empty text for absence."""
+"""A value as it was sent; from a CSV file always text, empty for absence."""
 
 
 @dataclass(frozen=True, slots=True)
 class RawChunk:
     """Rows as they were sent, under canonical field names.
 
-    `rows` counts data rows from 1, `sent` the rows that came, unreadable ones included;
-    `is_typed` tells JSON values from the cells of a CSV file.
+    `rows` holds row numbers, counted from 1; `sent` is the number of rows that came, including
+    unreadable ones; `is_typed` is true for JSON values, false for cells of a CSV file.
     """
 
     sent: int
@@ -31,9 +31,9 @@ class RawChunk:
 
 @dataclass(slots=True)
 class Chunk:
-    """Checked rows: NaN or None stands where nothing was sent; columns nobody sent are left out.
+    """Checked rows: NaN or None where nothing was sent; columns that nobody sent are left out.
 
-    `parameters` hold the values as they were sent, since whether a parameter is a number or a
+    `parameters` holds the values as they were sent, since whether a parameter is a number or a
     category is known only after the last row.
     """
 
@@ -46,7 +46,7 @@ class Chunk:
     parameters: dict[str, list[str | float | None]] = field(default_factory=dict)
 
     def __len__(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         return len(self.rows)
 
     def keep(self, good: BoolArray) -> "Chunk":

@@ -1,4 +1,4 @@
-"""The canonical content of a row: what is stored, and the hash that tells equal runs apart."""
+"""The canonical content of a row: what is stored, and the hash that identifies equal runs."""
 
 from collections.abc import Mapping
 from dataclasses import fields
@@ -23,7 +23,7 @@ Cells = TypeVar("Cells")
 
 
 def number_text(value: float) -> str:
-    """Return a number's shortest JSON form, without a needless fraction.
+    """Return a number's shortest JSON form, without a redundant fraction.
 
     Examples
     --------
@@ -34,7 +34,7 @@ def number_text(value: float) -> str:
 
 
 def _number_texts(values: FloatArray) -> list[str]:
-    """Return what `number_text` does of each number; "" for NaN.
+    """Return `number_text` of each number; "" for NaN.
 
     Examples
     --------
@@ -42,7 +42,7 @@ def _number_texts(values: FloatArray) -> list[str]:
     ['16', '0.1', '', '1e-07']
     """
     sizes = np.abs(values)
-    # Within these bounds JSON and Python write numbers alike.
+    # Within these bounds JSON and Python write numbers in the same way.
     if ((sizes >= _LEAST_PLAIN) & (sizes < _MOST_PLAIN)).all():
         texts = orjson.dumps(values.tolist())[1:-1].decode() + ","
         return texts.replace(".0,", ",")[:-1].split(",")
@@ -54,7 +54,7 @@ def _head(name: str) -> str:
 
 
 class _Members(dict[str | float | None, str]):
-    """The JSON member that each distinct value of one parameter becomes; '' for absence."""
+    """The JSON member for each distinct value of one parameter; '' for absence."""
 
     def __init__(self, name: str, kind: ParameterType) -> None:
         super().__init__()
@@ -74,7 +74,7 @@ class _Members(dict[str | float | None, str]):
 
 
 class ContentWriter:
-    """Brings checked chunks into the form in which runs are stored and compared.
+    """Converts checked chunks into the form in which runs are stored and compared.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ class ContentWriter:
             by_workload[slug] = _Members(name, kind)
 
     def write(self, chunk: Chunk) -> RunContent:
-        """Return what a chunk's runs measured."""
+        """Return the content of a chunk's runs."""
         statuses = chunk.texts.get("status") or [None] * len(chunk)
         succeeded = RunStatus.SUCCEEDED.value
         texts, numbers = chunk.texts, chunk.numbers
@@ -153,7 +153,7 @@ class ContentWriter:
 
 
 def content_hashes(content: RunContent) -> list[str]:
-    """Return the SHA-256 of each run's content in a canonical JSON form."""
+    """Return the SHA-256 of each run's content in canonical JSON."""
     columns = [getattr(content, field.name) for field in fields(RunContent)]
     rows = zip(*(repeat(None) if cells is None else cells for cells in columns))  # noqa: B905 - repeat() has no end
     return [sha256(orjson.dumps(row, default=str)).hexdigest() for row in rows]

@@ -24,28 +24,28 @@ CHUNK_ROWS: Final = 8192
 def read_csv(
     body: IO[bytes], faults: FaultCollector, *, max_rows: int = MAX_ROWS
 ) -> Iterator[RawChunk]:
-    """Yield the rows of a CSV file (UTF-8 with or without a mark, comma-separated).
+    """Yield the rows of a CSV file (UTF-8 with or without a byte order mark, comma-separated).
 
     Rows with more or fewer cells than the header are noted in `faults` and left out. Spreadsheets
-    write empty rows, before the header too, and, beside the table, empty columns without a name:
-    neither counts.
+    write empty rows, also before the header, and nameless empty columns beside the table: neither
+    counts.
 
     Raises
     ------
     InvalidRequestError
-        If the file is not UTF-8, has broken quotes, no header, another separator or a line longer
-        than a MiB.
+        If the file is not UTF-8, has broken quotes, no header, a separator other than the comma, or
+        a line longer than a MiB.
     UnknownFieldError
         If a column has a name that no field has.
     TooManyRowsError
-        If there are more than `max_rows`, or twice as many with the empty ones.
+        If there are more than `max_rows`, or more than twice as many including empty ones.
     """
     text = TextIOWrapper(body, encoding="utf-8-sig", newline="")
     reader = csv.reader(_lines(text), strict=True)
     first_row, n_lines = 1, 0
     try:
         fields = _read_header(reader)
-        # A row of nothing but commas takes eight times its text: no chunk keeps such rows whole.
+        # A row of nothing but commas takes eight times the memory of its text: such rows are cut.
         while lines := [
             cells if len(cells) <= MAX_NAMES else cells[: MAX_NAMES + 1]
             for cells in islice(reader, CHUNK_ROWS)
@@ -109,7 +109,7 @@ def _canonical_names(names: Sequence[str]) -> list[str]:
 
 
 def _missing(fields: AbstractSet[str | None]) -> list[Fault]:
-    """Return the faults of what every run needs and is not among the fields."""
+    """Return faults for the required fields that are missing."""
     faults = []
     if "workload" not in fields:
         remedy = "Add it, or rename the column that names what was trained."
@@ -144,7 +144,7 @@ def _to_chunk(
 
 
 def _without_empty_end(cells: list[str], width: int) -> list[str]:
-    # Of a row that is longer than any may be the end is not known.
+    # A row longer than `MAX_NAMES` was cut: whether its end is empty is unknown.
     if not width < len(cells) <= MAX_NAMES or any(cells[width:]):
         return cells
     return cells[:width]

@@ -1,4 +1,4 @@
-"""Tells new runs from duplicates and from conflicts by their external ids and content."""
+"""Tells new runs from duplicates and conflicts by their external ids and content."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -21,7 +21,7 @@ _REMEDY: Final = "Send a changed run under a new external_id, or delete the stor
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """The rows of a chunk with the identifiers they get if they are new."""
+    """The rows of a chunk with the identifiers that they get if they are new."""
 
     chunk: Chunk
     run_ids: Sequence[RunId]
@@ -30,11 +30,11 @@ class Batch:
 
     @property
     def external_ids(self) -> list[str | None] | None:
-        """The callers' own ids of the rows, None when no row has one."""
+        """The callers' own ids of the rows, None if no row has one."""
         return self.chunk.texts.get("external_id")
 
     def exclusions(self, default: str | None) -> Sequence[str | None] | None:
-        """Return why the rows are kept out of fits, None when none is; `default` is of all."""
+        """Return why rows are kept out of fits, None if none is; `default` applies to all."""
         told = self.chunk.texts.get(EXCLUSION)
         if told is None:
             return None if default is None else [default] * len(self.chunk)
@@ -61,9 +61,9 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class SortedRows:
-    """Which rows of a batch are new, and which run each duplicate repeats.
+    """The new rows of a batch, and the run that each duplicate repeats.
 
-    Suspects have the external id of a run and another hash; None stands for a run of the upload.
+    Suspects share a run's external id but have another hash; None stands for a run of the upload.
     """
 
     is_new: BoolArray
@@ -72,7 +72,7 @@ class SortedRows:
 
 
 class DuplicateFinder:
-    """Compares the rows of one upload with stored runs and with each other.
+    """Compares the rows of one upload with stored runs and with one another.
 
     Parameters
     ----------
@@ -81,11 +81,11 @@ class DuplicateFinder:
     project_id
         Whose runs they are.
     workload_ids
-        The workloads that have runs stored already.
+        The workloads that already have stored runs.
     canonical_gpu_name
-        Brings a GPU's name that was stored under older knowledge to its present form.
+        Converts a GPU's name stored under an older catalogue to its present form.
     conflicts
-        Where rows are noted whose external id is taken by other content.
+        Collects the rows whose external id is taken by other content.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class DuplicateFinder:
         self._hashes: list[str] = []
 
     def look_up(self, chunks: Iterable[Chunk]) -> None:
-        """Read which external ids are stored; before anything of the upload is."""
+        """Read which external ids are stored, before anything of the upload is."""
         for chunk in chunks if self._workload_ids else ():
             by_workload: dict[str, list[str]] = {}
             names = chunk.texts.get("external_id", [])
@@ -120,7 +120,7 @@ class DuplicateFinder:
                 self._stored.setdefault(slug, {}).update(runs)
 
     def sort(self, batch: Batch) -> SortedRows:
-        """Sort the rows of a batch by what was looked up; asks the database nothing."""
+        """Sort the rows of a batch by what `look_up` found, without a query."""
         result = SortedRows(np.ones(len(batch.chunk), dtype=np.bool_))
         names, workloads = batch.external_ids, batch.chunk.texts["workload"]
         if names is None:
@@ -148,9 +148,9 @@ class DuplicateFinder:
     def _are_all_new(
         self, workloads: Sequence[str | None], names: Sequence[str | None], start: int
     ) -> bool:
-        """Take a whole batch at once when no row of it can be a duplicate: the common case.
+        """Accept a whole batch at once if no row of it can be a duplicate: the common case.
 
-        No object is made for a row that the garbage collector would have to follow.
+        No object is created per row that the garbage collector would have to track.
         """
         slug = workloads[0]
         if slug is None or None in names or workloads.count(slug) != len(workloads):
@@ -167,7 +167,7 @@ class DuplicateFinder:
         return is_sure
 
     def judge(self, batch: Batch, result: SortedRows) -> None:
-        """Compare field by field where the hashes differ: they may have been made differently.
+        """Compare suspects field by field: their hashes may have been computed differently.
 
         Each suspect becomes a duplicate or a conflict.
         """

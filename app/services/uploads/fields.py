@@ -1,4 +1,4 @@
-"""The fields of a run in flat form: their names, kinds and limits, written once."""
+"""The fields of a run in flat form: names, kinds and limits, defined once."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -14,12 +14,12 @@ from app.domain.spelling import nearest_field
 MAX_TEXT: Final = 100
 MAX_EXTERNAL_ID: Final = 200
 MAX_IDENTIFIER: Final = 40
-"""Those that the service makes are shorter."""
+"""The service's own identifiers are shorter."""
 MAX_VALUE_TEXT: Final = 500
 MAX_NAMES: Final = 300
 """How many different fields, parameters, phases and labels one upload may name."""
 MAX_SHOWN: Final = 200
-"""How much of a bad value is shown again."""
+"""How many characters of a bad value are shown."""
 TEN_YEARS_S: Final = 10 * 366 * 86_400.0
 
 TEXT_FIELDS: Final = (
@@ -46,7 +46,7 @@ RESOURCES: Final = (
     *TARGETS,
 )
 EXCLUSION: Final = "excluded_reason"
-"""Why a run is kept out of fits; no part of what it measured."""
+"""Why a run is kept out of fits; not part of what it measured."""
 PHASE: Final = "phase."
 LABEL: Final = "label."
 RESOURCE: Final = "resource."
@@ -56,7 +56,7 @@ FAMILIES: Final = {
     "resources": RESOURCE,
     "labels": LABEL,
 }
-"""What stands before the flat names of a run's members of each kind."""
+"""Prefix of the flat names of each kind of a run's members."""
 _ALIASES: Final = {
     "run_id": "external_id",
     "framework": PARAMETER + "framework",
@@ -68,7 +68,7 @@ _CORE: Final = frozenset((*NUMERIC_FEATURES, *CATEGORY_FEATURES))
 
 @dataclass(frozen=True, slots=True)
 class NumberRule:
-    """Which numbers a field takes: from `lower` (exclusive when open) to `upper`."""
+    """The numbers that a field accepts: from `lower` (exclusive when open) to `upper`."""
 
     wanted: str
     remedy: str
@@ -85,7 +85,7 @@ _OTHER_UNITS: Final = {
     "joules": "kj mj wh kwh mwh",
     "bytes": "kb mb gb kib mib gib",
 }
-"""Units in which others measure what a field has in the unit that its name ends with."""
+"""Units in which others measure what a field states in the unit at the end of its name."""
 _COST_IN: Final = re.compile(
     r"cost_(?P<currency>aud|cad|chf|cny|eur|gbp|inr|jpy|krw|sek)", re.IGNORECASE
 )
@@ -135,12 +135,12 @@ WRITABLE_FIELDS: Final = (*PLAIN_FIELDS, *_ALIASES, *(RESOURCE + name for name i
 
 
 def printable(text: str) -> str:
-    """Return the beginning of a text in a form that every answer can carry."""
+    """Return the beginning of a text, in a form that any answer can carry."""
     return text[:MAX_SHOWN].encode("utf-8", "backslashreplace").decode()
 
 
 def number_rule(field: str) -> NumberRule | None:
-    """Return the rule of a numeric field, None for a field of another kind."""
+    """Return the rule of a numeric field, None for other fields."""
     if field.startswith(PHASE):
         return PHASE_RULE
     if field.startswith(RESOURCE):
@@ -151,7 +151,7 @@ def number_rule(field: str) -> NumberRule | None:
 
 
 def canonical_field(name: str) -> str | None:
-    """Return the field that a column or key stands for, None when there is none.
+    """Return the field that a column or key stands for, None if there is none.
 
     Examples
     --------
@@ -180,7 +180,7 @@ def _is_member(family: str, member: str) -> bool:
 def unknown_field_fault(
     name: str, *, row: int | None = None, known: Sequence[str] = WRITABLE_FIELDS
 ) -> Fault:
-    """Return the fault of a name that no field has, with the nearest of the `known` ones."""
+    """Return the fault of an unknown field name, with the nearest of the `known` ones."""
     if not name:
         remedy = "Name it, or leave it out; pandas writes no index with to_csv(index=False)."
         return Fault("A field has no name.", remedy, field=name, row=row)
@@ -212,12 +212,12 @@ def _meant_remedy(name: str, known: Sequence[str]) -> str:
 
 
 def meant_field(name: str, known: Sequence[str] = WRITABLE_FIELDS) -> str | None:
-    """Return the field that a name which no field has may stand for, None if none is like it."""
+    """Return the field that an unknown name probably means, None if none resembles it."""
     return _converted(name, known) or nearest_field(name, known)
 
 
 def _converted(name: str, known: Sequence[str]) -> str | None:
-    """Return the field that has in its own unit what a name has in another one."""
+    """Return the field that states in its own unit what a name states in another."""
     stem, _, unit = name.rpartition("_")
     for own, others in _OTHER_UNITS.items():
         if unit.casefold() in others.split():

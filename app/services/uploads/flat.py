@@ -1,4 +1,4 @@
-"""The flat form of a run: what a CSV row says, and what two versions of a run differ in."""
+"""The flat form of a run: as a CSV row states it, and as two versions of a run are compared."""
 
 from datetime import datetime
 from decimal import Decimal
@@ -25,7 +25,7 @@ FLAT_FIELDS: Final = (
 
 
 def flat_run(run: Run) -> dict[str, FlatValue]:
-    """Return the fields of a stored run that have a value, without its names and its exclusion."""
+    """Return the fields of a stored run that have a value, except its names and its exclusion."""
     configuration, work = run.scenario.configuration, run.scenario.work
     plain: dict[str, FlatValue | None] = {
         "status": str(run.status),

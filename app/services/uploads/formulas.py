@@ -1,13 +1,13 @@
-"""Cells that a spreadsheet would take for formulas."""
+"""Cells that a spreadsheet would interpret as formulas."""
 
 from typing import Final
 
 _FORMULA_MARKS: Final = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-"""Some spreadsheets take their full-width forms for them, too."""
+"""Some spreadsheets accept the full-width forms, too."""
 
 
 def guard_formula(text: str) -> str:
-    """Return a text that no spreadsheet takes for a formula; an upload reads it as `text`.
+    """Return a text that no spreadsheet takes for a formula; an upload reads it back as `text`.
 
     Examples
     --------
@@ -18,6 +18,6 @@ def guard_formula(text: str) -> str:
 
 
 def unguard_formula(cell: str) -> str:
-    """Return what `guard_formula` was given."""
+    """Return the text that `guard_formula` was given."""
     is_guarded = cell.startswith("'") and cell.lstrip("'").startswith(_FORMULA_MARKS)
     return cell[1:] if is_guarded else cell

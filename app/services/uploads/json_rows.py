@@ -1,4 +1,4 @@
-"""Turns JSON runs, nested or flat, into chunks of columns."""
+"""Converts JSON runs, nested or flat, into chunks of columns."""
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -40,9 +40,9 @@ _OBJECT_REMEDY: Final = 'Send runs as JSON objects such as {"workload": ..., ...
 def read_json(
     body: IO[bytes], faults: FaultCollector, *, lines: bool, max_rows: int = MAX_ROWS
 ) -> Iterator[RawChunk]:
-    """Yield the runs of a JSON body: one object, an array, or an object on each line.
+    """Yield the runs of a JSON body: one object, an array, or one object per line.
 
-    Rows that are no objects or have unknown fields are noted in `faults` and left out.
+    Rows that are not objects or have unknown fields are noted in `faults` and left out.
 
     Raises
     ------
@@ -63,7 +63,7 @@ def read_json(
 
 
 def _lines(body: IO[bytes], flattener: "_Flattener") -> Generator[RawChunk, None, None]:
-    """Yield chunks of lines; those of one form are gathered until they make a chunk."""
+    """Yield the runs of lines; lines of the same form are gathered until they fill a chunk."""
     gathered: dict[str, list[Cell]] = {}
     n_gathered, n_rows = 0, 0
     with closing(read_lines(body)) as blocks:
@@ -94,7 +94,7 @@ def _of_columns(columns: Mapping[str, list[Cell]], last_row: int, sent: int) -> 
 def _document(body: IO[bytes], flattener: "_Flattener") -> Generator[RawChunk, None, None]:
     first_row = 1
     with closing(read_document(body)) as values:
-        # One value stands in memory at a time: a MiB of text can become fifty.
+        # Only one value is in memory at a time: a MiB of text can become fifty.
         while flat := [
             flattener.flatten(value, first_row + i)
             for i, value in enumerate(islice(values, CHUNK_ROWS))
@@ -122,7 +122,7 @@ def _to_chunk(sent: Sequence[dict[str, Cell] | None], first_row: int) -> RawChun
 
 
 class _Flattener:
-    """Brings nested runs into flat form; remembers the names it has seen."""
+    """Flattens nested runs; remembers the names that it has seen."""
 
     def __init__(self, faults: FaultCollector) -> None:
         self._faults = faults
@@ -130,14 +130,14 @@ class _Flattener:
         self._names: set[str] = set()
 
     def columns(self, values: Sequence[object]) -> dict[str, Sequence[Cell]] | None:
-        """Return runs of one form and of plain values by field; None where they are not such."""
+        """Return runs of one form with plain values, by field; None where they are not."""
         columns: dict[str, Sequence[Cell]] = {}
         return columns if self._gather("", values, columns) else None
 
     def _gather(
         self, group: str, objects: Sequence[Any], columns: dict[str, Sequence[Cell]]
     ) -> bool:
-        """Add the members of objects to the columns; tell whether all are plain values."""
+        """Add the members of objects to the columns; return whether all are plain values."""
         members = members_by_name(objects)
         if members is None:
             return False
@@ -181,7 +181,7 @@ class _Flattener:
         return flat if is_good else None
 
     def _plain(self, value: dict[str, object]) -> dict[str, Cell] | None:
-        """Return the fields of a run of known names and plain values: the common case."""
+        """Return the fields of a run with known names and plain values: the common case."""
         flat: dict[str, Cell] = {}
         sent, known = 0, self._known
         outer = known[""]
@@ -198,9 +198,9 @@ class _Flattener:
                     sent += len(member)
                 elif member is not None:
                     return None
-        except KeyError:  # a name that was not seen before
+        except KeyError:  # a name not seen before
             return None
-        # A field that is given twice is for the slow way to tell.
+        # A field given twice is left to the slow path, which reports it.
         return flat if len(flat) == sent else None
 
     def _complain(self, row: int, field: str | None, shown: str, cell: object) -> None:

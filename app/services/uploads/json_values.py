@@ -1,4 +1,4 @@
-"""Reads JSON values from a stream one after the other, so that a large array never stands whole."""
+"""Reads JSON values from a stream one by one, so that a large array is never in memory whole."""
 
 import json
 import re
@@ -18,28 +18,28 @@ _BLOCK_LINES: Final = 4096
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _NO_SPACE: Final = re.compile(r"[^ \t\r\n]")
 _UNTERMINATED: Final = "Unterminated string"
-"""How the decoder begins to say that the text ends in a string, wherever that began."""
+"""How the decoder's message begins when the text ends inside a string, wherever it began."""
 _LONGEST_WORD: Final = 16
-"""What is cut by the end of the text is told to begin no further before it otherwise."""
+"""Any other error due to the end of the text is reported at most this far before it."""
 
 
 @dataclass(frozen=True, slots=True)
 class MalformedLine:
-    """Stands for a line that is not JSON; `reason` tells what is wrong, and at which column."""
+    """Stands for a line that is not JSON; `reason` states the fault and its column."""
 
     reason: str
 
 
 def read_lines(body: IO[bytes]) -> Generator[list[object], None, None]:
-    """Yield the values of the lines that are not blank, some thousands at a time.
+    """Yield the values of the lines that are not blank, a few thousand at a time.
 
-    `MalformedLine` stands where a line is not JSON. Little text is decoded at once: a MiB of it
-    can become fifty, and what does not fit the processor's cache takes twice the time.
+    `MalformedLine` stands for a line that is not JSON. Only little text is decoded at once: a MiB
+    of it can become fifty, and decoding takes twice as long outside the processor's cache.
 
     Raises
     ------
     InvalidRequestError
-        If a line with its end is longer than a MiB.
+        If a line, with its line break, is longer than a MiB.
     """
     for lines in _line_blocks(body):
         for start in range(0, len(lines), _BLOCK_LINES):
@@ -49,13 +49,13 @@ def read_lines(body: IO[bytes]) -> Generator[list[object], None, None]:
 
 
 def _line_blocks(body: IO[bytes]) -> Iterator[list[bytes]]:
-    """Yield the lines without their ends, those of 128 KiB and what was left before."""
+    """Yield lines without their line breaks: those completed by each 128 KiB of the body."""
     body.seek(0)
     rest = body.read(len(_BYTE_ORDER_MARK)).removeprefix(_BYTE_ORDER_MARK)
     block = body.read(_LINES_BLOCK)
     while rest or block:
         lines, following = (rest + block).split(b"\n"), body.read(_LINES_BLOCK)
-        # Where nothing follows, what has no end is a line too.
+        # At the end of the body, what has no line break is a line too.
         rest = lines.pop() if following else b""
         if max([len(rest), *map(len, lines)]) >= MAX_VALUE_CHARACTERS:
             raise InvalidRequestError(
@@ -80,12 +80,12 @@ def _value(line: bytes) -> object:
 
 
 def read_document(body: IO[bytes]) -> Generator[object, None, None]:
-    """Yield the elements of the array that a document is, or the one value that it is.
+    """Yield the elements of a document that is an array, or the one value that it is.
 
     Raises
     ------
     InvalidRequestError
-        If the document is not JSON, empty, or one of its elements is larger than a MiB.
+        If the document is empty or not JSON, or an element is larger than a MiB.
     """
     body.seek(0)
     text = TextIOWrapper(body, encoding="utf-8-sig", newline="")
@@ -172,12 +172,12 @@ class _Document:
                 return value
 
     def _may_go_on(self, error: Exception) -> bool:
-        """Return whether more text may mend what could not be decoded.
+        """Return whether more text may cure a decoding error.
 
         Raises
         ------
         InvalidRequestError
-            If there is too much text already.
+            If there is too much undecoded text already.
         """
         if isinstance(error, json.JSONDecodeError):
             is_cut = error.msg.startswith(_UNTERMINATED)
@@ -196,7 +196,7 @@ class _Document:
             )
 
     def _malformed(self, reason: str, place: int) -> InvalidRequestError:
-        """Return the refusal for what stands at a place of the buffer."""
+        """Return the refusal for a fault at a position of the buffer."""
         character = self._dropped + place
         line_start = self._buffer.rfind("\n", 0, place) + 1
         start = self._dropped + line_start if line_start else self._line_start

@@ -1,4 +1,4 @@
-"""Finds rows that name a forecast which nobody recorded."""
+"""Finds rows that name a forecast which is not recorded."""
 
 from collections import defaultdict
 from datetime import datetime, timedelta
@@ -17,15 +17,15 @@ _REMEDY: Final = (
     " forecasts may have been removed."
 )
 _WRITTEN_WITHIN: Final = timedelta(seconds=5)
-"""Forecasts are recorded behind their answers, by whichever process answered."""
+"""Forecasts are written after they are answered, by whichever process answered."""
 
 
 def note_unknown_forecasts(
     stores: Stores, project_id: ProjectId, upload: CheckedUpload, now: datetime
 ) -> None:
-    """Count the rows of an upload that lead to no forecast of their workload.
+    """Count the rows of an upload that name no forecast of their workload.
 
-    One that was answered in the last seconds may not be written yet: nothing is said of it.
+    A forecast of the last seconds may not be written yet, so rows that name one are not counted.
     """
     rows: dict[tuple[str, str], list[int]] = defaultdict(list)
     for chunk in upload.chunks:

@@ -1,4 +1,4 @@
-"""Turns columns of cells into columns of numbers and finds the cells that are none."""
+"""Converts columns of cells into columns of numbers and finds the cells that are none."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from app.services.uploads.fields import NumberRule
 
 @dataclass(frozen=True, slots=True)
 class NumberColumn:
-    """Numbers, NaN where nothing was sent or the cell is bad; `is_bad` marks the bad cells."""
+    """Numbers, NaN where the cell is absent or bad; `is_bad` marks the bad cells."""
 
     values: FloatArray
     is_bad: BoolArray
@@ -24,7 +24,7 @@ def read_numbers(cells: Sequence[Cell], rule: NumberRule, *, is_typed: bool) -> 
     values = _fast(cells, is_typed=is_typed)
     if values is None:
         values = np.array([_slow(cell, is_typed=is_typed) for cell in cells], dtype=np.float64)
-    # Infinity stands for a cell that is no number: no field takes it.
+    # Infinity stands for a cell that is not a number: no field accepts it.
     with np.errstate(invalid="ignore"):
         is_bad = ~np.isnan(values) & ~_is_allowed(values, rule)
     values[is_bad] = np.nan
@@ -32,7 +32,7 @@ def read_numbers(cells: Sequence[Cell], rule: NumberRule, *, is_typed: bool) -> 
 
 
 def is_number(cell: Cell, *, is_typed: bool) -> bool:
-    """Whether a cell of a parameter is a number (absent cells are not asked about)."""
+    """Whether a parameter's cell is a number (never called for absent cells)."""
     return abs(_slow(cell, is_typed=is_typed)) <= MAX_PARAMETER
 
 
@@ -45,7 +45,7 @@ def _is_allowed(values: FloatArray, rule: NumberRule) -> BoolArray:
 
 
 def _fast(cells: Sequence[Cell], *, is_typed: bool) -> FloatArray | None:
-    """Return the numbers of a column that holds nothing else, None where each must be looked at."""
+    """Return the numbers of a purely numeric column, None where each cell must be examined."""
     numbers = cells if is_typed else _parsed(cells)
     if numbers is None or not set(map(type, numbers)) <= {int, float, type(None)}:
         return None
@@ -56,10 +56,10 @@ def _fast(cells: Sequence[Cell], *, is_typed: bool) -> FloatArray | None:
 
 
 def _parsed(cells: Sequence[Cell]) -> Sequence[Cell] | None:
-    """Return the values of one JSON list of texts, absent ones None: sooner than float() of each.
+    """Return the cells parsed as one JSON list, absent ones None: faster than float() of each.
 
-    What JSON calls a number is the same one to float(). No text with a comma or a bracket leaves
-    the list its length, and no text says "null" unnoticed.
+    JSON's numbers mean the same to float(). A text with a comma or a bracket would change the
+    length of the list, and a text "null" the number of Nones.
     """
     gaps = cells.count("")
     texts = [cell or "null" for cell in cells] if gaps else cells
@@ -72,7 +72,7 @@ def _parsed(cells: Sequence[Cell]) -> Sequence[Cell] | None:
 
 
 def _slow(cell: Cell, *, is_typed: bool) -> float:
-    """Return the number, NaN for an absent cell, infinity for one that is no number."""
+    """Return the number, NaN for an absent cell, infinity for one that is not a number."""
     text = cell.strip() if isinstance(cell, str) else cell
     if text is None or text == "":
         return np.nan

@@ -1,4 +1,4 @@
-"""Whether a parameter is a number or a category: fixed by its declaration or its first use."""
+"""Whether a parameter is a number or a category: fixed by declaration or by first use."""
 
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
@@ -15,7 +15,7 @@ ParameterKey = tuple[Slug, str]
 """A workload and the name of one of its parameters."""
 _ALWAYS_CATEGORY: Final = frozenset({"framework"})
 _ABSENCE: Final = frozenset({"na", "n/a", "#n/a", "nan", "null", "-", "--", "?"})
-"""What programs write where a column of numbers has none; "None" may be a setting of its own."""
+"""How programs write a missing number; "None" is not among them, as it may be a setting."""
 _MAX_COMPARED: Final = 1000
 _OTHER_TYPE: Final = "Send the type it was first used with, or use another parameter name."
 _NO_VALUE: Final = (
@@ -36,14 +36,14 @@ class ParameterUses:
         self._with_typed_numbers: set[ParameterKey] = set()
         self._spellings: dict[ParameterKey, dict[str, str]] = {}
         self.respelled: set[ParameterKey] = set()
-        """The parameters with words that differ by nothing but upper and lower case."""
+        """The parameters whose words differ only by upper and lower case."""
 
     def look_at(self, chunk: Chunk) -> None:
-        """Note the parameters of a chunk and the kinds of values that they have."""
+        """Note the parameters of a chunk and the kinds of their values."""
         workloads = chunk.texts["workload"]
         for field, cells in chunk.parameters.items():
             name = field.removeprefix(PARAMETER)
-            # Each pair once, in the order of the rows: the first use of a parameter decides.
+            # Each pair once, in row order: the first use of a parameter decides.
             for slug, cell in dict.fromkeys(zip(workloads, cells, strict=True)):
                 if slug is None or cell is None:
                     continue
@@ -62,9 +62,9 @@ class ParameterUses:
     def resolve(self, workloads: Mapping[Slug, Workload]) -> dict[ParameterKey, ParameterType]:
         """Return each parameter's type: the stored one, else that of its first use.
 
-        A JSON value has a type, and the first one decides. Cells of a CSV file have none: there the
-        first use is the whole column, a number if all cells are numbers. What says that there is
-        no value (`NA`) makes no category of numbers: these rows drift.
+        A JSON value has a type, and the first one decides. Cells of a CSV file have none, so the
+        first use is the whole column: a number if all cells are numbers. Words for a missing value
+        (`NA`) do not make numbers a category; their rows drift.
         """
         types = {}
         for slug, name in self._seen:
@@ -82,9 +82,9 @@ class ParameterUses:
         return ParameterType.NUMBER
 
     def mixed(self, workloads: Mapping[Slug, Workload]) -> set[ParameterKey]:
-        """Return the categories that are so because cells with words stand among numbers.
+        """Return the parameters that are categories only because words stand among numbers.
 
-        Not those that were declared, or used before.
+        Parameters that were declared or used before are not included.
         """
         begun = self._with_levels & self._with_numbers - self._with_typed_numbers
         return {
@@ -100,7 +100,7 @@ class ParameterUses:
             self.respelled.add(key)
 
     def drifting(self, types: Mapping[ParameterKey, ParameterType]) -> set[ParameterKey]:
-        """Return the parameters that have values of the other type.
+        """Return the parameters that have values of the type that they are not.
 
         A CSV cell has no type of its own: "16" can be a category's value.
         """
@@ -114,7 +114,7 @@ def find_drift(
     types: Mapping[ParameterKey, ParameterType],
     faults: FaultCollector,
 ) -> None:
-    """Note the rows where a drifting parameter has a value of the other type."""
+    """Note the rows where a drifting parameter has a value of the wrong type."""
     names = {PARAMETER + name for _, name in drifting}
     for chunk in chunks:
         for field in names & chunk.parameters.keys():
@@ -138,7 +138,7 @@ def find_drift(
 
 
 def says_absence(cell: str | float) -> bool:
-    """Whether a word stands for a number that there is none of.
+    """Whether a word stands for a missing number.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The runs of an upload as they will be stored, for whoever judges them before."""
+"""The runs of an upload as they will be stored, to be judged beforehand."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -15,7 +15,7 @@ Value = TypeVar("Value")
 
 
 def provisional_runs(chunk: Chunk, content: RunContent, now: datetime) -> list[Run]:
-    """Return the runs of a chunk with what a forecast for them would know; they have no id yet."""
+    """Return a chunk's runs with what a forecast for them would know; they have no id yet."""
     return [
         Run(
             run_id=RunId(""),

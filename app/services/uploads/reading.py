@@ -1,4 +1,4 @@
-"""Reads an upload from its first byte to its last and judges every row."""
+"""Reads an upload from first to last byte and checks every row."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,12 +23,12 @@ _NO_TEXT: Final = {
     b"\xff\xfe": "text in UTF-16",
     b"\xfe\xff": "text in UTF-16",
 }
-"""Formats by their first bytes, none of which begins runs as text in UTF-8."""
+"""Formats by their first bytes, with which no runs as UTF-8 text begin."""
 
 
 @dataclass(slots=True)
 class CheckedUpload:
-    """The good rows of an upload and what is wrong with the others."""
+    """The good rows of an upload and the faults of the others."""
 
     chunks: list[Chunk]
     uses: ParameterUses
@@ -37,7 +37,7 @@ class CheckedUpload:
     total_rows: int
 
     def drop_bad_rows(self) -> None:
-        """Leave out the rows that were found bad since."""
+        """Leave out the rows that were found bad since they were read."""
         kept = (chunk.keep(self.faults.is_good(chunk.rows)) for chunk in self.chunks)
         self.chunks = [chunk for chunk in kept if len(chunk)]
 

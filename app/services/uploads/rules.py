@@ -1,4 +1,4 @@
-"""The rules between the fields of a row, and what is odd about a row but not wrong."""
+"""The rules between the fields of a row, and what is odd about a row without being wrong."""
 
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
@@ -19,9 +19,9 @@ _SETUP: Final = f"{PHASE}setup_seconds"
 
 
 def check_rows(chunk: Chunk, faults: FaultCollector) -> None:
-    """Note the rows that miss a required field or whose fields contradict each other.
+    """Note the rows that lack a required field or whose fields contradict each other.
 
-    Fills in durations from the instants and currencies from the name of the cost.
+    Fills in durations from the instants, and currencies from the cost's name.
     """
     _require_workload(chunk, faults)
     _settle_duration(chunk, faults)
@@ -124,14 +124,14 @@ def _match_currencies(
 
 
 class OddityCollector:
-    """Counts what is odd about the rows of one upload."""
+    """Counts the oddities of one upload's rows."""
 
     def __init__(self) -> None:
         self._found: dict[tuple[str, str], Oddity] = {}
 
     @property
     def found(self) -> list[Oddity]:
-        """The oddities that any row has."""
+        """The oddities that at least one row has."""
         return list(self._found.values())
 
     def look_at(self, chunk: Chunk) -> None:
@@ -147,7 +147,7 @@ class OddityCollector:
 
 def _oddities(chunk: Chunk) -> Iterator[tuple[str, str, str, BoolArray]]:
     durations = chunk.numbers["duration_seconds"]
-    # Set-up may lie outside of what was measured: compilation and warm-up often do.
+    # Set-up may lie outside the measured duration: compilation and warm-up often do.
     phases = [
         values
         for name, values in chunk.numbers.items()
@@ -168,7 +168,7 @@ def _oddities(chunk: Chunk) -> Iterator[tuple[str, str, str, BoolArray]]:
             "shorter_than_span",
             "A duration with its set-up is less than half of the time from started_at to ended_at.",
             "Send seconds (not minutes or hours); what set-up took is phase.setup_seconds.",
-            # Waiting for machines and pauses may lie between, seldom for most of the time.
+            # Queueing and pauses may lie in the span, but seldom fill most of it.
             told + _SPAN_SLACK_S < _spans(chunk) * _LEAST_SHARE_OF_SPAN,
         )
     nodes, workers = chunk.numbers.get("nodes"), chunk.numbers.get("workers")

@@ -1,4 +1,4 @@
-"""Knows tables whose columns are not separated by commas."""
+"""Recognises tables whose columns are not separated by commas."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ def refuse_other_separators(names: Sequence[str]) -> None:
     Raises
     ------
     InvalidRequestError
-        If its only name holds another mark that separates columns.
+        If its only name contains another separator.
     """
     if len(names) == 1 and (found := next((mark for mark in ";\t|" if mark in names[0]), None)):
         raise InvalidRequestError(

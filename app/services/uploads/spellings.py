@@ -1,4 +1,4 @@
-"""Finds values that look like one thing, but count as another or as several."""
+"""Finds values that look alike but count as different, and GPU types that include a number."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -23,12 +23,12 @@ _RESPELLED_REMEDY: Final = (
 
 
 def note_odd_parameters(upload: CheckedUpload, workloads: Mapping[Slug, Workload]) -> None:
-    """Warn of categories that became so by single words, and of values that differ by case.
+    """Warn of categories caused by a few words, and of values that differ only by case.
 
     Parameters
     ----------
     upload
-        The upload; its oddities are noted there.
+        The upload, whose oddities are extended.
     workloads
         The workloads of the upload as they were before it.
     """
@@ -50,7 +50,7 @@ def note_odd_parameters(upload: CheckedUpload, workloads: Mapping[Slug, Workload
 
 
 def note_counted_gpus(upload: CheckedUpload) -> None:
-    """Warn of GPU types that tell a number besides: each counts as a type of its own."""
+    """Warn of GPU types whose names contain a number of GPUs: each counts as a type of its own."""
     rows: dict[tuple[str, int, str], list[int]] = defaultdict(list)
     for chunk in upload.chunks:
         names = chunk.texts.get("gpu_type", ())
@@ -85,7 +85,7 @@ def _note_respelled(upload: CheckedUpload, slug: Slug, name: str) -> None:
 
 
 def _cells(upload: CheckedUpload, slug: Slug, name: str) -> Iterator[tuple[int, str | float, bool]]:
-    """Yield row, value and whether it has a type, of each row that tells the parameter."""
+    """Yield row, value and whether it is typed, for each row that has the parameter."""
     for chunk in upload.chunks:
         cells = chunk.parameters.get(PARAMETER + name, ())
         rows = chunk.rows.tolist() if cells else ()

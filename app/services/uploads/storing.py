@@ -29,7 +29,7 @@ _Sorted = tuple[Batch, SortedRows]
 
 @dataclass(slots=True)
 class Registered:
-    """What became of the good rows of an upload; `rows` only where they are few."""
+    """What became of an upload's good rows; `rows` only where they are few."""
 
     workloads: Mapping[Slug, Workload]
     new_workloads: int = 0
@@ -48,7 +48,7 @@ class Registered:
 def settle_drift(
     upload: CheckedUpload, types: Mapping[ParameterKey, ParameterType], *, skip_invalid: bool
 ) -> None:
-    """Leave out the rows whose values do not have the type of their parameter.
+    """Leave out the rows whose values do not match the type of their parameter.
 
     Raises
     ------
@@ -71,15 +71,15 @@ class UploadRegistrar:
     Parameters
     ----------
     stores
-        The stores of a writing transaction; of a reading one for a dry run.
+        The stores of a writing transaction; for a dry run, of a reading one.
     project_id
         Whose runs they are.
     upload
-        The upload; rows found bad on the way are noted there and left out.
+        The upload; rows found bad meanwhile are noted there and left out.
     options
-        How to treat bad rows, and whether to write.
+        How to treat bad rows, and whether to write at all.
     canonical_gpu_name
-        Gives an unambiguous alias of a GPU its canonical name.
+        Returns the canonical name of an unambiguous GPU alias.
     """
 
     def __init__(
@@ -100,13 +100,13 @@ class UploadRegistrar:
     def register(self, clock: Callable[[], datetime]) -> Registered:
         """Store the new runs of the upload.
 
-        The clock is asked again when the workloads are locked: the runs of a workload carry
-        instants in the order in which they can be seen.
+        The clock is read again once the workloads are locked, so that the runs of a workload carry
+        instants in the order in which they become visible.
 
         Raises
         ------
         SchemaDriftError
-            If values do not have the type of their parameter and bad rows are not skipped.
+            If values do not match the type of their parameter and bad rows are not skipped.
         RunConflictError
             If an external id is taken by other content and bad rows are not skipped.
         """
@@ -155,8 +155,8 @@ class UploadRegistrar:
     ) -> Iterator[Batch]:
         writer = ContentWriter(types)
         total = sum(map(len, self._upload.chunks))
-        # Of the moment after the lock, so that they sort as uploads follow each other; never of
-        # one before the rows' instant, so that they lead to the rows that are stored since.
+        # Taken after the lock, so that identifiers sort in the order of uploads; never earlier than
+        # the rows' own instant, so that a query for runs since then, which goes by id, finds them.
         moment = max(datetime.now(UTC), now)
         run_ids = [RunId(key) for key in new_identifiers("run", total, now=moment)]
         start = 0
@@ -173,7 +173,7 @@ class UploadRegistrar:
         registered: Registered,
         now: datetime,
     ) -> list[_Sorted]:
-        """Store the new rows; return the batches of which more is to be told."""
+        """Store the new rows; return the batches that are to be reported in detail."""
         more = []
         with self._stores.runs.adding() as add:
             for batch in self._batches(types, now):

@@ -1,4 +1,4 @@
-"""What is said to an upload and of it, in words that need nothing of how it is read."""
+"""The options and results of an upload, independent of how it is read."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ _MAX_NAMED_ROWS: Final = 10
 
 
 class UploadFormat(StrEnum):
-    """How the runs of an upload are written down."""
+    """The notation of an upload's runs."""
 
     JSON = "application/json"
     NDJSON = "application/x-ndjson"
@@ -26,9 +26,9 @@ class UploadFormat(StrEnum):
 class UploadOptions:
     """How an upload is stored.
 
-    `dry_run` writes nothing; `skip_invalid` leaves bad rows out instead of refusing all, and
-    `offers_skipping` tells whether the caller could have asked for it; `exclusion` is the reason
-    why the new runs are kept out of fits, None where they are not.
+    `dry_run` writes nothing; `skip_invalid` leaves bad rows out instead of refusing them all, and
+    `offers_skipping` is whether the caller could have asked for that; `exclusion` is the reason why
+    the new runs are kept out of fits, None where they are not.
     """
 
     dry_run: bool = False
@@ -39,7 +39,7 @@ class UploadOptions:
 
 @dataclass(frozen=True, slots=True)
 class AcceptedRow:
-    """A row that is stored now, or was before (a duplicate); None is a dry run's identifier."""
+    """A row stored now, or earlier (a duplicate); a dry run's identifier is None."""
 
     row: int
     run_id: RunId | None
@@ -59,14 +59,14 @@ class Oddity:
     rows: tuple[int, ...] = ()
 
     def add(self, rows: list[int]) -> None:
-        """Count rows and name the first ones."""
+        """Count rows and keep the first row numbers."""
         self.count += len(rows)
         self.rows = (*self.rows, *rows)[:_MAX_NAMED_ROWS]
 
 
 @dataclass(frozen=True, slots=True)
 class UploadedRun:
-    """An accepted row of an upload with its judgement."""
+    """An accepted row of an upload with its verdict."""
 
     accepted: AcceptedRow
     assessment: Assessment
@@ -86,12 +86,12 @@ class UploadResult:
 
 
 Finish = Callable[[Stores, UploadResult], None]
-"""What else belongs into the transaction that stores the runs."""
+"""Further writes that belong in the transaction that stores the runs."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeptAnswer:
-    """Keeps the answer to an upload for its retry: under which key, in which words.
+    """Keeps the answer to an upload for retries: its key and its form.
 
     It is stored in the transaction that stores the runs, so that a crash leaves both or none.
     """
