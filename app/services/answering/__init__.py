@@ -1,1 +1,1 @@
-"""Questions to a published regressor and their answers: durations, costs, energy, warnings."""
+"""Answers questions with a published regressor: durations, costs, energy, warnings."""

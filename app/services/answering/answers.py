@@ -1,4 +1,4 @@
-"""Answers many questions to one regressor at once: durations, costs, probabilities, warnings."""
+"""Answers many questions with one regressor: durations, costs, probabilities, warnings."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -15,25 +15,25 @@ from app.services.serving import ServedRegressor
 
 Answer = Forecast | DomainError
 Asked = Answered | DomainError
-"""A forecast whose parts are made when they are asked for, or a refusal."""
+"""A forecast whose parts are computed when first needed, or a refusal."""
 
 
 def answer_all(
     requests: Sequence[ForecastRequest], served: ServedRegressor, book: PriceBook, now: datetime
 ) -> list[Answer]:
-    """Return a forecast or a refusal for each request, in order, by one evaluation."""
+    """Return a forecast or a refusal for each request, in order, from one evaluation."""
     return [whole(answer) for answer in ask_all(requests, served, book, now)]
 
 
 def whole(answer: Asked) -> Answer:
-    """Return a forecast with all its parts."""
+    """Return a forecast with all its parts computed."""
     return answer.to_forecast() if isinstance(answer, Answered) else answer
 
 
 def ask_all(
     requests: Sequence[ForecastRequest], served: ServedRegressor, book: PriceBook, now: datetime
 ) -> Sequence[Asked]:
-    """Return the answers of which only what is asked for is computed, in order."""
+    """Return lazy answers in order: only what is asked for is computed."""
     questioner = Questioner(served, book)
     if isinstance(requests, AlikeRequests):
         alike = questioner.ask_alike(requests.scenarios)
@@ -72,5 +72,5 @@ def _read(request: ForecastRequest, questioner: Questioner) -> Scenario | Domain
     try:
         return questioner.ask(request.scenario)
     except DomainError as error:
-        # A traceback holds all frames, one of which holds what is returned here.
+        # A traceback would keep all frames alive, one of which holds this result.
         return error.with_traceback(None)

@@ -1,4 +1,4 @@
-"""Answers to many questions to one regressor, as columns: what nobody asks for is not computed."""
+"""Answers to many questions to one regressor, as columns that are computed only when needed."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -53,14 +53,14 @@ from models import FloatArray, IntArray, Support, SupportColumns, once
 
 
 class AnswerColumns:
-    """One column for each part of the answers, made when it is first asked for.
+    """One column per part of the answers, computed when it is first needed.
 
     Parameters
     ----------
     requests, scenarios
-        The questions, and their scenarios in the words of the regressor.
+        The questions, and their scenarios in the regressor's terms.
     served, book, now
-        What answers besides the questions.
+        The regressor, the prices and the current time.
 
     Raises
     ------
@@ -82,7 +82,7 @@ class AnswerColumns:
         self._bought = self._buy()
 
     def _buy(self) -> tuple[Figures, dict[int, DomainError]]:
-        """Return the figures; offers are looked up where they may be of spot capacity."""
+        """Return the figures; offers are looked up where some may be for spot capacity."""
         if self._is_any_spot:
             forecast, refusals = interrupted(self._work, self.requests, self.scenarios, self.offers)
         else:
@@ -95,12 +95,12 @@ class AnswerColumns:
 
     @property
     def figures(self) -> Figures:
-        """Durations with their bounds, time limits and chances."""
+        """Durations with their bounds, time limits and probabilities."""
         return self._bought[0]
 
     @property
     def refusals(self) -> dict[int, DomainError]:
-        """Why rows cannot be answered."""
+        """The refusals of rows that cannot be answered, by row."""
         return self._bought[1]
 
     @once
@@ -110,25 +110,25 @@ class AnswerColumns:
 
     @once
     def offers(self) -> Repeated[Offer | None]:
-        """At what each row is bought."""
+        """The offer at which each row is bought."""
         return offers_for(
             self.requests, self.scenarios, self.book, self._work.median(), self.served.currency
         )
 
     @once
     def within_budget(self) -> list[float]:
-        """The chances to keep within the budgets; NaN where none is given or no price known."""
+        """The probabilities of keeping the budgets; NaN without a budget or a known price."""
         if set(column_of(self.requests, "budget")) == {None}:
             return [nan] * len(self.requests)
         return self.figures.within_budget(self.offers)
 
     @once
     def bills(self) -> BillColumns:
-        """What each row costs, in whole numbers where these will do."""
+        """The cost of each row, in whole numbers where these suffice."""
         return bills(self.offers, self.figures.median, *self.figures.bounds)
 
     def cost_of(self, row: int) -> CostForecast | None:
-        """Return what a row costs."""
+        """Return the cost of a row."""
         offer = self.offers[row]
         if offer is None or row in self.refusals:
             return None
@@ -136,7 +136,7 @@ class AnswerColumns:
 
     @once
     def targets(self) -> Sequence[TargetForecast | None]:
-        """What each row takes until the training is good enough."""
+        """The time and cost of each row's training until it reaches its target."""
         law = self.served.portfolio.convergence
         if law is None:
             return Repeated.alone(None, len(self.requests))
@@ -144,7 +144,7 @@ class AnswerColumns:
 
     @once
     def spot(self) -> Sequence[SpotReport | None]:
-        """What is assumed of interruptions, and what they come to."""
+        """The assumptions on interruptions and their expected effect, for each row."""
         if not self._is_any_spot:
             return Repeated.alone(None, len(self.requests))
         reports: list[SpotReport | None] = [None] * len(self.requests)
@@ -160,7 +160,7 @@ class AnswerColumns:
 
     @once
     def purchases(self) -> Sequence[tuple[PurchaseOption, ...]]:
-        """Every row about spot capacity beside the same on demand, and vice versa."""
+        """The two ways to buy each row about spot capacity: on demand and spot."""
         asked, spot = column_of(self.requests, "spot"), self.spot
         if not self._is_any_spot and not any(map(_is_about_spot, Repeated.of(asked).distinct)):
             return Repeated.alone((), len(self.requests))
@@ -194,7 +194,7 @@ class AnswerColumns:
 
     @once
     def _bought_by(self) -> Repeated[tuple[Any, ...]]:
-        """Configuration, energy terms, price query and offer of each row; few rows differ."""
+        """Configuration, energy terms, price query and offer of each row; few are distinct."""
         return beside(
             configurations_of(self.scenarios),
             column_of(self.requests, "energy"),
@@ -204,7 +204,7 @@ class AnswerColumns:
 
     @once
     def energy_rates(self) -> Repeated[EnergyRate]:
-        """What each row draws and emits by the second; rows alike share one."""
+        """The power and emission rate of each row; equal rows share one."""
         return self._bought_by.made(lambda grounds: self._energy_rate(*grounds))
 
     def _energy_rate(
@@ -220,27 +220,27 @@ class AnswerColumns:
 
     @once
     def energies(self) -> list[EnergyForecast]:
-        """What each row draws and emits."""
+        """The energy and emissions of each row."""
         pairs = zip(self.energy_rates, self.figures.median, strict=True)
         return [rate.over(seconds) for rate, seconds in pairs]
 
     @property
     def support(self) -> list[Support]:
-        """How well the runs support each row, in the words of the library."""
+        """How well the runs support each row, in the library's terms."""
         return self._inquiry.support
 
     @property
     def supports(self) -> SupportColumns:
-        """The same in columns."""
+        """The same as `support`, as columns."""
         return self._inquiry.supports
 
     @once
     def reports(self) -> list[SupportReport]:
-        """How well the runs support each row; rows that share their support share one."""
+        """How well the runs support each row; rows with equal support share one report."""
         return made_once(self.support, self.report_of)
 
     def report_of(self, support: Support) -> SupportReport:
-        """Return how well the runs support a row, in the words of the domain."""
+        """Return how well the runs support a row, in the domain's terms."""
         report = self.served.portfolio.report
         pooling = report.pooling
         return SupportReport(
@@ -255,7 +255,7 @@ class AnswerColumns:
         )
 
     def report_within(self, nearest: tuple[str, ...]) -> SupportReport:
-        """Return the report of a row within all that was measured, with these nearest runs."""
+        """Return the report of a row inside the measured range, with these nearest runs."""
         places = np.zeros(1, dtype=np.int64)
         return self.report_of(SupportColumns([nearest], places, ["interpolated"], {}).of(0))
 
@@ -276,15 +276,15 @@ class AnswerColumns:
 
     @once
     def chances_to_fit(self) -> tuple[list[float | None], Sequence[str]]:
-        """The probability that each row fits into memory, and what it rests on."""
+        """The probability that each row fits into memory, and what that is based on."""
         found = self.served.portfolio.feasibility(self._inquiry.features)
         chances = significant(found.probability, 4)
-        # Nearly always all of them are known.
+        # In nearly all cases every probability is known.
         return (list(map(known, chances)) if isnan(sum(chances)) else [*chances]), found.basis
 
     @once
     def lessons(self) -> Sequence[tuple[Lesson, ...] | None]:
-        """Which runs taught each row that is to be explained."""
+        """The runs that influenced each row for which this was asked."""
         rows = [row for row, is_asked in enumerate(column_of(self.requests, "explain")) if is_asked]
         if not rows:
             return Repeated.alone(None, len(self.requests))
@@ -299,7 +299,7 @@ class AnswerColumns:
 
     @once
     def warnings(self) -> Repeated[tuple[ForecastWarning, ...]]:
-        """What should be known before trusting each row."""
+        """What callers should know before they rely on each row."""
         warnings = Warnings(self.served, self.now)
         grounds = beside(
             configurations_of(self.scenarios),
@@ -313,7 +313,7 @@ class AnswerColumns:
 
 
 def _is_about_spot(terms: SpotTerms) -> bool:
-    # Nearly always it is the same object, which is told much sooner than that it is equal.
+    # Nearly always it is the same object: checking identity first is much faster than equality.
     return terms is not NO_SPOT_TERMS and terms != NO_SPOT_TERMS
 
 

@@ -1,4 +1,4 @@
-"""What a forecast duration costs at an offer."""
+"""The cost of a forecast duration at an offer."""
 
 from app.domain.forecasts import CostForecast, Interval
 from app.pricing.billing import Bill, bill
@@ -6,12 +6,12 @@ from app.pricing.offers import Offer
 
 
 def cost_of(offer: Offer, duration: Interval) -> CostForecast:
-    """Return the bill of a duration: its median with line items, and its bounds."""
+    """Return the cost of a duration: its median with line items, and its bounds."""
     return billed(offer, bill(offer, duration.median, duration.lower, duration.upper))
 
 
 def billed(offer: Offer, money: Bill) -> CostForecast:
-    """Return a bill with what is told of its offer."""
+    """Return a bill with the details of its offer."""
     return CostForecast(
         currency=offer.price.currency,
         median=money.median,

@@ -1,4 +1,4 @@
-"""The durations of questions: what the regressor sees, at what it is bought, interruptions."""
+"""The durations of questions: the regressor's features, the offers, spot interruptions."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ _Groups = defaultdict[tuple[PriceQuery, bool], list[int]]
 
 
 def features_of(scenarios: Sequence[Scenario], served: ServedRegressor) -> FeatureTable:
-    """Return what the regressor sees of questions."""
+    """Return the features of the questions that the regressor sees."""
     report = served.portfolio.report
     if isinstance(scenarios, AlikeScenarios) and len(scenarios) > 1:
         clusters = scenarios.configurations.made(lambda each: to_cluster(each, report))
@@ -33,7 +33,7 @@ def features_of(scenarios: Sequence[Scenario], served: ServedRegressor) -> Featu
 
 
 def predict(scenarios: Sequence[Scenario], served: ServedRegressor) -> ForecastDistribution:
-    """Return the distributions of the durations without interruptions."""
+    """Return the distributions of the durations, without interruptions."""
     return served.predict(features_of(scenarios, served))
 
 
@@ -44,10 +44,11 @@ def offers_for(
     seconds: FloatArray,
     currency: str | None = None,
 ) -> Repeated[Offer | None]:
-    """Return the offers of durations without interruptions, in the currency that is wanted.
+    """Return the offers for durations without interruptions, in the requested currency.
 
-    Of several, the one counts whose bill is smallest. Where a request leaves its nodes open, those
-    that were filled in bind no machine that has no room for them.
+    Of several offers, the one with the smallest bill is taken. Where a request leaves its nodes
+    open, the number that was filled in does not exclude machines on which the workers do not fit
+    that way.
     """
     durations, known = seconds.tolist(), configurations_of(scenarios)
     asked = beside(Repeated.of(column_of(requests, "pricing")), _open_nodes(requests))
@@ -79,7 +80,7 @@ def _open_nodes(requests: Sequence[ForecastRequest]) -> Repeated[bool]:
         found = requests.scenarios.configurations.made(leaves_nodes_open)
     else:
         found = Repeated.of([leaves_nodes_open(each.scenario.configuration) for each in requests])
-    # Different configurations say the same: few objects are told apart sooner.
+    # Different configurations often agree on this: fewer distinct objects are compared faster.
     said = set(found.distinct)
     return Repeated.alone(said.pop(), len(found)) if len(said) == 1 else Repeated.of(list(found))
 
@@ -90,7 +91,7 @@ def interrupted(
     scenarios: Sequence[Scenario],
     offers: Sequence[Offer | None],
 ) -> tuple[InterruptedForecast, dict[int, DomainError]]:
-    """Return the distributions of the durations, spot interruptions included, and refusals."""
+    """Return the distributions of the durations, including spot interruptions, and refusals."""
     spot = {
         row: (request.spot, machines_of(scenario.configuration, offer))
         for row, (request, scenario, offer) in enumerate(
@@ -103,9 +104,9 @@ def interrupted(
 
 
 def machines_of(configuration: Configuration, offer: Offer | None) -> int:
-    """Return how many machines may be taken away.
+    """Return how many machines can be taken away.
 
-    A price of workers or GPUs does not tell, nor does none: the nodes do, where they are known.
+    A price per worker or GPU, or no price, leaves that open: then the nodes are counted, if known.
     """
     if offer is None:
         return configuration.nodes or configuration.workers
@@ -115,7 +116,7 @@ def machines_of(configuration: Configuration, offer: Offer | None) -> int:
 
 
 def is_spot(pricing: PriceQuery, configuration: Configuration, offer: Offer | None) -> bool:
-    """Whether what is asked for, or offered for it, is capacity that may be taken away."""
+    """Whether the requested or offered capacity is one that may be taken away."""
     if offer is not None:
         return offer.price.purchase is Purchase.SPOT
     return pricing.purchase_of(configuration) is Purchase.SPOT
@@ -125,13 +126,13 @@ def is_any_spot(requests: Sequence[ForecastRequest], scenarios: Sequence[Scenari
     """Whether an offer for any of the requests may be of spot capacity; see `may_be_spot`."""
     if not isinstance(scenarios, AlikeScenarios):
         return any(map(may_be_spot, requests, scenarios))
-    # They are bought as they are asked for: only GPUs are named in other words.
+    # Offers follow what was asked for: the regressor's terms rename only the GPUs.
     asked = (scenarios.configurations, Repeated.of(column_of(requests, "pricing")))
     return any(each.purchase is Purchase.SPOT for column in asked for each in column.distinct)
 
 
 def may_be_spot(request: ForecastRequest, scenario: Scenario) -> bool:
-    """Whether an offer for a request may be of spot capacity: none is unless it is asked for."""
+    """Whether an offer for a request may be for spot capacity: only if that is asked for."""
     if scenario is not request.scenario and scenario.configuration.purchase is Purchase.SPOT:
         return True
     asked = request.scenario.configuration.purchase

@@ -1,4 +1,4 @@
-"""Energy and carbon of a forecast: the workload's power, the place's grid factor."""
+"""Energy and carbon of a forecast: the workload's power and the grid factor of the place."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ _NO_POWER: Final = (
     " resources.energy_joules."
 )
 _FEW: Final = 64
-"""So many energies are computed one by one sooner than arrays are made of them."""
+"""Up to this many energies are computed faster one by one than as arrays."""
 
 _NO_PLACE: Final = (
     "Neither provider nor region is known; name them, or give energy.kg_co2e_per_kwh."
@@ -32,9 +32,9 @@ _NO_PLACE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class EnergyRate:
-    """What the energy and the carbon of a configuration depend on besides its duration.
+    """What determines a configuration's energy and carbon besides its duration.
 
-    `draw` is None where the power is not known, `kg_co2e_per_kwh` where the carbon is not; `reason`
+    `draw` is None where the power is unknown, `kg_co2e_per_kwh` where the grid factor is; `reason`
     says why.
     """
 
@@ -47,7 +47,7 @@ class EnergyRate:
 
     @override
     def __hash__(self) -> int:
-        # Looked up for each answer: of all members these tell most rates apart.
+        # Looked up for each answer: these members distinguish most rates.
         return hash((self.workers, self.kg_co2e_per_kwh, self.reason))
 
     def over(self, seconds: float) -> EnergyForecast:
@@ -74,7 +74,7 @@ class EnergyRate:
         return watts, self.workers, self.power_usage_effectiveness, intensity
 
     def kilowatt_hours(self, seconds: float) -> float:
-        """Return the energy of a duration; nought where the power is not known."""
+        """Return the energy used in a duration; 0 where the power is unknown."""
         if self.draw is None:
             return 0.0
         pue = self.power_usage_effectiveness
@@ -84,9 +84,9 @@ class EnergyRate:
 def energies_over(
     rates: Repeated[EnergyRate], seconds: Sequence[float]
 ) -> tuple[FloatArray, FloatArray]:
-    """Return kWh and kilograms of CO2e, shape (n,) each: to the last bit those of `over`.
+    """Return kWh and kilograms of CO2e, shape (n,) each, bit for bit those of `over`.
 
-    Nought where they are not known.
+    0 where they are unknown.
     """
     if len(seconds) <= _FEW:
         hours = [rate.kilowatt_hours(each) for rate, each in zip(rates, seconds, strict=True)]
@@ -109,7 +109,7 @@ def energy_rate(
     place: tuple[str | None, str | None],
     as_of: datetime,
 ) -> EnergyRate:
-    """Return what a configuration draws and emits; unknown figures come with the reason."""
+    """Return a configuration's power and emission rate, with the reason where one is unknown."""
     workers, pue = configuration.workers, terms.power_usage_effectiveness
     gpu_type, instance_type = configuration.gpu_type, configuration.instance_type
     draw = power_draw(gpu_type, terms, measured, instance_type=instance_type)
@@ -131,7 +131,7 @@ def _no_factor(place: tuple[str | None, str | None]) -> str:
 def place_of(
     configuration: Configuration, query: PriceQuery, offer: Offer | None
 ) -> tuple[str | None, str | None]:
-    """Return provider and region: those asked for, otherwise those of the offer."""
+    """Return provider and region: the requested ones, otherwise those of the offer."""
     provider = query.provider or configuration.provider
     region = query.region or configuration.region
     if offer is not None:

@@ -1,4 +1,4 @@
-"""The figures of thousands of candidate configurations, each part computed once for all."""
+"""The figures of thousands of candidate configurations, computed together."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -26,7 +26,7 @@ _Place = tuple[str | None, str | None]
 
 @dataclass(frozen=True, slots=True)
 class Infeasible:
-    """A candidate that would be interrupted again and again before it ends.
+    """A candidate that would be interrupted so often that it never ends.
 
     `checkpoint_interval_s` would let it end, None where no interval would.
     """
@@ -37,10 +37,10 @@ class Infeasible:
 
 @dataclass(frozen=True, slots=True)
 class Evaluated:
-    """The candidates that can end, with their figures; and those that cannot.
+    """The candidates that can end, with their figures, and those that cannot.
 
-    `foreign_currencies` has the currency of a price where it is not the one asked for and no
-    exchange rate is known, None elsewhere.
+    `foreign_currencies` holds the currency of a price that is not the requested one and that no
+    known exchange rate converts, None elsewhere.
     """
 
     configurations: list[Configuration]
@@ -50,7 +50,7 @@ class Evaluated:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there was no candidate."""
+        """Whether there was no candidate at all."""
         return not (self.configurations or self.infeasible)
 
 
@@ -67,7 +67,7 @@ def evaluate(
     book: PriceBook,
     now: datetime,
 ) -> Evaluated:
-    """Return what candidates take, cost, draw and emit, and whether they fit, by one forecast."""
+    """Return candidates' durations, costs, energy, emissions and memory fit, by one forecast."""
     if not configurations:
         return _nothing()
     scenarios = _scenarios(request, configurations, Questioner(served, book))
@@ -123,7 +123,7 @@ def evaluate(
 def _scenarios(
     request: RecommendationRequest, configurations: Sequence[Configuration], questioner: Questioner
 ) -> AlikeScenarios:
-    """Return the questions of all candidates, nodes filled in; each name is resolved once."""
+    """Return the questions of all candidates with nodes filled in; each name is resolved once."""
     known = questioner.ask(Scenario(configurations[0], request.work, request.parameters))
     asked = Repeated.of(configurations).made(questioner.named)
     return AlikeScenarios.of(known, asked, {}, {})
@@ -137,9 +137,9 @@ def _energy(
     book: PriceBook,
     now: datetime,
 ) -> tuple[FloatArray, FloatArray]:
-    """Return kWh and kilograms of CO2e of one second, shape (n,) each; NaN where unknown.
+    """Return kWh and kilograms of CO2e per second, shape (n,) each; NaN where unknown.
 
-    They are looked up where the objective asks for them.
+    They are looked up only where the objective needs them.
     """
     if request.objective not in {Objective.ENERGY, Objective.CARBON}:
         unknown = np.full(len(configurations), np.nan)
@@ -164,7 +164,7 @@ def _number(figure: float | None) -> float:
 
 
 def _fits(features: FeatureTable, served: ServedRegressor) -> FloatArray:
-    """Return the chance that memory does; 1 where nothing that was measured says otherwise."""
+    """Return the probability that memory suffices; 1 where nothing measured says otherwise."""
     law = served.portfolio.memory_law
     if not features.n_rows or law is None or not law.is_tested:
         return np.ones(features.n_rows)

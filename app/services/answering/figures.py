@@ -1,4 +1,4 @@
-"""The figures of many forecasts at once: bounds, time limits, chances of deadline and budget."""
+"""The figures of many forecasts: bounds, time limits, deadline and budget probabilities."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -15,7 +15,7 @@ from models import FloatArray, once
 
 
 class Figures:
-    """The numbers of many forecasts, each of shape (n,) and made when it is first asked for.
+    """The numbers of many forecasts, each of shape (n,) and computed when first needed.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ class Figures:
 
     @once
     def levels(self) -> list[float]:
-        """The confidences that are asked for."""
+        """The requested confidences."""
         return list(column_of(self._requests, "confidence"))
 
     @once
@@ -51,7 +51,7 @@ class Figures:
 
     @once
     def time_limit(self) -> list[float]:
-        """What the asked share of runs stays below, in whole seconds."""
+        """The durations that the requested share of runs stays below, in whole seconds."""
         levels = column_of(self._requests, "time_limit_quantile")
         (found,) = _by_level(levels, lambda level: (self._forecast.quantile(level),))
         limits: list[float] = np.ceil(found).tolist()
@@ -59,11 +59,11 @@ class Figures:
 
     @once
     def deadline(self) -> list[float]:
-        """The chances to keep the deadlines; NaN where there is none."""
+        """The probabilities of keeping the deadlines; NaN where there is none."""
         return _chances(self._forecast, column_of(self._requests, "deadline_s"))
 
     def within_budget(self, offers: Sequence[Offer | None]) -> list[float]:
-        """Return the chances to keep within the budgets; NaN without one or without a price."""
+        """Return the probabilities of keeping the budgets; NaN without a budget or a price."""
         pairs = zip(self._requests, offers, strict=True)
         return _chances(self._forecast, [_affordable(*pair) for pair in pairs])
 
@@ -71,7 +71,7 @@ class Figures:
 def _by_level(
     levels: Sequence[float], figures: Callable[[float], tuple[FloatArray, ...]]
 ) -> tuple[FloatArray, ...]:
-    """Return of each row the figures at its level; `figures` gives those of all rows at one."""
+    """Return each row's figures at its own level; `figures` gives those of all rows at one."""
     distinct = set(levels)
     if len(distinct) == 1:
         return figures(levels[0])
@@ -83,7 +83,7 @@ def _by_level(
 
 
 def _shown(seconds: FloatArray) -> list[float]:
-    """Return seconds to seven significant digits: costs are made of what is shown."""
+    """Return seconds to seven significant digits: costs are computed from what is shown."""
     return significant(seconds, 7)
 
 
@@ -105,5 +105,5 @@ def _chances(forecast: InterruptedForecast, seconds: Sequence[float | None]) -> 
 
 
 def known(probability: float) -> float | None:
-    """Return a probability, None where nothing was asked."""
+    """Return a probability, None where none was asked for."""
     return None if math.isnan(probability) else probability

@@ -1,4 +1,4 @@
-"""Forecast distributions of work that is interrupted: spot capacity."""
+"""Forecast distributions of interrupted work: spot capacity."""
 
 import math
 from collections import defaultdict
@@ -26,7 +26,7 @@ from app.services.answering.rounding import significant
 from models import NORMAL_KNOTS, FloatArray, ForecastDistribution
 
 SpotRows = Mapping[int, tuple[SpotTerms, int]]
-"""Rows on spot capacity: the terms asked for and the number of instances."""
+"""Rows on spot capacity: the requested terms and the number of instances."""
 
 _DEFAULTS = Interruptions()
 _LARGEST_STEP = 0.5
@@ -35,7 +35,7 @@ _NODES: Final = np.linspace(-4.0, 4.0, 41)
 """Standard normal scores at which work and its interruptions are combined."""
 
 _SCORES: Final = np.linspace(-4.0, 4.0, 81)
-"""Standard normal scores at which the outcome is kept."""
+"""Standard normal scores at which the result is stored."""
 
 
 _NO_ROWS: Final = np.empty(0, dtype=np.intp)
@@ -44,7 +44,7 @@ _NO_CURVES: Final[FloatArray] = np.empty((0, len(_SCORES)))
 
 def _chance(score: float) -> float:
     """Return the standard normal's distribution function."""
-    # By hand: the first spot forecast of a process does not wait for scipy to be imported.
+    # Not by scipy: the first spot forecast of a process should not wait for its import.
     return erfc(-score / sqrt(2.0)) / 2.0
 
 
@@ -55,7 +55,7 @@ _SCORE_CHANCES: Final[FloatArray] = np.array([_chance(score) for score in _SCORE
 def interruptions_of(terms: SpotTerms, instances: int) -> Interruptions:
     """Return the terms with the defaults filled in.
 
-    The hazard is that of one instance: a job on n of them is interrupted n times as often.
+    The hazard is per instance: a job on n of them is interrupted n times as often.
     """
     per_hour = terms.interruptions_per_hour
     interval = terms.checkpoint_interval_s
@@ -69,15 +69,15 @@ def interruptions_of(terms: SpotTerms, instances: int) -> Interruptions:
 
 @dataclass(frozen=True, slots=True)
 class InterruptedForecast:
-    """Forecast distributions of which some rows are of interrupted work.
+    """Forecast distributions in which some rows are of interrupted work.
 
     Attributes
     ----------
     moments
-        All rows; those that are interrupted by distributions of the same mean and
-        deviation, for those who want means.
+        All rows; the interrupted ones as distributions of the same mean and deviation, for uses
+        that need only these.
     rows
-        The interrupted rows, rising, shape (k,).
+        The interrupted rows, ascending, shape (k,).
     log_seconds
         Their quantiles at equally spaced scores of the standard normal, shape (k, n_scores).
     """
@@ -88,7 +88,7 @@ class InterruptedForecast:
 
     @classmethod
     def none(cls, forecast: ForecastDistribution) -> "InterruptedForecast":
-        """Return forecasts of work that nothing interrupts."""
+        """Return forecasts of uninterrupted work."""
         return cls(forecast, _NO_ROWS, _NO_CURVES)
 
     def median(self) -> FloatArray:
@@ -115,7 +115,7 @@ class InterruptedForecast:
         return chances
 
     def widths(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return the log medians, and how far below and above them `NORMAL_KNOTS[1:]` lie.
+        """Return the log medians, and the distances of `NORMAL_KNOTS[1:]` below and above them.
 
         In log seconds, of shapes (n,), (n, k) and (n, k).
         """
@@ -149,13 +149,13 @@ class InterruptedForecast:
 def with_interruptions(
     forecast: ForecastDistribution, rows: SpotRows
 ) -> tuple[InterruptedForecast, dict[int, SpotInfeasibleError]]:
-    """Return the distributions with the interruptions, and the rows that cannot end.
+    """Return the distributions with interruptions, and the rows that cannot end.
 
     The completion time is the work times a factor. The factor's distribution is that of the
-    median work; longer work is stretched by the elasticity of the mean (without checkpoints it
-    suffers more than in proportion). Both are combined on a grid of equal scores: exact for work
-    that is known, and within a few percent of simulation where it is uncertain (the lower bound
-    of uncertain work is the least exact: shorter work is interrupted less evenly).
+    median work; longer work is stretched by the elasticity of the mean (without checkpoints its
+    delay grows faster than the work). Both are combined on a grid of equally spaced scores: exact
+    for work that is known, and within a few percent of simulation where it is uncertain (least
+    exact in the lower bound, since the factor of shorter work varies more).
     """
     if not rows:
         return InterruptedForecast.none(forecast), {}
@@ -198,7 +198,7 @@ def _combined(log_work: FloatArray, work_s: float, terms: Interruptions) -> Floa
     """Return the log quantiles of interrupted work at `_SCORES`."""
     added = overhead_quantiles(work_s, terms, _NODE_CHANCES)
     written = checkpoints_s(np.array([work_s]), terms)[0]
-    # What is not interrupted at all is one value of its whole probability.
+    # Work that escapes interruption is a point mass.
     distinct, same = np.unique(added, return_inverse=True)
     factors = np.log1p((distinct + written) / work_s)
     logs = (log_work[:, None] + factors[None, :]).ravel()
@@ -210,7 +210,7 @@ def _combined(log_work: FloatArray, work_s: float, terms: Interruptions) -> Floa
 
 
 def report_of(work_s: float, terms: SpotTerms, instances: int) -> SpotReport:
-    """Return what is assumed of the interruptions of a work, and what it comes to."""
+    """Return the assumptions on the interruptions of a work, and their expected effect."""
     met = interruptions_of(terms, instances)
     moments = completion(np.array([work_s]), met)
     best = optimal_checkpoint_interval_s(met)
@@ -228,7 +228,7 @@ def report_of(work_s: float, terms: SpotTerms, instances: int) -> SpotReport:
 
 
 def _elasticity(work_s: FloatArray, scale: FloatArray, terms: Interruptions) -> FloatArray:
-    """Return by how much the log mean grows with the log of the work, within [1, MAX_FACTOR]."""
+    """Return the elasticity of the mean with respect to the work, within [1, MAX_FACTOR]."""
     step = np.minimum(scale, _LARGEST_STEP)
     longer = completion(work_s * np.exp(step), terms).expected_s
     shorter = completion(work_s * np.exp(-step), terms).expected_s
@@ -247,7 +247,7 @@ def _refusal(terms: Interruptions, factor: float, work_s: float) -> SpotInfeasib
 
 @lru_cache(maxsize=1)
 def _weights() -> FloatArray:
-    """Return the chance of each node's surroundings, shape (n_nodes,)."""
+    """Return the probability mass around each node, shape (n_nodes,)."""
     edges = np.concatenate([[-np.inf], (_NODES[1:] + _NODES[:-1]) / 2, [np.inf]])
     weights: FloatArray = np.diff([_chance(edge) for edge in edges.tolist()])
     return weights

@@ -1,4 +1,4 @@
-"""Remembers answers: schedulers ask the same question again and again."""
+"""Remembers answers: schedulers repeat the same question."""
 
 import weakref
 from collections.abc import Callable, Hashable
@@ -13,9 +13,9 @@ from app.services.serving import ServedRegressor
 
 
 class WeakGrounds:
-    """Tells whether an answer's grounds still hold, and keeps none of them in memory.
+    """Tells whether an answer's grounds still hold, without keeping them in memory.
 
-    What was let go of holds no more: read again, it is another.
+    A regressor or price book that was released does not match: read again, it is another object.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ class WeakGrounds:
         self._told_as = (served.currency, served.is_stale)
 
     def are(self, served: ServedRegressor, book: PriceBook) -> bool:
-        """Whether an answer on these would be the same."""
+        """Whether an answer on these grounds would be the same."""
         return (
             self._portfolio() is served.portfolio
             and self._book() is book
@@ -41,9 +41,9 @@ class WeakGrounds:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Grounds:
-    """What answers rest on besides the question: one regressor and one price book in memory.
+    """What an answer depends on besides the question: one regressor and one price book in memory.
 
-    `version` is the version that was asked for, None for the published one.
+    `version` is the requested version, None for the published one.
     """
 
     served: ServedRegressor
@@ -51,13 +51,13 @@ class Grounds:
     version: int | None
 
     def weakly(self) -> WeakGrounds:
-        """Return what tells them from others."""
+        """Return weak references by which to recognise these grounds."""
         return WeakGrounds(self.served, self.book, self.version)
 
 
 @dataclass(frozen=True, slots=True)
 class _Remembered:
-    """An answer with what it rests on besides the question."""
+    """An answer with its grounds."""
 
     answer: Answer
     grounds: WeakGrounds
@@ -84,9 +84,9 @@ def _key(request: ForecastRequest) -> Hashable:
 
 
 class AnswerMemo:
-    """The answers given last, the least used leave first.
+    """The most recent answers; the least recently used are dropped first.
 
-    An answer holds for one regressor, one price book and one day (prices age by days).
+    An answer holds for one regressor, one price book and one day (prices are dated).
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ class AnswerMemo:
         now: datetime,
         compute: Callable[[], Answer],
     ) -> Answer:
-        """Return the remembered answer where it still holds, else the computed one."""
+        """Return the remembered answer if it still holds, else the computed one."""
         key = (served.workload_id, _key(request))
         day = now.date()
         known = self._answers.get(key)

@@ -1,4 +1,4 @@
-"""Makes of a request the question that a regressor can answer, or says what is wrong with it."""
+"""Turns a request into a question that a regressor can answer, or says what is wrong with it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -30,21 +30,21 @@ Hardware = tuple[str | None, str | None]
 
 
 def may_need_prices(configuration: Configuration) -> bool:
-    """Whether a price may tell a question what it leaves open: the GPUs of its machines."""
+    """Whether prices may supply what a question leaves open: the GPUs of its machines."""
     if configuration.instance_type is None:
         return False
     return configuration.gpu_type is None or leaves_nodes_open(configuration)
 
 
 class Questioner:
-    """Puts scenarios into the words of a regressor; the names of hardware are resolved once each.
+    """Puts scenarios into a regressor's terms; each hardware name is resolved once.
 
     Parameters
     ----------
     served
         The regressor.
     book
-        Tells which GPUs a machine has, and how many, where its runs do not. None where no question
+        Tells which GPUs a machine has, and how many, where the runs do not. None where no question
         needs that (see `may_need_prices`).
     """
 
@@ -59,19 +59,19 @@ class Questioner:
         self._hardware: dict[Hardware, _Known] = {}
 
     def ask(self, scenario: Scenario) -> Scenario:
-        """Return a scenario in the words of the regressor: its hardware, its parameters' types.
+        """Return a scenario in the regressor's terms: names of hardware, types of parameters.
 
-        Nodes that it leaves open are filled in where all runs stood alike on theirs, or where the
-        number of GPUs of its machines tells them.
+        Nodes that are left open are filled in where all runs had the same workers per node, or
+        where the number of GPUs of the machines determines them.
 
         Raises
         ------
         AmbiguousGpuError, UnknownGpuError
-            If the GPU is neither measured for the workload nor known by its data sheet.
+            If the GPU is neither measured for the workload nor known by a data sheet.
         UnknownFieldError
-            If parameters are none of the workload's; each is named.
+            If parameters are not the workload's; each is named.
         InvalidRequestError
-            If a parameter that is a number is given as a word, or is beyond `MAX_PARAMETER`.
+            If a numeric parameter is given as a word, or is beyond `MAX_PARAMETER`.
         """
         configuration, report = self.named(scenario.configuration), self._report
         asked = scenario.parameters
@@ -86,9 +86,9 @@ class Questioner:
         return Scenario(configuration, scenario.work, parameters)
 
     def ask_alike(self, scenarios: AlikeScenarios) -> AlikeScenarios | None:
-        """Return what `ask` makes of scenarios of one form; None where one is not to be asked so.
+        """Return what `ask` does for scenarios of one form; None where they must be asked singly.
 
-        That is where a GPU is refused or a parameter is not of its type.
+        That is the case if a GPU is refused or a parameter is not of its type.
         """
         if not all(map(self._is_typed, scenarios.parameters, scenarios.parameters.values())):
             return None
@@ -98,7 +98,7 @@ class Questioner:
             return None
 
     def _is_typed(self, name: str, column: Sequence[ParameterValue]) -> bool:
-        """Whether all values of a parameter are what the regressor takes it for."""
+        """Whether all values of a parameter have the type that the regressor takes it for."""
         values = column.distinct if isinstance(column, Repeated) else column
         kinds = set(map(type, values))
         if str not in kinds:
@@ -106,16 +106,16 @@ class Questioner:
         return kinds == {str} and PARAMETER + name in self._report.category_levels
 
     def density(self, gpu_type: str | None, instance_type: str | None) -> float | None:
-        """Return how many workers of a question stand on one node, None where that is not known."""
+        """Return how many workers of a question share a node, None where that is unknown."""
         return self._known((gpu_type, instance_type)).density
 
     def named(self, configuration: Configuration) -> Configuration:
-        """Return a configuration with the hardware as the regressor knows it, and its nodes.
+        """Return a configuration with hardware in the regressor's terms, and nodes filled in.
 
         Raises
         ------
         AmbiguousGpuError, UnknownGpuError
-            As `ask` does.
+            As for `ask`.
         """
         key = (configuration.gpu_type, configuration.instance_type)
         known = self._known(key)
@@ -134,7 +134,7 @@ class Questioner:
         return known
 
     def _look_up(self, gpu_type: str | None, instance_type: str | None) -> "_Known":
-        """Return the names under which the regressor knows hardware, and its density."""
+        """Return the regressor's names of hardware, and the workers per node."""
         gpu = gpu_type
         if gpu_type is not None:
             gpu = resolve_gpu(gpu_type, self._report.category_levels.get(_GPU, ()))
@@ -149,21 +149,21 @@ class Questioner:
         return _Known((gpu, instance), self._placement.density(gpu, instance, gpus))
 
     def _are_numbers(self, parameters: Mapping[str, ParameterValue]) -> bool:
-        """Whether all parameters are numbers, as those of the regressor are: the common case."""
+        """Whether all parameters are numbers, as the regressor's are: the common case."""
         return all(
             name in self._numbers and _is_number(value) for name, value in parameters.items()
         )
 
 
 class _Known(NamedTuple):
-    """Hardware as a regressor knows it, with the workers of one node where they are known."""
+    """Hardware in the regressor's terms, with the workers per node where they are known."""
 
     names: Hardware
     density: float | None
 
 
 def _as_measured(instance_type: str | None, report: FitReport) -> str | None:
-    """Return an instance type in the spelling of the runs."""
+    """Return an instance type as the runs spell it."""
     if instance_type is None:
         return None
     measured = report.category_levels.get(_INSTANCE, ())
@@ -172,7 +172,7 @@ def _as_measured(instance_type: str | None, report: FitReport) -> str | None:
 
 
 def to_features(scenario: Scenario, report: FitReport) -> Scenario:
-    """Return what of a question the regressor should see; see `to_cluster`."""
+    """Return the part of a question that the regressor should see; see `to_cluster`."""
     configuration = to_cluster(scenario.configuration, report)
     if configuration is scenario.configuration:
         return scenario
@@ -180,10 +180,10 @@ def to_features(scenario: Scenario, report: FitReport) -> Scenario:
 
 
 def to_cluster(configuration: Configuration, report: FitReport) -> Configuration:
-    """Return what of a configuration the regressor should see.
+    """Return the part of a configuration that the regressor should see.
 
-    An instance type is part of the price. Where no run names one and the GPU is known, it tells
-    the regressor nothing that it could use.
+    An instance type belongs to the price. Where no run names one and the GPU is known, it carries
+    no information for the regressor.
     """
     if configuration.instance_type is None or _INSTANCE in report.category_levels:
         return configuration
@@ -207,7 +207,7 @@ def _typed(name: str, value: ParameterValue, report: FitReport) -> ParameterValu
 
 
 def _as_word(value: float, levels: tuple[str, ...]) -> str:
-    """Return the level that a number means: 16 and 16.0 are one, however the runs wrote it."""
+    """Return the level that a number stands for: 16 and 16.0 are one, however the runs wrote it."""
     spellings = (f"{value:.12g}", str(value))
     return next((each for each in spellings if each in levels), spellings[0])
 

@@ -1,4 +1,4 @@
-"""Rounds many figures to significant digits, exactly as their texts are rounded."""
+"""Rounds many figures to significant digits, exactly as text formatting would."""
 
 from typing import Final
 
@@ -7,22 +7,22 @@ import numpy as np
 from models import FloatArray
 
 _POWERS: Final = np.array([float(f"1e{power}") for power in range(23)])
-"""The powers of ten that are exact in binary: a quotient by one is rounded once."""
+"""The powers of ten that are exact in binary: dividing by one rounds only once."""
 
 _NEAR_HALF: Final = 1e-4
 _FEW: Final = 96
-"""So many figures are told by their texts sooner than arrays are made of them."""
+"""Up to this many figures are rounded faster by their texts than as arrays."""
 
 
 def significant(values: FloatArray, digits: int) -> list[float]:
-    """Return figures to significant digits: the number that `f"{value:.{digits}g}"` tells.
+    """Return figures to significant digits, equal to `float(f"{value:.{digits}g}")`.
 
     Parameters
     ----------
     values
         Any numbers, shape (n,).
     digits
-        How many digits stay, from 1 to 9.
+        Number of significant digits, from 1 to 9.
 
     Examples
     --------
@@ -40,9 +40,9 @@ def significant(values: FloatArray, digits: int) -> list[float]:
         power = _POWERS[np.abs(np.where(is_sure, shift, 0.0)).astype(np.int64)]
         scaled = np.where(shift >= 0, values * power, values / power)
         whole = np.rint(scaled)
-        # The product is rounded itself: near a half the text decides.
+        # The product is itself rounded: near a half, the text decides.
         is_sure &= np.abs(np.abs(scaled - whole) - 0.5) > _NEAR_HALF
-        is_sure |= ~is_told  # nought, infinite or NaN: as it is
+        is_sure |= ~is_told  # 0, infinite or NaN: as it is
         found = np.where(shift >= 0, whole / power, whole * power)
         rounded: list[float] = np.where(is_told, found, values).tolist()
     for row in np.flatnonzero(~is_sure).tolist():

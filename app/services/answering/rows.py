@@ -1,4 +1,4 @@
-"""One row of the answers: a forecast whose parts are made when they are asked for."""
+"""One row of the answers: a forecast whose parts are computed when first needed."""
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
@@ -30,14 +30,14 @@ from app.services.answering.figures import known
 
 
 class Answered:
-    """What `Forecast` holds, under the same names.
+    """The attributes of `Forecast`, under the same names.
 
     Parameters
     ----------
     columns
-        The answers that it is one of.
+        The answers that this is a row of.
     row
-        Its place among them; the row can be answered.
+        Its index; the row can be answered.
     """
 
     __slots__ = ("columns", "row")
@@ -47,32 +47,32 @@ class Answered:
 
     @property
     def forecast_id(self) -> ForecastId | None:
-        """None: it is not kept."""
+        """None: the forecast is not stored."""
         return None
 
     @property
     def workload(self) -> Slug:
-        """Whose regressor answered."""
+        """The workload whose regressor answered."""
         return Slug(column_of(self.columns.requests, "workload")[self.row])
 
     @property
     def workload_id(self) -> WorkloadId:
-        """The workload's identifier."""
+        """The identifier of the workload."""
         return self.columns.served.workload_id
 
     @property
     def regressor_version(self) -> int:
-        """The version that answered."""
+        """The regressor version that answered."""
         return self.columns.served.version
 
     @property
     def fitted_at(self) -> datetime:
-        """When it was fitted."""
+        """When the regressor was fitted."""
         return self.columns.served.fitted_at
 
     @property
     def scenario(self) -> Scenario:
-        """What was asked, in the words of the regressor."""
+        """The question, in the regressor's terms."""
         return self.columns.scenarios[self.row]
 
     @property
@@ -87,12 +87,12 @@ class Answered:
 
     @property
     def time_limit_seconds(self) -> float:
-        """What the asked share of runs stays below."""
+        """The duration that the requested share of runs stays below."""
         return self.columns.figures.time_limit[self.row]
 
     @property
     def cost(self) -> CostForecast | None:
-        """What it costs."""
+        """The cost, None where no price is known."""
         return self.columns.cost_of(self.row)
 
     @property
@@ -103,53 +103,53 @@ class Answered:
 
     @property
     def deadline_probability(self) -> float | None:
-        """The chance to keep the deadline."""
+        """The probability of keeping the deadline, None where there is none."""
         return known(self.columns.figures.deadline[self.row])
 
     @property
     def budget_probability(self) -> float | None:
-        """The chance to keep within the budget."""
+        """The probability of keeping the budget, None where it is unknown."""
         return known(self.columns.within_budget[self.row])
 
     @property
     def support(self) -> SupportReport:
-        """Where the question stands among the runs."""
+        """How well the runs support the question."""
         return self.columns.reports[self.row]
 
     @property
     def basis(self) -> Basis:
-        """What the forecast rests on."""
+        """What the forecast is based on."""
         return Basis(self.columns.support[self.row].basis)
 
     @property
     def energy(self) -> EnergyForecast:
-        """What it draws and emits."""
+        """Energy and emissions."""
         return self.columns.energies[self.row]
 
     @property
     def explanation(self) -> Mapping[str, float]:
-        """What the duration is made of."""
+        """The shares that make up the duration."""
         return self.columns.explanations[self.row]
 
     @property
     def explained_by(self) -> ExplainedBy:
-        """What the explanation tells the shares of."""
+        """What the shares of the explanation are of: phases or terms."""
         has_phases = self.columns.served.portfolio.phases is not None
         return ExplainedBy.PHASES if has_phases else ExplainedBy.TERMS
 
     @property
     def warnings(self) -> tuple[ForecastWarning, ...]:
-        """What should be known before trusting it."""
+        """What callers should know before they rely on the forecast."""
         return self.columns.warnings[self.row]
 
     @property
     def taught_by(self) -> tuple[Lesson, ...] | None:
-        """Which runs taught it, None where that was not asked for."""
+        """The runs that influenced the forecast, None where that was not asked for."""
         return self.columns.lessons[self.row]
 
     @property
     def spot(self) -> SpotReport | None:
-        """What is assumed of interruptions, None where there are none."""
+        """The assumptions on interruptions, None where there are none."""
         return self.columns.spot[self.row]
 
     @property
@@ -159,7 +159,7 @@ class Answered:
 
     @property
     def to_target(self) -> TargetForecast | None:
-        """What the training takes until it is good enough."""
+        """The time and cost of the training until it reaches its target."""
         return self.columns.targets[self.row]
 
     def to_forecast(self) -> Forecast:
@@ -191,7 +191,7 @@ class Answered:
 
 
 class AllAnswered(Rows[Answered]):
-    """All rows of answers that can all be answered, in their order.
+    """All rows of answers without refusals, in order.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Forecasts of what a training takes until it is good enough, as the batch size changes."""
+"""Forecasts of the time and cost to a training target, by batch size."""
 
 from collections.abc import Sequence
 from math import exp, hypot, isfinite, log
@@ -20,17 +20,17 @@ def targets_of(
     durations: Sequence[Interval],
     law: ConvergenceLaw | None,
 ) -> list[TargetForecast | None]:
-    """Return what each target takes, None where the runs or the question leave it open.
+    """Return the time and cost to each target, None where the runs or the question leave it open.
 
-    The regressor tells how long the asked epochs last; as many samples as the target takes last in
-    proportion. The half widths of both logarithms add up as those of independent numbers.
+    The regressor forecasts the requested epochs; the duration to the target is proportional to the
+    number of samples. The half widths of both logarithms add up as for independent variables.
 
     Parameters
     ----------
     requests, scenarios, offers
-        The questions, in the words of the regressor, and at what they would be bought.
+        The questions in the regressor's terms, and the offers at which they would be bought.
     durations
-        The forecasts of the asked epochs; what cannot end is not finite.
+        The forecasts of the requested epochs; infinite or NaN for work that cannot end.
     law
         How many samples the target takes, None where no run reached one.
     """
@@ -55,20 +55,20 @@ def targets_of(
 
 
 def _samples(work: Work) -> float | None:
-    """Return the samples that the asked epochs have, None where something of it is open."""
+    """Return the number of samples in the requested epochs, None where part of it is open."""
     if work.dataset_size is None or work.epochs is None or work.batch_size is None:
         return None
     return work.dataset_size * work.epochs
 
 
 def _needed(mean: float, spread: float, confidence: float) -> Interval:
-    """Return the samples that a new run needs, from mean and deviation of their logarithm."""
+    """Return the samples that a new run needs, from the mean and deviation of their logarithm."""
     half = NormalDist().inv_cdf((1 + confidence) / 2) * spread
     return _shown(exp(mean), exp(mean - half), exp(mean + half), confidence)
 
 
 def _times(duration: Interval, samples: Interval, asked: float) -> Interval:
-    """Return the duration of as many samples as are needed, given that of those asked for."""
+    """Return the duration for the needed samples, given that for the requested ones."""
     median = duration.median * samples.median / asked
     below = hypot(log(duration.median / duration.lower), log(samples.median / samples.lower))
     above = hypot(log(duration.upper / duration.median), log(samples.upper / samples.median))

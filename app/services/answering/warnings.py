@@ -1,4 +1,4 @@
-"""What a caller should know before trusting a forecast's figures."""
+"""What a caller should know before relying on a forecast's figures."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -26,7 +26,7 @@ _FEW_RUNS_REMEDY: Final = "Upload runs of further configurations and fit again."
 
 
 class Warnings:
-    """Warns of many forecasts by one regressor; what it is to be warned of itself is told once."""
+    """Warnings of many forecasts by one regressor; those on the regressor itself are made once."""
 
     def __init__(self, served: ServedRegressor, now: datetime) -> None:
         self._served, self._now = served, now
@@ -40,8 +40,8 @@ class Warnings:
         fits_probability: Sequence[float | None],
         confidence: Sequence[float],
     ) -> Repeated[tuple[ForecastWarning, ...]]:
-        """Return the warnings of each: on memory, its duration, then those of `on_grounds`."""
-        # Of most rows there is nothing to be told but their grounds.
+        """Return each row's warnings: on memory, on its duration, then those of `on_grounds`."""
+        # Most rows have no warnings but those on their grounds.
         asked = enumerate(zip(fits_probability, confidence, strict=True))
         doubtful = [row for row, (fits, level) in asked if fits is not None and fits < level]
         rows = range(len(on_grounds)) if self._has_outliers else {*doubtful, *supports.outside}
@@ -115,7 +115,7 @@ def _on_support(
 
 
 def _other_spelling(level: str, measured: Sequence[str]) -> str:
-    """Return the measured levels that differ by case, spaces and hyphens alone."""
+    """Return the measured levels that differ only by case, spaces and hyphens."""
     alike = [repr(other) for other in measured if _squeeze(other) == _squeeze(level)]
     return f" (measured was {' and '.join(alike)}; spelling counts)" if alike else ""
 
@@ -179,7 +179,7 @@ def _on_regressor(served: ServedRegressor) -> Iterator[ForecastWarning]:
 def _on_contradictions(
     configuration: Configuration, pricing: PriceQuery
 ) -> tuple[ForecastWarning, ...]:
-    # Nearly every question names each of these once, which is told soonest so.
+    # Nearly every question names each of these at most once, which this checks fastest.
     if (
         (pricing.provider is None or configuration.provider is None)
         and (pricing.region is None or configuration.region is None)
@@ -227,7 +227,7 @@ def _on_price(
         )
     gpu_count, nodes = offer.price.gpu_count, configuration.nodes
     workers = configuration.workers
-    # A price without an instance type is for a worker or a GPU: it says nothing about nodes.
+    # A price without an instance type is per worker or GPU: it says nothing about nodes.
     is_of_machine = offer.price.instance_type is not None and offer.price.serverless is None
     if is_of_machine and gpu_count and nodes and gpu_count * nodes < workers:
         yield ForecastWarning(

@@ -1,1 +1,1 @@
-"""Where a fit is computed: a pure task in a process of its own, or on a Ray cluster."""
+"""Where fits are computed: a pure task in a process of its own, or on a Ray cluster."""

@@ -13,7 +13,7 @@ from app.services.computing.task import FitTask
 
 _FromFitter: TypeAlias = "Connection[Message, FitTask]"
 _NICENESS: Final = 10
-"""Fits give way to forecasts on the same machine."""
+"""Fits yield to forecasts on the same machine."""
 
 
 def _receive(connection: _FromFitter, tasks: SimpleQueue[FitTask]) -> None:
@@ -21,7 +21,7 @@ def _receive(connection: _FromFitter, tasks: SimpleQueue[FitTask]) -> None:
         try:
             tasks.put(connection.recv())
         except (EOFError, OSError):
-            # The fitter is gone, be it by kill -9: nobody waits for what is being computed.
+            # The fitter is gone, even by kill -9: nobody waits for the result.
             os._exit(0)
 
 
@@ -35,7 +35,7 @@ def main() -> None:
     def tell(share: float, step: str) -> None:
         connection.send(Progress(share, step))
 
-    # Without the fitter, be it by kill -9, nobody waits for the answer.
+    # If the fitter is gone, even by kill -9, nobody waits for the answer.
     with suppress(ConnectionError):
         while True:
             connection.send(answer(tasks.get(), tell))

@@ -1,4 +1,4 @@
-"""What whoever computes a fit tells the fitter."""
+"""The messages to the fitter from whatever computes a fit."""
 
 import traceback
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from models import FoldMap
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far the computation is."""
+    """How far the computation has come."""
 
     share: float
     step: str
@@ -24,14 +24,14 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The computation ended well."""
+    """The computation succeeded."""
 
     outcome: FitOutcome
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The task cannot be computed; `trace` is there when nobody expected it."""
+    """The task cannot be computed; `trace` is set if the failure was unexpected."""
 
     problem: FitProblem
     trace: str | None = None
@@ -41,7 +41,7 @@ Message = Progress | Done | Refused
 
 
 def answer(task: FitTask, on_progress: OnProgress, fold_map: FoldMap = map) -> Done | Refused:
-    """Compute a task and return what is to be told of it, a bug of ours included."""
+    """Compute a task and return the message on its outcome, even for a bug of our own."""
     try:
         return Done(compute_fit(task, on_progress, fold_map))
     except FitRefusedError as refusal:

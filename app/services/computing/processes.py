@@ -1,4 +1,4 @@
-"""Computes fits in child processes, so that a crash of one never takes the fitter along."""
+"""Computes fits in child processes, so that a crash of one never takes the fitter down."""
 
 import logging
 import os
@@ -32,7 +32,7 @@ _GOODBYE_S: Final = 5.0
 
 
 class TimedOutError(FitRefusedError):
-    """A computation goes on far beyond its time budget."""
+    """A computation ran far beyond its time budget."""
 
     def __init__(self, limit_s: float) -> None:
         super().__init__(
@@ -45,20 +45,20 @@ class TimedOutError(FitRefusedError):
 
 
 def generous_limit_s(budget_s: float) -> float:
-    """Return after how many seconds a fit of a time budget cannot be meant to go on."""
+    """Return the seconds after which a fit with a time budget must have gone wrong."""
     return 10.0 * budget_s + 120.0
 
 
 class _Child:
-    """One process that computes one task after the other, and dies with this one."""
+    """One process that computes tasks one after the other, and ends with this one."""
 
     def __init__(self) -> None:
         ours, theirs = socket.socketpair()
         with theirs:
             self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
                 [sys.executable, "-m", "app.services.computing.child", str(theirs.fileno())],
-                # One thread a fit, set before numpy is imported: with a thread for each core
-                # several fits at once take many times as long.
+                # One thread per fit, set before numpy is imported: with a thread per core, several
+                # fits at once take many times as long.
                 env={
                     **os.environ,
                     **ONE_THREAD,
@@ -73,7 +73,7 @@ class _Child:
             )
         assert self._process.stderr is not None
         self._words = ChildWords(self._process.stderr)
-        # The child sees this connection end when this process dies, whatever kills it.
+        # The child sees this connection close when this process dies, for whatever reason.
         self._connection: Connection[FitTask, Message] = Connection(ours.detach())
 
     @property
@@ -112,7 +112,7 @@ class _Child:
         raise TimedOutError(limit_s)
 
     def end(self) -> None:
-        """End an idle child: it leaves when it sees the connection end."""
+        """End an idle child: it exits when it sees the connection close."""
         self._connection.close()
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(_GOODBYE_S)
@@ -131,9 +131,9 @@ class ProcessComputer(Computer):
     Parameters
     ----------
     beat_s
-        The longest silence towards `on_progress`.
+        The longest interval between calls of `on_progress`.
     limit_s
-        After how many seconds a fit of a time budget is ended.
+        The seconds after which a fit with a given time budget is ended.
     """
 
     def __init__(
@@ -153,7 +153,7 @@ class ProcessComputer(Computer):
             if isinstance(error, FitRefusedError) and not isinstance(error, TimedOutError):
                 self._keep(child)
             else:
-                # It computes what nobody waits for any more.
+                # It computes something that nobody waits for any more.
                 child.kill()
             raise
         self._keep(child)

@@ -1,4 +1,4 @@
-"""Computes fits on a Ray cluster; the held-out sets of one fit spread over its nodes."""
+"""Computes fits on a Ray cluster, with the held-out sets of each fit spread over its nodes."""
 
 import logging
 import math
@@ -34,30 +34,30 @@ _logger = logging.getLogger(__name__)
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 _TAKEN_UP_AGAIN: Final = 3
-"""How often Ray starts a task anew whose node was lost."""
+"""How often Ray restarts a task whose node was lost."""
 _ANSWER_S: Final = 1.0
 _CALLS_AT_ONCE: Final = 4
-"""One computes, others tell and ask how far it is."""
+"""One call computes, others report progress or ask for it."""
 _IN_FLIGHT_PER_CORE: Final = 2
 _SHOWN: Final = 300
 _PROBE_S: Final = 3.0
 _FIRST_PAUSE_S: Final = 1.0
 _LONGEST_PAUSE_S: Final = 30.0
 _SILENT_S: Final = 300.0
-"""How long nobody may tell of a computation: a lost node is noticed within a minute, and what
-computed there moves to another one. Ray itself waits without an end for a cluster that was
-replaced by another one at its address."""
+"""The longest time without news of a computation: a lost node is noticed within a minute, and its
+computations move to another. Ray itself waits forever for a cluster that was replaced by another
+one at its address."""
 _LOST: Final = (RayError, OSError, ValueError)
-"""What says that the cluster is gone; ValueError is the words of a client's closed channel."""
+"""Errors that mean the cluster is gone; a client's closed channel raises ValueError."""
 
 _WAITING: Final = Progress(0.0, "waiting for a free core of the cluster")
 
 _OTHER_VERSION: Final = "Version mismatch"
-"""How Ray begins what it says of a cluster of another version of itself or of Python."""
+"""How Ray's message begins about a cluster with another version of Ray or Python."""
 
 
 def _place(address: str) -> tuple[str, int]:
-    """Return the host and the port of a cluster's address."""
+    """Return the host and port of a cluster's address."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     return host.strip("[]"), int(port)
 
@@ -74,7 +74,7 @@ def _apply(function: Callable[[_Item], _Result], item: _Item) -> _Result:
 
 
 def _cluster_map(function: Callable[[_Item], _Result], items: Iterable[_Item]) -> Iterator[_Result]:
-    """Apply a function to items on all nodes, results in order, a few items ahead at most."""
+    """Apply a function to items on all nodes, only a few items ahead, with results in order."""
     ahead = _IN_FLIGHT_PER_CORE * max(int(ray.cluster_resources().get("CPU", 1)), 1)
     shared, pending = ray.put(function), deque[Any]()
     remote = ray.remote(num_cpus=1, max_retries=_TAKEN_UP_AGAIN)(_apply)
@@ -93,11 +93,11 @@ def _compute(task: FitTask, foreman: Any) -> Done | Refused:
 
 
 class _Foreman:
-    """An actor that owns one computation and knows how far it is.
+    """An actor that owns one computation and knows its progress.
 
-    What an actor owns ends with it, and killing an actor is safe at any moment. Cancelling a task
-    that ends in the same instant aborts the process that asked for it, which would be the fitter
-    ("Tried to complete task that was not pending", Ray 2.60).
+    What an actor owns ends with it, and an actor can be killed safely at any moment. Cancelling a
+    task at the instant in which it ends aborts the process that cancels it, here the fitter ("Tried
+    to complete task that was not pending", Ray 2.60).
     """
 
     def __init__(self) -> None:
@@ -116,12 +116,12 @@ class _Foreman:
             except RayTaskError:
                 raise
             except RayError:
-                # Its node was lost, and another one may be long in coming.
+                # Its node was lost, and it may take long to get another one.
                 self._latest = _WAITING
         return self._attempt(task)
 
     def _attempt(self, task: FitTask) -> Done | Refused:
-        # An actor keeps its core while it waits, so this one has none and a task computes.
+        # An actor keeps its core while it waits, so this one takes none and a task computes.
         remote = ray.remote(num_cpus=1, max_retries=0)(_compute)
         message: Done | Refused = ray.get(
             remote.remote(task, ray.get_runtime_context().current_actor)
@@ -142,7 +142,7 @@ class _Computation:
             num_cpus=0,
             max_concurrency=_CALLS_AT_ONCE,
             max_restarts=_TAKEN_UP_AGAIN,
-            # Each attempt to reach it while it moves to another node counts as one.
+            # Each attempt to reach the actor while it moves to another node counts as a retry.
             max_task_retries=-1,
         )
         foreman = remote(_Foreman).remote()
@@ -152,7 +152,7 @@ class _Computation:
         return bool(ray.wait([self.result], timeout=within_s)[0])
 
     def progress(self) -> Progress | None:
-        """Return how far the computation is, None while nobody knows."""
+        """Return the progress of the computation, None while it is unknown."""
         try:
             latest: Progress = ray.get(self.foreman.latest.remote(), timeout=_ANSWER_S)
         except (GetTimeoutError, *_LOST):
@@ -160,7 +160,7 @@ class _Computation:
         return latest
 
     def end(self) -> None:
-        """Free what it holds of the cluster, whether it has ended or nobody waits any more."""
+        """Release what it holds on the cluster, whether it has ended or is no longer wanted."""
         with suppress(*_LOST):
             ray.kill(self.foreman)
 
@@ -168,21 +168,20 @@ class _Computation:
 class RayComputer(Computer):
     """Computes on a Ray cluster whose nodes have this version of Trainfare installed.
 
-    A task is arrays and numbers and its outcome bytes, so that the nodes need neither the database
-    nor a shared disk. A node that is lost costs what it was computing, which starts anew on
-    another one.
+    A task consists of arrays and numbers and its outcome of bytes, so the nodes need neither the
+    database nor a shared disk. When a node is lost, what it was computing starts anew on another.
 
     Parameters
     ----------
     address
-        ``ray://HOST:10001`` from outside the cluster, ``HOST:6379`` from a node of it.
+        ``ray://HOST:10001`` from outside the cluster, ``HOST:6379`` from one of its nodes.
     beat_s
-        The longest silence towards `on_progress`, but for a foreman that moves to another node.
+        The longest interval between calls of `on_progress`, except while a foreman moves.
     limit_s
-        After how many seconds a fit of a time budget is ended; those in which it waits for a core
-        do not count, since a cluster may have to start a node first.
+        The seconds after which a fit with a given time budget is ended; time spent waiting for a
+        core does not count, since a cluster may have to start a node first.
     clock
-        Seconds that never go back, which limits and the pauses between attempts to connect go by.
+        A monotonic clock in seconds, for limits and for pauses between connection attempts.
     """
 
     def __init__(
@@ -193,7 +192,7 @@ class RayComputer(Computer):
         limit_s: Callable[[float], float] = generous_limit_s,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        # The variable is Ray's own switch of its usage reports.
+        # The variable is Ray's own switch for its usage reports.
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         self._beat_s = beat_s
         self._limit_s = limit_s
@@ -216,7 +215,7 @@ class RayComputer(Computer):
         on_sigterm = signal.getsignal(signal.SIGTERM)
         ray.init(address=self._address, log_to_driver=False, logging_level=logging.WARNING)
         if threading.current_thread() is threading.main_thread():
-            # Ray's own handler would end the process at once, without a word to the cluster.
+            # Ray's own handler would end the process at once, without telling the cluster.
             signal.signal(signal.SIGTERM, on_sigterm)
         _logger.info("computing on Ray", extra={"address": self._address, **self.resources()})
 
@@ -227,19 +226,19 @@ class RayComputer(Computer):
                 return False
             if _is_connected() and not self._is_silent:
                 # A node of the cluster counts as connected for a minute after the head has gone,
-                # and waits for it in whatever it is asked meanwhile.
+                # and blocks in every call meanwhile.
                 silence = self._silence()
                 if silence is None:
                     self._waits_for, self._pause_s = None, _FIRST_PAUSE_S
                     return True
                 if self._n_computing:
-                    # What is under way may still end well, and tells of its loss itself.
+                    # What is under way may still succeed, and reports its loss itself.
                     self._waits_for = f"{self._address}: {silence}"
                     return False
             return self._clock() >= self._next_attempt and self._reconnect()
 
     def _silence(self) -> str | None:
-        """Return why nobody listens at the address, None where somebody does."""
+        """Return why nothing listens at the address, None if something does."""
         try:
             self._probe()
         except OSError as error:
@@ -247,12 +246,12 @@ class RayComputer(Computer):
         return None
 
     def _probe(self) -> None:
-        # Ray itself waits for minutes where nothing listens, deaf to SIGTERM.
+        # Where nothing listens, Ray itself waits for minutes, ignoring SIGTERM.
         socket.create_connection(_place(self._address), _PROBE_S).close()
 
     def _reconnect(self) -> bool:
-        """Try to connect; the pause before the next attempt doubles with each that fails."""
-        # What is left of the broken connection stands in the way of a new one.
+        """Try to connect; after each failure the pause before the next attempt doubles."""
+        # The remains of the broken connection would block a new one.
         with suppress(*_LOST):
             ray.shutdown()
         try:
@@ -276,12 +275,12 @@ class RayComputer(Computer):
 
     def _check_silence(self, seconds: float) -> None:
         if seconds > _SILENT_S:
-            # The connection stands, and leads nowhere.
+            # The connection is open but leads nowhere.
             self._is_silent = True
             raise ComputationLostError(f"The Ray cluster told nothing for {seconds:.0f} s.")
 
     def resources(self) -> dict[str, float]:
-        """Return the cores of the cluster and its living nodes."""
+        """Return the cores of the cluster and the number of living nodes."""
         nodes = sum(1 for node in ray.nodes() if node["Alive"])
         return {"cores": ray.cluster_resources().get("CPU", 0.0), "nodes": nodes}
 

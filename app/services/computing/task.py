@@ -1,4 +1,4 @@
-"""What a fit computes, apart from where: a pure task in, an artefact and its report out."""
+"""What a fit computes, independent of where: a pure task in, an artefact and its report out."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -26,12 +26,12 @@ from app.domain.workloads import Pooling
 from models import Evidence, HardwareDescription, RunTable, WorkloadSummary
 
 OnProgress = Callable[[float, str], None]
-"""Called with the share done (0..1) and the step; an exception it raises ends the computation."""
+"""Called with the fraction done (0..1) and the step; ends the computation by raising."""
 
 
 @dataclass(frozen=True, slots=True)
 class Incumbent:
-    """The version that is published while a fit computes, with its artefact."""
+    """The version that is published while a fit is computed, with its artefact."""
 
     version: int
     artifact: bytes
@@ -39,7 +39,7 @@ class Incumbent:
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """Where the priors of a fit are learned from: the project's other workloads, public ones."""
+    """The sources of a fit's priors: the project's other workloads, and public ones."""
 
     mode: Pooling
     summaries: tuple[WorkloadSummary, ...] = ()
@@ -47,7 +47,7 @@ class Pool:
 
 @dataclass(frozen=True, slots=True)
 class FitTask:
-    """Everything a fit computes from: arrays and numbers, neither database nor files.
+    """Everything that a fit is computed from: arrays and numbers, no database or files.
 
     `incumbent` is the published version that the new regressor must beat, None where it need not.
     """
@@ -62,7 +62,7 @@ class FitTask:
 
 @dataclass(frozen=True, slots=True)
 class Contest:
-    """The new regressor against the published one on the same folds; MAPE as fractions."""
+    """The new regressor compared with the published one on the same folds; MAPE as fractions."""
 
     incumbent_version: int
     challenger_mape: float | None
@@ -72,9 +72,9 @@ class Contest:
 
 @dataclass(frozen=True, slots=True)
 class FitOutcome:
-    """A fitted regressor as data, what it says of itself and whether it beat the published one.
+    """A fitted regressor as data, its report, and whether it beat the published one.
 
-    `format_version` is that of the artefact, `summary` what the workload tells the priors of
+    `format_version` is the artefact's, `summary` what the workload contributes to the priors of
     others.
     """
 
@@ -86,7 +86,7 @@ class FitOutcome:
 
 
 class FitRefusedError(Exception):
-    """The runs or the request cannot be fitted; trying again would not help."""
+    """The runs or the request cannot be fitted; retrying would not help."""
 
     def __init__(self, problem: FitProblem) -> None:
         super().__init__(problem.detail)
@@ -94,40 +94,40 @@ class FitRefusedError(Exception):
 
 
 class ComputationLostError(Exception):
-    """The process that computed a fit died; trying again may help."""
+    """The process that computed a fit died; retrying may help."""
 
 
 class ComputerRefusedError(Exception):
-    """The place where fits are computed can never take them, however long one waits."""
+    """The place where fits are computed can never compute them, however long one waits."""
 
 
 class Computer(Protocol):
-    """Computes fits somewhere: in this process or in another one."""
+    """Computes fits somewhere: in this process or in another."""
 
     @property
     def waits_for(self) -> str | None:
-        """What was missing when readiness was asked last, None for nothing; answers at once."""
+        """What was missing at the last readiness check, None for nothing; answers at once."""
         return None
 
     def compute(self, task: FitTask, on_progress: OnProgress) -> FitOutcome:
         """Return the outcome of a task.
 
-        `on_progress` is called every now and then, and ends the computation by raising.
+        `on_progress` is called regularly, and ends the computation by raising.
 
         Raises
         ------
         FitRefusedError
             If the task cannot be computed at all.
         ComputationLostError
-            If the computation died under way.
+            If the computation died on the way.
         ComputerRefusedError
-            If another release would compute it.
+            If it would be computed by another release.
         """
 
     def is_ready(self) -> bool:
-        """Whether a fit can be computed now; asked before each claim, it may take its time.
+        """Whether a fit can be computed now; asked before each claim, and may take a while.
 
-        What is far away may be gone for a while: no fit loses an attempt to that.
+        A remote place may be unreachable for a while: no fit should lose an attempt to that.
 
         Raises
         ------
@@ -137,13 +137,13 @@ class Computer(Protocol):
         return True
 
     def close(self) -> None:
-        """Release what the computer holds; it is not used afterwards."""
+        """Release the computer's resources; it is not used afterwards."""
 
 
 def require_own_format(outcome: FitOutcome) -> FitOutcome:
-    """Return an outcome from elsewhere whose artefact this release reads.
+    """Return an outcome from elsewhere, provided that this release can read its artefact.
 
-    Another one would be published, and fitted again as that of an earlier release, for ever.
+    Any other would be published, then taken for an earlier release's and fitted again, forever.
 
     Raises
     ------
@@ -175,13 +175,13 @@ def compute_fit(
 ) -> FitOutcome:
     """Fit the portfolio, compare it with the incumbent if there is one, and serialize it.
 
-    `fold_map` tells where held-out sets are forecast; the outcome is the same everywhere.
+    `fold_map` determines where held-out sets are forecast; the outcome is the same everywhere.
 
     Raises
     ------
     FitRefusedError
-        If there are too few runs, no regressor can be fitted on them, or its artefact could not
-        be read again.
+        If there are too few runs, no regressor can be fitted on them, or its artefact cannot be
+        read back.
     """
     request = task.request
     try:
@@ -204,7 +204,7 @@ def compute_fit(
     try:
         models.loads(artifact)
     except models.ArtifactError as error:
-        # What nobody can read must not take the place of what answers.
+        # An unreadable artefact must not replace a working one.
         raise FitRefusedError(FitProblem("fit_failed", str(error))) from error
     return FitOutcome(
         artifact=artifact,
@@ -216,7 +216,7 @@ def compute_fit(
 
 
 def _summary(runs: models.RunTable, portfolio: models.FittedPortfolio) -> models.WorkloadSummary:
-    """Return what other workloads learn of this one: how it behaves today."""
+    """Return what other workloads learn from this one: how it behaves today."""
     changes = portfolio.report.evidence.change_points
     return models.summarise(models.at_present(runs, changes), "")
 
@@ -242,7 +242,7 @@ def _contest(portfolio: models.FittedPortfolio, task: FitTask) -> Contest | None
     try:
         incumbent = models.loads(task.incumbent.artifact)
     except models.ArtifactError:
-        # What cannot be read answers no forecasts either: anything is better.
+        # An unreadable regressor answers no forecasts either: anything is better.
         return Contest(version, None, None, is_better=True)
     comparison = models.compare(portfolio, incumbent, task.runs)
     return Contest(
@@ -254,7 +254,7 @@ def _contest(portfolio: models.FittedPortfolio, task: FitTask) -> Contest | None
 
 
 def _finite(number: float) -> float | None:
-    """Return a number as JSON can hold it: what is unknown is absent."""
+    """Return a number as JSON can hold it: None if it is not finite."""
     return float(number) if math.isfinite(number) else None
 
 

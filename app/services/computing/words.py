@@ -1,4 +1,4 @@
-"""What the process of a fit writes to its standard error, as lines of this process's log."""
+"""What a fit's process writes to its standard error, as lines of this process's log."""
 
 import logging
 import threading
@@ -25,7 +25,7 @@ class ChildWords:
         self._thread.start()
 
     def belong_here(self) -> None:
-        """Let what is said from now on be told with the log fields and the span of the caller."""
+        """Log what follows with the caller's log fields and span."""
         self._context = copy_context()
 
     def _listen(self) -> None:
@@ -35,5 +35,5 @@ class ChildWords:
                     self._context.run(_logger.warning, "fit process: %s", text)
 
     def end(self, within_s: float) -> None:
-        """Log what a child that has ended said last."""
+        """Log the last lines of a child that has ended."""
         self._thread.join(within_s)

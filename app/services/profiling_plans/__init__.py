@@ -1,1 +1,1 @@
-"""What a profiling plan rests on, may measure, spends and warns of."""
+"""What a profiling plan is based on, may measure, spends and warns of."""

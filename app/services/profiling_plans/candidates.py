@@ -1,4 +1,4 @@
-"""Which configurations a profiling plan may measure."""
+"""The configurations that a profiling plan may measure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -17,13 +17,13 @@ _Name = TypeVar("_Name", str, Purchase)
 
 MAX_CANDIDATES: Final = 2_000
 _SHARES: Final = (0.125, 0.25, 0.5, 1.0)
-"""Parts of a target's work that are measured in its place where the search names none."""
+"""Fractions of a target's work that are measured instead of it where the search names none."""
 
 Identity = tuple[Configuration, Work, tuple[tuple[str, ParameterValue], ...]]
 
 
 def identity_of(scenario: Scenario) -> Identity:
-    """Return what makes two scenarios the same to a regressor: not where and how they are paid."""
+    """Return the key by which a regressor tells scenarios apart: all but place and purchase."""
     configuration = replace(scenario.configuration, provider=None, region=None, purchase=None)
     return _whole(replace(scenario, configuration=configuration))
 
@@ -33,12 +33,12 @@ def _whole(scenario: Scenario) -> Identity:
 
 
 def distinct(scenarios: Iterable[Scenario]) -> list[Scenario]:
-    """Return scenarios, each once, in order; those that only are paid otherwise all stay."""
+    """Return distinct scenarios in order; those that differ only in how they are paid all stay."""
     return list({_whole(scenario): scenario for scenario in scenarios}.values())
 
 
 def names_nodes(request: ProfilingRequest) -> bool:
-    """Whether a search names the nodes of its candidates: else they are given or filled in."""
+    """Whether a search names its candidates' nodes: otherwise they are given or filled in."""
     return bool(request.search.hardware.nodes) and not request.candidates
 
 
@@ -50,21 +50,21 @@ def candidate_scenarios(
 ) -> Sequence[Scenario]:
     """Return every configuration that may be measured.
 
-    Where the search names nothing, hardware is what was measured, else what is asked; workers are
-    the powers of two up to the targets'; sizes and batches are parts of the targets'; all else is
-    as in the targets. As many workers as were measured on one node stand on one; otherwise nodes
-    are left open.
+    Where the search names nothing, hardware is what was measured, or else the targets'; workers are
+    the powers of two up to the targets'; sizes and batches are fractions of the targets';
+    everything else is as in the targets. Up to as many workers as were measured on one node share
+    one node; beyond that, nodes are left open.
 
     Parameters
     ----------
     request
         Candidates or a search, and the targets.
     measured
-        The pairs of GPU type and instance type that runs have, with the most workers of one node.
+        The pairs of GPU type and instance type that runs have, with the most workers on one node.
     served
         The regressor, None where none is published.
     book
-        What is on sale where.
+        Tells what is on sale where.
 
     Raises
     ------
@@ -90,7 +90,7 @@ def _placed(
     book: PriceBook,
     works: int,
 ) -> list[tuple[Hardware, Terms]]:
-    """Return the hardware of a search with its terms, where each of its `works` may be made."""
+    """Return the hardware of a search with its terms, for each of its `works`."""
     search, pricing = narrowed(request.search.hardware, request.pricing), request.pricing
     asked = [each.configuration for each in request.targets]
     hardware = hardware_of(search, list(measured), served, book) or _asked_hardware(request)
@@ -135,12 +135,12 @@ def _workers(request: ProfilingRequest) -> Sequence[int]:
 
 
 def _unless(priced: str | None, asked: Sequence[_Name | None]) -> list[_Name | None]:
-    """Return what the targets name, nothing where pricing tells by what the bill is made."""
+    """Return what the targets name, or nothing where pricing says what the bill is based on."""
     return list(dict.fromkeys(asked)) if priced is None else [None]
 
 
 def _asked_hardware(request: ProfilingRequest) -> list[Hardware]:
-    """Return the hardware of the targets, which counts where none was measured or is named."""
+    """Return the targets' hardware, which counts where none was measured or is named."""
     asked = [each.configuration for each in request.targets]
     return list(dict.fromkeys((each.gpu_type, each.instance_type) for each in asked))
 
@@ -162,7 +162,7 @@ def _works(request: ProfilingRequest) -> list[Work]:
 
 
 def _parts(sizes: Iterable[float | None]) -> list[float | None]:
-    """Return parts of every size; parts of a whole number are whole."""
+    """Return fractions of every size; those of whole numbers are whole."""
     found: dict[float | None, None] = {}
     for size in sizes:
         for share in _SHARES:
@@ -173,7 +173,7 @@ def _parts(sizes: Iterable[float | None]) -> list[float | None]:
 
 
 def _fewest(epochs: Iterable[float | None]) -> list[float | None]:
-    """Return the epochs asked, and a single one, which costs least."""
+    """Return the requested epochs and a single one, which costs least."""
     found: dict[float | None, None] = {}
     for each in epochs:
         if each is not None and each > 1:
@@ -183,7 +183,7 @@ def _fewest(epochs: Iterable[float | None]) -> list[float | None]:
 
 
 def _parameter_sets(request: ProfilingRequest) -> list[tuple[tuple[str, ParameterValue], ...]]:
-    """Return the parameters of the targets, with those that the search names replaced."""
+    """Return the targets' parameters, with those that the search names replaced."""
     searched = request.search.parameters
     values = [[(name, value) for value in options] for name, options in searched.items()]
     sets: dict[tuple[tuple[str, ParameterValue], ...], None] = {}

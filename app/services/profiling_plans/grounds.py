@@ -1,4 +1,4 @@
-"""What a profiling plan rests on: a fitted regressor, or the priors alone."""
+"""What a profiling plan is based on: a fitted regressor, or the priors alone."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -34,12 +34,12 @@ _QUANTILES: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """Durations of candidates and targets, as far as they are known, and who is paid for them.
+    """Durations of candidates and targets, as far as known, and the offers that they are bought at.
 
-    `mean_s` holds the expected seconds of each candidate, shape (n_candidates,), up to an
-    unknown factor where `is_scaled` is False; intervals are None there. Of several `offers` of a
-    candidate the one counts whose bill is smallest, where they are not scaled whose hour is.
-    `impossible` are candidates that cannot end.
+    `mean_s` holds the expected seconds of each candidate, shape (n_candidates,), up to an unknown
+    factor where `is_scaled` is False; there the intervals are None. Of several `offers` for a
+    candidate, the one with the smallest bill is taken or, where durations are not scaled, with the
+    lowest price per hour. `impossible` holds the candidates that cannot end.
     """
 
     offers: Sequence[Offer | None]
@@ -51,13 +51,13 @@ class Outlook:
 
 
 def mean_seconds(forecast: ForecastDistribution) -> FloatArray:
-    """Return expected durations, shape (n,): the mean of 20 quantiles, which heavy tails spare."""
+    """Return expected durations, shape (n,): means of 20 quantiles, which tame heavy tails."""
     shares = (np.arange(_QUANTILES) + 0.5) / _QUANTILES
     return np.asarray(np.mean([forecast.quantile(p) for p in shares], axis=0), dtype=np.float64)
 
 
 class FittedGround:
-    """A plan on a published regressor."""
+    """The basis of a plan on a published regressor."""
 
     def __init__(
         self, request: ProfilingRequest, candidates: Sequence[Scenario], served: ServedRegressor
@@ -68,7 +68,7 @@ class FittedGround:
         self._features = features_of([*self._candidates, *self._targets], served)
 
     def outlook(self, book: PriceBook) -> Outlook:
-        """Return the forecasts of candidates and targets; interruptions of spot included."""
+        """Return the forecasts of candidates and targets, including spot interruptions."""
         questions = [_question(self._request, each) for each in self._candidates]
         work = predict(self._candidates, self._served)
         offers = offers_for(questions, self._candidates, book, mean_seconds(work))
@@ -87,13 +87,13 @@ class FittedGround:
 
     @property
     def version(self) -> int:
-        """That of the regressor."""
+        """The version of the regressor."""
         return self._served.version
 
     def never_varied(self) -> Iterator[tuple[str, float, float]]:
-        """Yield columns that runs and candidates have one value of, and a target another.
+        """Yield columns with one value in all runs and candidates, but another one in a target.
 
-        With the name come the value that they have and the first other one that is asked.
+        Each comes as its name, that value, and the first other value that is asked for.
         """
         for name, (low, high) in self._served.portfolio.report.numeric_ranges.items():
             column = self._features.numeric.get(name)
@@ -118,7 +118,7 @@ class FittedGround:
 
 
 class ColdGround:
-    """A plan on the priors of the laws, and on runs that no regressor was fitted on."""
+    """The basis of a plan on the laws' priors and on runs that no regressor was fitted on."""
 
     def __init__(
         self, request: ProfilingRequest, candidates: Sequence[Scenario], runs: RunColumns
@@ -136,7 +136,7 @@ class ColdGround:
         self._prior = prior_forecast(own, targets, hardware, known)
 
     def outlook(self, book: PriceBook) -> Outlook:
-        """Return what the laws' priors and the runs say; no scale without a run."""
+        """Return what the laws' priors and the runs say; without a run there is no scale."""
         joint, logs = self._prior.joint, self._prior.log_duration
         spread = np.sqrt(np.maximum(np.diag(joint.covariance), 0.0) + joint.noise)
         half = NormalDist().inv_cdf((1 + self._request.confidence) / 2) * spread
@@ -163,14 +163,14 @@ class ColdGround:
 
     @property
     def version(self) -> None:
-        """No regressor's."""
+        """None: there is no regressor."""
 
     def never_varied(self) -> Iterator[tuple[str, float, float]]:
-        """Yield nothing: the priors alone vary everything."""
+        """Yield nothing: the priors cover all columns."""
         return iter(())
 
     def is_measured(self) -> list[bool]:
-        """Return for each candidate whether a run has its features."""
+        """Return for each candidate whether a run has the same features."""
         known = {identity_of(run) for run in self._runs}
         return [identity_of(candidate) in known for candidate in self._candidates]
 
@@ -183,7 +183,7 @@ Ground = FittedGround | ColdGround
 
 
 def named_cold(scenario: Scenario) -> Scenario:
-    """Return a scenario with its GPU named as uploads store it."""
+    """Return a scenario with the GPU name as uploads store it."""
     gpu_type = scenario.configuration.gpu_type
     if gpu_type is None:
         return scenario
@@ -192,7 +192,7 @@ def named_cold(scenario: Scenario) -> Scenario:
 
 
 def are_nodes_open(request: ProfilingRequest) -> bool:
-    """Whether a plan fills nodes in: they bind no machine that has no room for them."""
+    """Whether a plan fills nodes in; these then exclude no machine with too little room."""
     if request.candidates:
         return all(leaves_nodes_open(each.configuration) for each in request.candidates)
     return not request.search.hardware.nodes

@@ -1,4 +1,4 @@
-"""What the runs that were made on a plan's budget are billed, and what nobody can tell of it."""
+"""The cost of the runs already made on a plan's budget, and what is unknown about it."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,16 +15,16 @@ from app.services.profiling_plans.grounds import are_nodes_open
 
 @dataclass(frozen=True, slots=True)
 class Spending:
-    """What runs that were made are billed in one currency.
+    """The cost of the runs already made, in one currency.
 
     Attributes
     ----------
     amount, currency
         The sum of the bills; None where no price is known.
     runs, unpriced
-        How many were made, and of how many no price is known.
+        How many were made, and for how many no price is known.
     foreign
-        For each price in another currency that no exchange rate converts, its currency.
+        The currency of each price that no exchange rate converts.
     """
 
     amount: Decimal
@@ -34,7 +34,7 @@ class Spending:
     foreign: tuple[str, ...]
 
     def warnings(self) -> Iterator[ForecastWarning]:
-        """Warn of runs that the amount leaves out."""
+        """Warn of the runs that the amount leaves out."""
         of_all = f"of {say_count(self.runs, 'run')} made"
         if self.unpriced:
             yield ForecastWarning(
@@ -55,9 +55,9 @@ class Spending:
 
 
 def spending_of(request: ProfilingRequest, book: PriceBook, currency: str | None) -> Spending:
-    """Return what the runs that were made are billed in a currency.
+    """Return the cost of the runs already made, in a currency.
 
-    None takes that of their prices. They are priced as the candidates of the plan are.
+    None stands for the currency of their prices. They are priced like the plan's candidates.
     """
     seconds = [run.duration_seconds for run in request.made]
     offers = book.resolve_all(
@@ -87,7 +87,7 @@ def spending_of(request: ProfilingRequest, book: PriceBook, currency: str | None
 
 
 def currency_of(request: ProfilingRequest, offers: Sequence[Offer | None]) -> str | None:
-    """Return the currency of prices: where none can be told in the asked one, another."""
+    """Return the requested currency of prices, or another where no price converts to it."""
     found = {offer.price.currency for offer in offers if offer is not None}
     asked = request.pricing.currency
     return asked if asked in found else min(found, default=None)

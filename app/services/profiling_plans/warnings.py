@@ -17,14 +17,14 @@ def plan_warnings(
     *,
     attainable: float,
 ) -> Iterator[ForecastWarning]:
-    """Warn of what a plan cannot know, and of what none of its runs can tell.
+    """Warn of what a plan cannot know, and of what none of its runs can show.
 
     Parameters
     ----------
     request, ground, outlook, spending
-        What was asked, and what is known of it.
+        The request and what is known about it.
     attainable
-        The mean width of the targets' intervals that the scatter of runs leaves.
+        The mean width of the targets' intervals that the scatter of runs leaves at best.
     """
     yield from spending.warnings()
     if ground.version is None:

@@ -1,1 +1,1 @@
-"""Which fits are asked for, by whom, and which runs they see."""
+"""Which fits are requested, by whom, and which runs they use."""

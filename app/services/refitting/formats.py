@@ -1,4 +1,4 @@
-"""Has fitted again what an earlier release published in a format that this one does not read."""
+"""Requests new fits where an earlier release published a format that this one cannot read."""
 
 import logging
 from datetime import timedelta
@@ -14,18 +14,18 @@ _AGAIN_AFTER: Final = timedelta(minutes=1)
 
 
 class FormatRenewal:
-    """Has fitted again, a few at a time, what an earlier release published in another format.
+    """Requests fits, a few at a time, to replace artefacts in an earlier release's format.
 
-    Fitters of two releases beside each other do not undo each other's work: an artefact of a later
-    format is left alone. A fit that fails or is cancelled is not asked for again until the process
-    starts anew.
+    Fitters of two releases side by side do not undo each other's work: artefacts in a later format
+    are left alone. A fit that fails or is cancelled is not requested again until the process
+    restarts.
 
     Parameters
     ----------
     context
         The process's database, settings and clock.
     at_most
-        None is asked for while so many fits or more are queued: others would wait behind them.
+        No fit is requested while this many are queued: others would wait behind them.
     """
 
     def __init__(self, context: ServiceContext, *, at_most: int) -> None:
@@ -37,7 +37,7 @@ class FormatRenewal:
     def look(self) -> int:
         """Queue fits where there is room and something to renew; return how many.
 
-        Once there is nothing to renew, the next minute's calls do nothing.
+        Once there is nothing to renew, calls within the next minute do nothing.
         """
         now = self._context.now()
         if now < self._looks_at:

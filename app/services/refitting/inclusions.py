@@ -1,4 +1,4 @@
-"""Takes runs into fits that were kept out of them: one by one, or with a CI report."""
+"""Includes runs in fits that were excluded from them: one by one, or with a CI report."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -12,10 +12,10 @@ from app.storage.stores import Stores
 
 
 def lock_runs(stores: Stores, project_id: ProjectId, run_ids: Sequence[RunId]) -> list[Run]:
-    """Return those of the runs that exist, which nobody changes until the transaction ends.
+    """Return those of the runs that exist, locked against changes until the transaction ends.
 
-    Their workloads are locked first: what is taken into fits comes one after the other, as uploads
-    do, so that a fit has seen all that came up to some instant.
+    Their workloads are locked first: runs become usable by fits one change at a time, as with
+    uploads, so that a fit has seen everything up to some instant.
     """
     slugs = {run.workload for run in stores.runs.get_many(project_id, run_ids)}
     stores.workloads.lock(project_id, *slugs)
@@ -25,9 +25,9 @@ def lock_runs(stores: Stores, project_id: ProjectId, run_ids: Sequence[RunId]) -
 def include_runs(
     stores: Stores, caller: Principal, runs: Sequence[Run], now: datetime, settings: Settings
 ) -> None:
-    """Let fits use those of the runs that are excluded; they are new to their workloads' policies.
+    """Let fits use those of the runs that are excluded; refit policies count them as new.
 
-    The runs are those of `lock_runs`, and `now` is an instant since.
+    The runs come from `lock_runs`, and `now` is an instant after that call.
     """
     excluded = [run for run in runs if run.excluded]
     if not excluded:

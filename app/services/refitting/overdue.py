@@ -1,4 +1,4 @@
-"""Asks for the fits whose time has come while nobody uploads."""
+"""Requests the fits that become due while nobody uploads."""
 
 import logging
 from collections import defaultdict
@@ -15,16 +15,16 @@ _AGAIN_AFTER: Final = timedelta(minutes=1)
 
 
 class OverdueRefits:
-    """Asks for fits of workloads whose runs have waited for as long as their policy allows.
+    """Requests fits of workloads whose runs have waited for as long as their policy allows.
 
-    Uploads ask for themselves; this is for the runs after which no upload came.
+    Uploads request fits themselves; this covers runs after which no upload came.
 
     Parameters
     ----------
     context
         The process's database, settings and clock.
     at_most
-        None is asked for while so many fits or more are queued: others would wait behind them.
+        No fit is requested while this many are queued: others would wait behind them.
     """
 
     def __init__(self, context: ServiceContext, *, at_most: int) -> None:
@@ -34,9 +34,9 @@ class OverdueRefits:
         self._looks_at = context.now()
 
     def look(self) -> int:
-        """Queue fits where there is room and one is overdue; return how many.
+        """Queue fits where there is room and some are overdue; return how many.
 
-        All workloads are looked at once a minute, however often this is called.
+        Workloads are examined once a minute, however often this is called.
         """
         now = self._context.now()
         if not self._overdue and now >= self._looks_at:

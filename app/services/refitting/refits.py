@@ -1,4 +1,4 @@
-"""Asks for the fits that refit policies want, or an operator for all workloads."""
+"""Requests the fits that refit policies call for, or that an operator wants for all workloads."""
 
 import logging
 from collections.abc import Iterable
@@ -29,16 +29,16 @@ def request_refits(
     settings: Settings,
     key_id: KeyId | None = None,
 ) -> int:
-    """Queue a fit for each workload that its policy makes due for one; return how many.
+    """Queue a fit for each workload for which its policy makes one due; return how many.
 
-    Asked in the transaction of an upload or a promotion, after a fit has ended (of runs that came
-    meanwhile nobody asks again), and when runs may have waited too long. `key_id` tells by whose
-    key the runs came, None where none is needed or nobody brought any.
+    Called in the transaction of an upload or a promotion, after a fit has ended (nothing else would
+    consider the runs that came meanwhile), and when runs may have waited too long. `key_id` is the
+    key that brought the runs, None where none is needed or there was none.
 
-    Nobody removes the workloads until the transaction ends: it locked them, or holds them.
+    Nobody removes the workloads until the transaction ends: it has created or locked them.
 
-    Beyond the limits of the project none is queued: the runs are stored all the same, and the
-    next one asks again.
+    Nothing is queued beyond the project's limits: the runs are stored all the same, and the next
+    call considers them again.
     """
     automatic = [
         workload
@@ -47,10 +47,10 @@ def request_refits(
     ]
     if not automatic:
         return 0
-    # All who ask for several fits do so in one order, so that none waits for another in a circle.
+    # Everyone who queues several fits does so in the same order, which avoids deadlocks.
     automatic.sort(key=lambda workload: workload.workload_id)
     keys = [workload.workload_id for workload in automatic]
-    # A fit that ended before this transaction does would ask without seeing what is stored in it.
+    # Locked: a fit that ends before this transaction would not see the runs stored in it.
     last = stores.fits.latest(keys, lock=True)
     published = stores.fits.latest_published(keys)
     request = FitRequest(time_budget_s=settings.fit_time_budget_s)
@@ -77,13 +77,13 @@ def _room(stores: Stores, project_id: ProjectId, now: datetime) -> int | None:
 def _is_due(
     stores: Stores, workload: Workload, last: Fit | None, published: Fit | None, now: datetime
 ) -> bool:
-    """Return whether enough runs wait, or one too long, that no published fit has seen."""
+    """Return whether enough runs, or one for too long, wait that no published fit has seen."""
     key, policy = workload.workload_id, workload.declaration.refit_policy
     if last is not None and not last.state.is_final:
         return False
     is_in_vain = last is not None and (published is None or last.fit_id != published.fit_id)
     if is_in_vain and not stores.runs.count_new(key, _after(last), at_most=1):
-        # The same runs would end as they did.
+        # The same runs would lead to the same result.
         return False
     waiting = stores.runs.count_new(key, _after(published), at_most=policy.min_new_runs)
     if waiting >= policy.min_new_runs:
@@ -96,8 +96,8 @@ def _began_at(fit: Fit) -> datetime:
 
 
 def _after(fit: Fit | None) -> datetime | None:
-    # Of one that did not note what it saw: the runs of the upload that asked for it may carry the
-    # very instant at which it began.
+    # For a fit that did not record what it saw: the runs of the upload that requested it may carry
+    # the very instant at which it began.
     return None if fit is None else (fit.seen_until or _began_at(fit)) + _INSTANT
 
 
@@ -109,7 +109,7 @@ class RefitService:
     context
         The process's database, settings and clock.
     at_once
-        Fits asked for in one transaction: on SQLite other writers wait for it.
+        Fits requested in one transaction, for which other writers on SQLite wait.
     """
 
     def __init__(self, context: ServiceContext, *, at_once: int = _AT_ONCE) -> None:
@@ -119,11 +119,11 @@ class RefitService:
     def request_all(
         self, older_than: timedelta, *, project: str | None = None, at_most: int | None = None
     ) -> int:
-        """Queue a fit for every workload without a regressor of that age or younger.
+        """Queue a fit for every workload whose regressor is older than a given age or missing.
 
-        Workloads without a usable run or with an active fit are left alone, so that asking twice
-        does nothing twice. Returns how many fits were queued, `at_most` so many: fits are computed
-        in the order in which they are asked for, and others would wait behind all of these.
+        Workloads without a usable run or with an active fit are left alone, so a repeated call has
+        no further effect. Returns how many fits were queued, at most `at_most`: fits are computed
+        in the order in which they are requested, and others would wait behind all of these.
 
         Raises
         ------
@@ -142,7 +142,7 @@ class RefitService:
     def _request_some(
         self, before: datetime, project_id: ProjectId | None, after: WorkloadId, room: int | None
     ) -> tuple[WorkloadId, int] | None:
-        """Return the last workload of a batch and the fits queued for it; None after the last."""
+        """Return the last workload of a batch and the number of queued fits; None after the last."""
         now, settings = self._context.now(), self._context.settings
         with self._context.database.transaction() as stores:
             keys = stores.fits.stale_workloads(

@@ -1,4 +1,4 @@
-"""How a fit enters the queue, whoever asks for it: once a workload, and in the audit log."""
+"""How every fit enters the queue: one per workload, and recorded in the audit log."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -21,7 +21,7 @@ def queue_fit(
 ) -> tuple[Fit, bool]:
     """Return a new queued fit and True, or the workload's active fit and False.
 
-    A new one is audited: by whose key it was asked for and, where nobody named it, for what reason.
+    A new fit is audited with the key that requested it and, where no caller named it, the reason.
     """
     fit, is_new = stores.fits.request(workload_id, request, now)
     if is_new:
