@@ -1,1 +1,1 @@
-"""The use cases: every business rule, one transaction a call."""
+"""The use cases: every business rule, one transaction per call."""

@@ -1,4 +1,4 @@
-"""The use cases of projects, keys and who calls."""
+"""The use cases of projects, keys and the identity of callers."""
 
 import asyncio
 import hashlib
@@ -45,14 +45,14 @@ _FRESH_FOR: Final = timedelta(seconds=5)
 _NOTE_USE_EVERY: Final = timedelta(minutes=1)
 _MAX_CACHED: Final = 10_000
 _ANYBODY: Final = ""
-"""The name of a caller without a key; that of a key is a hash."""
+"""The name of a caller without a key; the name of a key is a hash."""
 
 
 def keys_required(settings: Settings) -> bool:
     """Whether callers must bring a key or a token.
 
-    Unless said otherwise: beyond a loopback address, and wherever an issuer is set. A proxy may
-    stand before a loopback address, and who names an issuer wants to know who calls.
+    By default: beyond a loopback address, and wherever an issuer is set. A loopback address may be
+    behind a proxy, and whoever names an issuer wants to know who calls.
     """
     if settings.require_keys is not None:
         return settings.require_keys
@@ -60,12 +60,12 @@ def keys_required(settings: Settings) -> bool:
 
 
 def open_tokens(context: ServiceContext) -> "TokenService":
-    """Return what verifies the tokens of the settings' issuer.
+    """Return the verifier of the tokens of the settings' issuer.
 
     Raises
     ------
     MissingExtraError
-        If the library for it is not installed.
+        If the library that it needs is not installed.
     """
     try:
         from app.services.identity.tokens import TokenService  # noqa: PLC0415 - an extra
@@ -75,12 +75,12 @@ def open_tokens(context: ServiceContext) -> "TokenService":
 
 
 def is_token(text: str) -> bool:
-    """Whether a bearer's text has the form of a signed token; keys have no dots."""
+    """Whether a bearer's text looks like a signed token; keys have no dots."""
     return text.count(".") == 2  # noqa: PLR2004 - header.payload.signature
 
 
 def _key_id_in(text: str) -> KeyId:
-    """Return the identifier in a whole key, else the text."""
+    """Return the identifier within a whole key, or else the text."""
     prefix, _, rest = text.strip().partition("_")
     return KeyId(rest.partition("_")[0] if prefix.endswith("tf") else text)
 
@@ -96,7 +96,7 @@ def _bearer_token(authorization: str | None) -> str | None:
 
 @dataclass(slots=True)
 class _Known:
-    """What was last read about a token; `key` is None for a token that names none."""
+    """What was last read about a token; `key` is None if it names none."""
 
     key: ApiKey | None
     requests_per_minute: int | None
@@ -105,12 +105,12 @@ class _Known:
     is_reading: bool = False
 
     def is_fresh(self, now: datetime) -> bool:
-        """Whether it serves without being read again, or while somebody reads it."""
+        """Whether it can be used without reading it again, or while that is under way."""
         return self.is_reading or now - self.read_at < _FRESH_FOR
 
 
 class AccessService:
-    """Use cases of projects, keys and who calls."""
+    """Use cases of projects, keys and the identity of callers."""
 
     def __init__(self, context: ServiceContext) -> None:
         self._context = context
@@ -123,13 +123,13 @@ class AccessService:
     async def authenticate(self, authorization: str | None) -> Principal:
         """Return the caller that an Authorization header names.
 
-        What was read about a key serves for a few seconds, and longer while the database
-        does not answer.
+        What was read about a key is used for a few seconds, and longer while the database does not
+        answer.
 
         Raises
         ------
         UnauthenticatedError
-            If keys are required and the header has none, or has one that is not valid.
+            If keys are required and the header has none or an invalid one.
         """
         token = _bearer_token(authorization)
         if token is None:
@@ -150,9 +150,9 @@ class AccessService:
         return self._admit(known, known.key, now)
 
     async def still_admits(self, authorization: str | None, caller: Principal) -> bool:
-        """Whether an Authorization header that named a caller names it with the same scopes now.
+        """Whether an Authorization header still names a caller with the same scopes.
 
-        While that cannot be found out, what was known goes on.
+        While that cannot be determined, the last known answer stands.
         """
         try:
             found = await self.authenticate(authorization)
@@ -163,9 +163,9 @@ class AccessService:
         return (found.project_id, found.scopes) == (caller.project_id, caller.scopes)
 
     def name_of(self, authorization: str | None) -> str | None:
-        """Return the name that `at_hand` knows a caller by; it tells nobody the secret.
+        """Return the name by which `at_hand` knows a caller; it does not reveal the secret.
 
-        None where an Authorization header has to be looked at each time.
+        None where an Authorization header must be verified each time.
         """
         token = _bearer_token(authorization)
         if token is None:
@@ -174,7 +174,7 @@ class AccessService:
         return None if is_verified or len(token) > _MAX_TOKEN_LENGTH else _sha256(token)
 
     def at_hand(self, name: str) -> Principal | None:
-        """Return a caller as `authenticate` does, None where that would wait, or refuse."""
+        """Return the same as `authenticate`, None where that would wait or refuse."""
         if name == _ANYBODY:
             return None if self.requires_keys else self._anybody.at_hand()
         now = self._context.now()
@@ -196,13 +196,13 @@ class AccessService:
             return self._remember(digest, *await asyncio.to_thread(self._find, token, digest), now)
         known.is_reading = True
         reading = asyncio.create_task(self._read_anew(token, digest, known, now))
-        # A database that is silent is waited for behind the requests.
+        # A silent database is waited for in the background after this.
         await asyncio.wait([reading], timeout=self._context.settings.database_patience_s)
         return reading.result() if reading.done() else known
 
     async def _read_anew(self, token: str, digest: str, known: _Known, now: datetime) -> _Known:
         try:
-            # The request that asked may end before.
+            # The request that started this may end earlier.
             with deadlines.unlimited():
                 key, per_minute = await asyncio.to_thread(self._find, token, digest)
         except StorageUnavailableError:
@@ -222,7 +222,7 @@ class AccessService:
         return known
 
     def _find(self, token: str, digest: str) -> tuple[ApiKey | None, int | None]:
-        """Return the key of a token, and how often its project may ask."""
+        """Return the key of a token and its project's limit of requests per minute."""
         parts = token.split("_")
         if len(parts) != _TOKEN_PARTS or parts[0] != "tf" or not token.isascii():
             return None, None
@@ -252,12 +252,12 @@ class AccessService:
         project: str = DEFAULT_PROJECT,
         lifetime: timedelta | None = None,
     ) -> tuple[ApiKey, str]:
-        """Return a new key and its token, which is shown this once; makes a missing project.
+        """Return a new key and its token, which is shown only now; creates a missing project.
 
         Raises
         ------
         InvalidNameError
-            If the key or its project cannot be called so.
+            If the name of the key or of its project is not allowed.
         """
         check_name("key", name)
         check_name("project", project)
@@ -284,12 +284,12 @@ class AccessService:
         return key, token
 
     def revoke_key(self, named: str) -> KeyId:
-        """Make a key useless, in every process within seconds; return its identifier.
+        """Make a key invalid, in every process within seconds; return its identifier.
 
         Parameters
         ----------
         named
-            Its identifier, or the whole key, of which nothing else is looked at or told.
+            Its identifier, or the whole key, of which only the identifier is read and reported.
 
         Raises
         ------
@@ -325,12 +325,12 @@ class AccessService:
             return stores.access.list_audit(owner.project_id, limit=limit)
 
     def has_usable_key(self) -> bool:
-        """Whether anybody could authenticate, by a key or by a token of an issuer."""
+        """Whether anybody could authenticate, by a key or an issuer's token."""
         if self._tokens is not None:
             return True
         now = self._context.now()
         return any(key.is_usable(now) for key, _project in self.list_keys())
 
     def close(self) -> None:
-        """Write what is still to be noted."""
+        """Write what is still to be recorded."""
         self._notes.shutdown()

@@ -1,4 +1,4 @@
-"""The use case of asking whether forecasts came true."""
+"""The use case of checking whether forecasts came true."""
 
 from bisect import bisect_left
 from collections import defaultdict
@@ -28,24 +28,24 @@ from app.services.workload_names import require_workload
 from models import FloatArray
 
 MAX_RUNS: Final = 10_000
-"""How many runs of a window are looked at, the newest."""
+"""The most runs of a window that are examined, newest first."""
 
 MAX_VERSIONS: Final = 50
-"""Against how many regressor versions runs are held, the newest."""
+"""The most regressor versions that runs are compared with, newest first."""
 
 _MOST_LOG_ERROR: Final = 100.0
-"""No error is shown larger: the seconds of a run may be next to nothing."""
+"""Errors are capped at this: a run may take next to no time."""
 
 DRIFT_THRESHOLDS: Final = thresholds_for(0.005, 2000)
-"""Of the drift alarm, which is then false in about 1 of 100 histories of 2,000 runs.
+"""Of the drift alarm, false in about 1 of 100 histories of 2,000 runs with these.
 
-Half of that is the thresholds', the rest what the estimated noise adds (`benchmarks.drift`).
+Half of these are due to the thresholds, the rest to the estimated noise (`benchmarks.drift`).
 """
 
 
 @dataclass(frozen=True, slots=True)
 class _Earlier:
-    """The forecast that a run is held against."""
+    """The forecast that a run is compared with."""
 
     version: int
     source: ForecastSource
@@ -79,7 +79,7 @@ class _Judged:
 
 
 class AccuracyService:
-    """Holds runs against the forecasts that were made before them.
+    """Compares runs with the forecasts that were made before them.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ class AccuracyService:
     prices
         The prices of the projects.
     ledger
-        Where recorded forecasts may still wait to be written.
+        Holds the recorded forecasts that are still to be written.
     """
 
     def __init__(

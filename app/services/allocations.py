@@ -1,4 +1,4 @@
-"""The use cases of sharing GPUs out over elastic jobs."""
+"""The use cases of distributing GPUs over elastic jobs."""
 
 import time
 from collections.abc import Sequence
@@ -44,9 +44,9 @@ _LEAST_LIMIT_S = 0.1
 
 @dataclass(frozen=True, slots=True)
 class _Problem:
-    """The jobs that may be placed, renumbered, with their options.
+    """The jobs that can be placed, renumbered, with their options.
 
-    `rows` are the options' positions in the forecasts, `jobs` the jobs' in the request.
+    `rows` are the options' indices in the forecasts, `jobs` those of the jobs in the request.
     """
 
     options: Options
@@ -57,7 +57,7 @@ class _Problem:
 
 
 class AllocationService:
-    """Use cases of sharing GPUs out over elastic jobs."""
+    """Use cases of distributing GPUs over elastic jobs."""
 
     def __init__(self, context: ServiceContext, beliefs: BeliefReader) -> None:
         self._context = context
@@ -69,7 +69,7 @@ class AllocationService:
         Raises
         ------
         InsufficientCapacityError
-            If the minimums of the jobs do not fit and none may be left out.
+            If the jobs' minimums do not fit and no job may be left out.
         InvalidRequestError
             If there are too many options, or their prices are in several currencies.
         StorageUnavailableError
@@ -157,7 +157,7 @@ def _omitted(
     on_time: np.ndarray,
     problem: _Problem,
 ) -> list[OmittedJob]:
-    """Return the jobs without any option to choose from, and why."""
+    """Return the jobs that have no option at all, and why."""
     asked = {option.job for option in options}
     known = set(forecasts.of("job").tolist())
     punctual = set(forecasts.of("job")[on_time].tolist())

@@ -1,4 +1,4 @@
-"""The use cases of judging runs against what the published regressor forecasts for them."""
+"""The use cases of judging runs by what the published regressor forecasts for them."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -19,14 +19,14 @@ _CONFIDENCE: Final = 0.9
 
 
 class AssessmentService:
-    """Judges runs against the regressor that is published when they are judged."""
+    """Judges runs by the regressor that is published at the time."""
 
     def __init__(self, regressors: RegressorCache, prices: PriceService) -> None:
         self._regressors = regressors
         self._prices = prices
 
     def assess(self, project_id: ProjectId, runs: Sequence[Run]) -> list[Assessment]:
-        """Return one assessment for each run, in order; unknown with its reason where need be."""
+        """Return one assessment per run, in order; with the reason where it is unknown."""
         groups: defaultdict[Slug, list[int]] = defaultdict(list)
         for index, run in enumerate(runs):
             groups[run.workload].append(index)
@@ -43,7 +43,7 @@ class AssessmentService:
             served = self._regressors.get(project_id, slug)
             book = self._prices.book(project_id)
         except (UnknownWorkloadError, NoRegressorError):
-            # The workload may come into being by the very upload that is judged.
+            # The workload may only be created by the upload that is judged.
             return [_unknown(f"Workload {slug!r} has no published regressor yet.") for _ in runs]
         except DomainError as error:
             return [_unknown(str(error)) for _ in runs]

@@ -1,7 +1,7 @@
-"""The use cases of backup and restore: one archive form for both databases.
+"""The use cases of backup and restore: one archive format for both databases.
 
 An archive is a zstd stream of JSON lines: a header, then for each table its description and its
-rows (one array a line), then an end with the number of rows and the SHA-256 of all lines before.
+rows (one array per line), then an end with the number of rows and the SHA-256 of all lines before.
 """
 
 import hashlib
@@ -36,7 +36,7 @@ _FORMAT: Final = "trainfare backup 1"
 _LEVEL: Final = 6
 _PRIVATE: Final = 0o600
 _LONGEST_LINE: Final = 1 << 29
-"""Bytes; the largest artefact, written in base64, has two thirds of it."""
+"""Bytes; the largest artefact in base64 takes two thirds of this."""
 _DAMAGED: Final = "Take another backup: this file is not whole."
 _BACK_UP_BEFORE: Final = (
     "Take the backup with the release that has served so far; where there is none, run"
@@ -94,7 +94,7 @@ class _Archive:
         self._pending = row
 
     def finish(self) -> BackupSummary:
-        """Return what was read, when the end says the same."""
+        """Return a summary of what was read, after checking it against the archive's end."""
         expected = {"rows": self._rows, "sha256": self._digest_before}
         if self._pending.get("end") != expected:
             raise _damaged(self._path, "its end does not match its contents")
@@ -143,7 +143,7 @@ def check_backup(path: Path) -> BackupSummary:
     Raises
     ------
     BackupError
-        If it cannot be read or is not whole.
+        If it cannot be read or is incomplete.
     """
     return _tables_of(path)[0]
 
@@ -155,15 +155,15 @@ class BackupService:
         self._context = context
 
     def create(self, path: Path, *, overwrite: bool = False) -> BackupSummary:
-        """Write all rows, of one instant, while the service runs; the file appears when whole.
+        """Write all rows as of one instant, while the service runs; the file appears when complete.
 
         Raises
         ------
         BackupError
-            If the file exists and `overwrite` does not allow to replace it, is the database, or
-            cannot be written, or if the schema is of an earlier version.
+            If the file exists and `overwrite` is false, is the database itself or cannot be
+            written, or if the schema is of an earlier version.
         SchemaMismatchError
-            If the schema is of a later one, or another program's.
+            If the schema is of a later version, or another program's.
         """
         if path.exists() and not overwrite:
             raise BackupError(f"{path} exists.", "Name another file, or say --overwrite.")
@@ -182,7 +182,7 @@ class BackupService:
         return check_backup(path)
 
     def _require_head(self, remedy: str) -> None:
-        """Refuse an earlier version's schema, with what helps there."""
+        """Refuse an earlier version's schema, with the given remedy."""
         try:
             require_head(self._context.database)
         except (SchemaAheadError, ForeignTablesError):
@@ -217,14 +217,14 @@ class BackupService:
     def restore(self, path: Path, *, overwrite: bool = False) -> BackupSummary:
         """Fill the database with an archive's rows and bring it to head, in one transaction.
 
-        The archive may be of an earlier version, and of the other kind of database. Whatever
-        fails leaves the database as it was.
+        The archive may come from an earlier version, and from the other kind of database. Any
+        failure leaves the database as it was.
 
         Raises
         ------
         BackupError
-            If the archive is not whole or newer than this version, if the database holds data
-            and `overwrite` does not allow to remove it, is in use, or does not take a row.
+            If the archive is incomplete or newer than this version; if the database holds data and
+            `overwrite` is false, is in use, or rejects a row.
         """
         summary, tables = _tables_of(path)
         self._check_target(summary, overwrite=overwrite)
@@ -264,7 +264,7 @@ class BackupService:
 
 @contextmanager
 def _private_file(path: Path) -> Iterator[IO[bytes]]:
-    """Yield a new file that its owner alone may read, on the disk when the block has ended."""
+    """Yield a new file that only its owner may read; it is on the disk when the block has ended."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _PRIVATE)
     with os.fdopen(descriptor, "wb") as file:
         yield file

@@ -1,4 +1,4 @@
-"""The use cases of saying how many GPUs jobs will need, hour by hour."""
+"""The use cases of forecasting how many GPUs jobs will need, hour by hour."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -29,7 +29,7 @@ from app.services.scheduling.options import is_kept
 
 
 class CapacityService:
-    """Use cases of saying how many GPUs jobs will need, hour by hour."""
+    """Use cases of forecasting how many GPUs jobs will need, hour by hour."""
 
     def __init__(self, context: ServiceContext, beliefs: BeliefReader) -> None:
         self._context = context
@@ -38,8 +38,8 @@ class CapacityService:
     def view(self, project_id: ProjectId, request: CapacityRequest) -> CapacityView:
         """Return the demand for GPUs of running and queued jobs.
 
-        Running jobs hold their GPUs; queued ones start in their order as soon as enough are free
-        (at once on a type whose capacity is not told). Jobs that cannot be forecast are named, not
+        Running jobs hold their GPUs; queued ones start in order as soon as enough are free (at once
+        on a type whose capacity is not given). Jobs that cannot be forecast are listed but not
         counted. A job that is moved or resized holds its new GPUs while it restarts.
 
         Raises
@@ -76,12 +76,12 @@ class CapacityService:
 
 
 def _gpu_type(job: DemandedJob, asked: Scenario) -> str:
-    """Return the GPU that a job names, else the one that its instance type was found to have."""
+    """Return the GPU that a job names, or else the one implied by its instance type."""
     return job.scenario.configuration.gpu_type or asked.configuration.gpu_type or ANY_TYPE
 
 
 def _by_type(request: CapacityRequest, gpu_types: Sequence[str]) -> dict[str, list[int]]:
-    """Return the positions of each GPU type, under its name in the capacity where it has one."""
+    """Return the jobs' indices by GPU type, named as in the capacity where it names the type."""
     names = {gpu_key(name): name for name in request.capacity}
     groups: dict[str, list[int]] = {name: [] for name in request.capacity}
     for column, gpu_type in enumerate(gpu_types):
@@ -91,12 +91,12 @@ def _by_type(request: CapacityRequest, gpu_types: Sequence[str]) -> dict[str, li
 
 
 def _on_the_move(job: DemandedJob, restart_s: float) -> DemandedJob:
-    """Return the job; the time that a moved one took elsewhere says nothing of its new place."""
+    """Return the job, for a moved one without its elapsed time, which belongs to another place."""
     return replace(job, elapsed_s=None) if restart_s else job
 
 
 def _restart_s(job: DemandedJob, gpu_type: str) -> float:
-    """Return what moving costs a job; one that names no GPU may stand on any as it did."""
+    """Return the cost in seconds of moving a job; without a named GPU it may stay where it is."""
     configuration, current = job.scenario.configuration, job.current
     if current is None:
         return 0.0

@@ -1,4 +1,4 @@
-"""The use cases of CI reports: judge fresh runs at once, acknowledge, promote."""
+"""The use cases of CI reports: judge new runs at once, acknowledge, promote."""
 
 import io
 from collections.abc import Callable, Mapping, Sequence
@@ -65,7 +65,7 @@ class CiReportService:
     regressors
         The regressors in memory.
     prices
-        Where the prices that hold come from.
+        The source of current prices.
     """
 
     def __init__(
@@ -90,26 +90,26 @@ class CiReportService:
         *,
         key_id: KeyId | None = None,
     ) -> Document:
-        """Store the runs of a report, judge them and keep the report, all or nothing.
+        """Store the runs of a report, judge them and store the report, all or nothing.
 
         Parameters
         ----------
         project_id
             Whose runs they are.
         request
-            The runs and where they come from.
+            The runs and their origin.
         render
-            Makes the document that is answered and kept.
+            Makes the document that is returned and stored.
         ticket, answer
-            Under which key the answer to the document is kept for a retry, in the transaction
-            that stores the runs, and what it is.
+            The idempotency key under which the answer is kept for a retry, in the transaction that
+            stores the runs, and the answer made of the document.
         key_id
-            By whose key the report comes, None where none is needed.
+            The key that sent the report, None where none is needed.
 
         Raises
         ------
         DomainError
-            As an upload of the same runs would: bad rows, unknown fields, conflicts.
+            As for an upload of the same runs: bad rows, unknown fields, conflicts.
         """
         book = self._prices.book(project_id)
         histories = {
@@ -196,12 +196,12 @@ class CiReportService:
             return stores.ci.page(project_id, limit=page_size, before=before)
 
     def promote(self, caller: Principal, report_id: str) -> StoredReport:
-        """Take the runs of a report into fits, its branch being merged; audited.
+        """Include the runs of a report in fits once its branch is merged; audited.
 
         Raises
         ------
         NotFoundError
-            If the project has no such report, or none of its runs any more.
+            If the project has no such report, or no run of it is left.
         """
         with self._context.database.transaction() as stores:
             found, runs = _lock(stores, caller.project_id, report_id)
@@ -212,15 +212,15 @@ class CiReportService:
     def acknowledge(
         self, caller: Principal, report_id: str, *, author: str, reason: str
     ) -> StoredReport:
-        """Take a report's durations as the new normal of its workloads; audited.
+        """Accept a report's durations as the new normal of its workloads; audited.
 
         Its runs are promoted, drift is counted anew from them, and until the next fit later runs
-        are held against forecasts with the change that these runs show.
+        are compared with forecasts adjusted by the change that these runs show.
 
         Raises
         ------
         NotFoundError
-            If the project has no such report, or none of its runs any more.
+            If the project has no such report, or no run of it is left.
         """
         now = self._context.now()
         with self._context.database.transaction() as stores:
@@ -242,7 +242,7 @@ class CiReportService:
     def _promoted(
         self, stores: Stores, caller: Principal, found: StoredReport, runs: Sequence[Run]
     ) -> StoredReport:
-        # What somebody keeps out for another reason stays out.
+        # Runs excluded for another reason stay excluded.
         runs = [run for run in runs if (run.excluded_reason or "").endswith(_UNPROMOTED)]
         now = self._context.lease_now(stores)
         include_runs(stores, caller, runs, now, self._context.settings)
@@ -272,9 +272,9 @@ def _require(
 def _lock(
     stores: Stores, project_id: ProjectId, report_id: str
 ) -> tuple[StoredReport, Sequence[Run]]:
-    """Return a report with those of its runs that exist; nobody changes them until the end.
+    """Return a report with those of its runs that exist, locked until the transaction ends.
 
-    Workloads are locked before reports, here as where a workload is removed.
+    Workloads are locked before reports, as in the removal of a workload.
     """
     found = _require(stores, project_id, report_id)
     runs = lock_runs(stores, project_id, _run_ids(found))
@@ -299,7 +299,7 @@ def _slugs(request: CiReportRequest) -> set[Slug]:
 
 
 def _documents(request: CiReportRequest) -> list[Any]:
-    """Return the runs with what the report says of all of them."""
+    """Return the runs with the fields that the report gives for all of them."""
     labels = {
         "git_sha": request.commit,
         "git_branch": request.branch,

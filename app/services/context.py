@@ -1,4 +1,4 @@
-"""What every service is given: the database, the settings and the clock."""
+"""What every service gets: the database, the settings and the clock."""
 
 import threading
 from collections.abc import Callable
@@ -11,12 +11,12 @@ from app.storage.stores import Stores
 
 
 def utc_now() -> datetime:
-    """Return the present instant, aware and in UTC."""
+    """Return the current instant, aware and in UTC."""
     return datetime.now(UTC)
 
 
 def by_database(stores: Stores) -> datetime:
-    """Return the present by the database's server; SQLite has no clock but this machine's."""
+    """Return the current instant by the database server; SQLite uses this machine's clock."""
     return stores.leases.clock() or utc_now()
 
 
@@ -27,15 +27,15 @@ class ServiceContext:
     Parameters
     ----------
     database, settings
-        Those of the process.
+        The process's own.
     now
-        Its clock.
+        The process's clock.
     shared_now
-        The clock that all processes share, by which leases are given and judged. None: that of the
-        database's server where `now` is this machine's, so that a step of one machine's clock
-        neither takes a lease away nor keeps one; otherwise `now`.
+        The clock shared by all processes, by which leases are granted and judged. None: the
+        database server's clock if `now` is this machine's, so that a step of one machine's clock
+        neither ends a lease nor prolongs one; otherwise `now`.
     stopping
-        Set when the process is told to end: nobody is to wait for what comes later.
+        Set when the process is told to end: nobody should wait for later events.
     """
 
     database: Database
@@ -45,7 +45,7 @@ class ServiceContext:
     stopping: threading.Event = field(default_factory=threading.Event, compare=False, repr=False)
 
     def lease_now(self, stores: Stores) -> datetime:
-        """Return the present instant as leases know it, and the order of a workload's runs."""
+        """Return the instant by the clock of leases, which also orders a workload's runs."""
         if self.shared_now is not None:
             return self.shared_now(stores)
         return by_database(stores) if self.now is utc_now else self.now()

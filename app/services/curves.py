@@ -1,4 +1,4 @@
-"""Forecasts along one axis: what more workers, data or epochs bring and cost."""
+"""Forecasts along one axis: the gain and cost of more workers, data or epochs."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -57,7 +57,7 @@ class CurveService:
     def _measured(
         self, project_id: ProjectId, forecast: Forecast, axis: Axis, nodes: int | None
     ) -> tuple[MeasuredPoint, ...]:
-        """Return what was measured along an axis, on as many nodes as the question names."""
+        """Return what was measured along an axis, on as many nodes as the question states."""
         with self._context.database.reading() as stores:
             workload = require_workload(stores, project_id, forecast.workload)
             runs = stores.runs.usable_for_fit(workload.workload_id)
@@ -127,7 +127,7 @@ def _alike(runs: RunColumns, scenario: Scenario, axis: Axis) -> tuple[MeasuredPo
 
 
 def _wanted(scenario: Scenario, axis: str) -> dict[str, ParameterValue]:
-    """Return the features that the question names, those of the axis left out."""
+    """Return the features that the question gives, except those of the axis."""
     configuration, work = scenario.configuration, scenario.work
     named: dict[str, Any] = {
         "gpu_type": configuration.gpu_type,

@@ -16,18 +16,18 @@ Fact = TypeVar("Fact")
 
 
 class DatedFactService(Generic[Row, Fact]):
-    """Use cases of one kind of dated facts.
+    """Use cases of one kind of dated fact.
 
     Parameters
     ----------
     context
         The surroundings of the service.
     kind, prefix
-        What such a fact is called, and how its identifiers begin.
+        The name of such a fact, and the prefix of its identifiers.
     store
-        Where they are kept.
+        Returns their store.
     name
-        Returns a fact with an identifier.
+        Returns a copy of a fact with an identifier.
     forget
         Called with the project whose facts have changed.
     """
@@ -48,7 +48,7 @@ class DatedFactService(Generic[Row, Fact]):
         self._store: Callable[[Stores], DatedStore[Row, Fact]] = store
 
     def add(self, caller: Principal, facts: Sequence[Fact]) -> list[Fact]:
-        """Store facts, all or none, and return them named. Audited."""
+        """Store facts, all or none, and return them with identifiers. Audited."""
         now = self._context.now()
         keys = new_identifiers(self._prefix, len(facts), now=now)
         named = [self._name(fact, key) for key, fact in zip(keys, facts, strict=True)]
@@ -66,12 +66,12 @@ class DatedFactService(Generic[Row, Fact]):
         return named
 
     def withdraw(self, caller: Principal, key: str) -> None:
-        """Let a fact count no longer; it stays for the record. Audited.
+        """Withdraw a fact; it stays for the record. Audited.
 
         Raises
         ------
         NotFoundError
-            If the project has no such fact, or withdrew it before.
+            If the project has no such fact, or it was withdrawn before.
         """
         now = self._context.now()
         with self._context.database.transaction() as stores:
@@ -90,7 +90,7 @@ class DatedFactService(Generic[Row, Fact]):
         page_size: int = DEFAULT_PAGE_SIZE,
         page_token: str | None = None,
     ) -> Page[Fact]:
-        """Return a project's facts that hold, the newest first.
+        """Return a project's facts in force, the newest first.
 
         Raises
         ------

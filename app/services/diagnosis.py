@@ -1,4 +1,4 @@
-"""The use case of diagnosis: all that can be checked without stopping anything."""
+"""The use case of diagnosis: everything that can be checked without stopping anything."""
 
 import shutil
 from collections.abc import Callable, Iterator, Sequence
@@ -40,8 +40,8 @@ class DiagnosisService:
         self._health = health
 
     def diagnose(self) -> list[Check]:
-        """Return all that can be checked without stopping anything."""
-        # Of writing, what is in the database is asked more.
+        """Return the checks of everything that can be checked without stopping anything."""
+        # `_check_contents` tests writing more thoroughly.
         checks = [
             check for check in self._health.check_readiness(reveal=True) if check.name != "writing"
         ]
@@ -50,18 +50,18 @@ class DiagnosisService:
         return [*checks, self._check_disk()]
 
     def recount(self) -> list[Slug]:
-        """Count the runs of those workloads again whose counts are wrong; return which."""
+        """Recount the runs of workloads whose counts are wrong; return which these were."""
         with self._context.database.reading() as stores:
             wrong = stores.run_counts.wrong()
         for project_id, workload_id, slug in wrong:
-            # One transaction each: uploads to the others do not wait.
+            # One transaction each, so that uploads to other workloads do not wait.
             with self._context.database.transaction() as stores:
                 stores.workloads.lock(project_id, slug)
                 stores.run_counts.recount(workload_id)
         return [slug for _, _, slug in wrong]
 
     def _check_contents(self) -> Iterator[Check]:
-        """Look at each thing by a reading of its own: what is damaged may end the reading."""
+        """Check each part in a transaction of its own: damage may end the transaction."""
         looks: dict[str, Callable[[Stores], Check]] = {
             "tables": self._check_tables,
             "writing": self._check_writing,
@@ -89,7 +89,7 @@ class DiagnosisService:
         return Check("tables", not missing, detail, remedy)
 
     def _check_writing(self, _stores: Stores) -> Check:
-        """Ask for changes of no row: a standby, or a user that may only read, refuses these too."""
+        """Try changes that affect no row: a standby, or a read-only user, refuses these too."""
         refusal = ""
         try:
             with self._context.database.transaction() as stores:
@@ -112,7 +112,7 @@ class DiagnosisService:
         return Check("artefacts", not damaged, detail, "Fit the named workloads again.")
 
     def _check_formats(self, stores: Stores) -> Check:
-        """Tell what was published by another release, which this one does not read."""
+        """Report versions published by another release that this one cannot read."""
         others = [
             f"{slug} version {version} (format {kind})"
             for slug, version, kind in stores.diagnosis.published_formats()
@@ -126,7 +126,7 @@ class DiagnosisService:
         return Check("formats", not others, detail, remedy)
 
     def _check_regressors(self, stores: Stores) -> Check:
-        """Load what answers forecasts, as a web process does, and ask it far away too."""
+        """Load what answers forecasts, as a web process does; ask it far beyond its range too."""
         unusable = []
         for slug, version, artifact in stores.diagnosis.published_artifacts(FORMAT_VERSION):
             try:

@@ -1,4 +1,4 @@
-"""The use cases of asking for fits, following and cancelling them."""
+"""The use cases of requesting, following and cancelling fits."""
 
 import asyncio
 import logging
@@ -22,7 +22,7 @@ from app.services.workload_names import held_workload, require_workload
 
 _logger = logging.getLogger(__name__)
 KNOWN_REGRESSORS: Final = models.REGRESSOR_NAMES
-"""What a fit may be told to try."""
+"""The regressors that a fit request may name."""
 _FIRST_LOOK_S: Final = 0.1
 _LONGEST_PAUSE_S: Final = 1.0
 
@@ -56,7 +56,7 @@ def _check_regressors(names: tuple[str, ...] | None) -> None:
 
 
 class FitService:
-    """Use cases of asking for fits, following and cancelling them."""
+    """Use cases of requesting, following and cancelling fits."""
 
     def __init__(self, context: ServiceContext) -> None:
         self._context = context
@@ -71,7 +71,7 @@ class FitService:
     ) -> tuple[Fit, bool]:
         """Return a new fit and True, or the workload's active fit and False; a new one is audited.
 
-        `key_id` tells by whose key it is asked for, None where none is needed.
+        `key_id` is the key that requests it, None where none is needed.
 
         Raises
         ------
@@ -82,7 +82,7 @@ class FitService:
         NotEnoughRunsError
             If the workload has no run that a fit could use.
         ProjectLimitError
-            If the project may not ask for another fit now.
+            If the project may not request another fit now.
         """
         _check_regressors(request.regressors)
         with self._context.database.transaction() as stores:
@@ -144,7 +144,7 @@ class FitService:
             return stores.fits.page(workload.workload_id, limit=page_size, before=before)
 
     def cancel(self, project_id: ProjectId, fit_id: str, *, key_id: KeyId | None = None) -> Fit:
-        """End a queued fit at once and a running one at its next step; a final one stays. Audited.
+        """Cancel a queued fit at once, a running one at its next step; an ended one stays. Audited.
 
         Raises
         ------
@@ -167,9 +167,9 @@ class FitService:
         seconds: float,
         is_admitted: Callable[[], Awaitable[bool]] = _always,
     ) -> Fit:
-        """Return the fit when it has ended, or as it is after `seconds` or as the process ends.
+        """Return the fit when it has ended, or its state after `seconds` or when the process ends.
 
-        So it is returned soon after `is_admitted` tells that whoever waits no longer may.
+        It is also returned soon after `is_admitted` says that the caller no longer may wait.
         """
         latest = fit
         with suppress(TimeoutError):
@@ -184,10 +184,10 @@ class FitService:
         fit: Fit,
         is_admitted: Callable[[], Awaitable[bool]] = _always,
     ) -> AsyncIterator[Fit]:
-        """Yield the fit and each of its changes until it ends, or this process does.
+        """Yield the fit and each of its changes until the fit or this process ends.
 
-        Neither a thread nor a connection is held between two looks, before each of which
-        `is_admitted` tells whether whoever follows still may.
+        Neither a thread nor a connection is held between polls; before each of these, `is_admitted`
+        says whether the caller still may follow.
         """
         yield fit
         pause_s = _FIRST_LOOK_S

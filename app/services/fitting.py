@@ -1,4 +1,4 @@
-"""The use cases of the fitter: claim a fit, prepare it, publish what was computed."""
+"""The use cases of the fitter: claim a fit, prepare it, publish the result."""
 
 import logging
 from collections.abc import Iterator
@@ -35,7 +35,7 @@ def _percent(mape: float | None) -> str:
 
 
 def _refusal(mode: PublishMode, contest: Contest | None, published: int | None) -> str | None:
-    """Return why a new version is not published, None when it is."""
+    """Return why a new version is not published, None if it is."""
     if mode is PublishMode.NEVER:
         return "as asked"
     if mode is PublishMode.AUTO or published is None:
@@ -51,7 +51,7 @@ def _refusal(mode: PublishMode, contest: Contest | None, published: int | None) 
 
 
 def _pool(stores: Stores, claim: ClaimedFit) -> Pool:
-    """Return what other workloads say: never the workload itself, never another project's."""
+    """Return what other workloads contribute: never the workload itself or another project's."""
     mode = stores.workloads.pooling_of(claim.workload_id)
     if mode is not Pooling.PROJECT:
         return Pool(mode)
@@ -60,13 +60,14 @@ def _pool(stores: Stores, claim: ClaimedFit) -> Pool:
         try:
             summaries.append(WorkloadSummary.from_document({**document, "workload": slug}))
         except (KeyError, TypeError, ValueError):
-            # Written by another version of the library: its next fit writes a new one.
+            # Written by another version of the library; the contributor's next fit writes a new
+            # one.
             _logger.warning("summary unusable", extra=_fields(claim, contributor=slug))
     return Pool(mode, tuple(summaries))
 
 
 def _gpu_types(runs: RunTable, pool: Pool) -> Iterator[str | None]:
-    """Yield the GPU types of the runs, and those that other workloads tell of."""
+    """Yield the GPU types of the runs and of the other workloads."""
     yield from runs.features.categorical.get("gpu_type", ())
     if pool.mode is not Pooling.OFF:
         for summary in (*pool.summaries, *factory_summaries()):
@@ -76,13 +77,13 @@ def _gpu_types(runs: RunTable, pool: Pool) -> Iterator[str | None]:
 
 
 class FittingService:
-    """Use cases of the fitter; all of them are fenced by the token of the claim."""
+    """Use cases of the fitter, all of them fenced by the claim's token."""
 
     def __init__(self, context: ServiceContext) -> None:
         self._context = context
 
     def claim(self, owner: str) -> ClaimedFit | None:
-        """Return the next fit to compute under a lease of `owner`, None when none waits."""
+        """Return the next fit to compute, under a lease of `owner`, None if none waits."""
         database, settings = self._context.database, self._context.settings
         with database.reading() as stores:
             if not stores.leases.has_claimable(self._context.lease_now(stores)):
@@ -100,10 +101,10 @@ class FittingService:
         return claim
 
     def prepare(self, claim: ClaimedFit) -> FitTask:
-        """Read all that a fit computes from, and note up to when; no transaction stays open."""
+        """Read all inputs of a fit, and note up to when; no transaction stays open."""
         request = claim.fit.request
         with self._context.database.reading() as stores:
-            # Asked first: what is taken in before the runs are read would count as seen unread.
+            # Read first: a run included between the two reads would count as seen, but be unread.
             included_at = stores.runs.last_included_at(claim.workload_id)
             columns = stores.runs.usable_for_fit(claim.workload_id, request.runs_since)
             others = stores.runs.evidence_for_fit(claim.workload_id, request.runs_since)
@@ -142,7 +143,7 @@ class FittingService:
             return Incumbent(version, artifact)
 
     def renew(self, claim: ClaimedFit, progress: float, step: str) -> bool:
-        """Renew the lease and show the progress; False when the computation is to end.
+        """Renew the lease and report the progress; False if the computation is to end.
 
         A database that does not answer ends nothing: the token decides at the end.
         """
@@ -159,13 +160,13 @@ class FittingService:
             return True
 
     def publish(self, claim: ClaimedFit, outcome: FitOutcome) -> bool:
-        """Store the regressor, publish it if that was asked, and end the fit, all or nothing.
+        """Store the regressor, publish it if requested, and end the fit, all or nothing.
 
-        Returns False when the lease was lost or the fit is to be cancelled.
+        Returns False if the lease was lost or the fit is to be cancelled.
         """
         fit = claim.fit
         with self._context.database.transaction() as stores:
-            # Workloads before their fits, as where one is removed.
+            # Lock workloads before their fits, as in the removal of a workload.
             is_there = bool(stores.workloads.hold([claim.workload_id]))
             if not (is_there and stores.leases.hold(claim)):
                 return False
@@ -179,7 +180,7 @@ class FittingService:
                 now,
                 format_version=outcome.format_version,
             )
-            # What it is held against stays until it has taken its place or not.
+            # The version it is compared with must not change until this is decided.
             published = stores.regressors.published_version(claim.workload_id, lock=True)
             refusal = _refusal(fit.request.publish, outcome.contest, published)
             if refusal is None:
@@ -208,7 +209,7 @@ class FittingService:
         return True
 
     def fail(self, claim: ClaimedFit, problem: FitProblem) -> None:
-        """End a fit that cannot succeed; the published version goes on serving."""
+        """End a fit that cannot succeed; the published version stays in use."""
         with self._context.database.transaction() as stores:
             stores.leases.fail(claim, problem, self._context.lease_now(stores))
         extra = _fields(claim, code=problem.code, detail=problem.detail)
@@ -216,9 +217,9 @@ class FittingService:
         self._ask_again(claim)
 
     def _ask_again(self, claim: ClaimedFit) -> None:
-        """Ask for the next fit if the policy wants one for the runs that came during this one.
+        """Request the next fit if the policy wants one for runs that came during this one.
 
-        In a transaction of its own: uploads hold the project's limits before they look at fits.
+        In a transaction of its own: uploads lock the project's limits before they look at fits.
         """
         now, settings = self._context.now(), self._context.settings
         try:
@@ -227,11 +228,11 @@ class FittingService:
                 if workload is not None and stores.workloads.hold([workload.workload_id]):
                     request_refits(stores, claim.project_id, [workload], now, settings)
         except StorageUnavailableError:
-            # The fit has ended all the same; the next upload asks.
+            # This fit has ended all the same; the next upload requests one.
             _logger.warning("next fit not asked for", extra=_fields(claim))
 
     def retry(self, claim: ClaimedFit, detail: str) -> None:
-        """Give back a fit whose computation died, or end it after the last attempt."""
+        """Requeue a fit whose computation died, or end it after the last attempt."""
         if claim.fit.attempts >= self._context.settings.fit_max_attempts:
             self.fail(claim, FitProblem("computation_lost", detail))
             return
@@ -240,7 +241,7 @@ class FittingService:
         _logger.warning("fit goes back to the queue", extra=_fields(claim, detail=detail))
 
     def leave(self, claim: ClaimedFit) -> None:
-        """Cancel a fit if that was asked for, else give it back as if it had not been begun."""
+        """Cancel a fit if that was requested, otherwise requeue it as if it had never started."""
         with self._context.database.transaction() as stores:
             if stores.leases.cancel(claim, self._context.lease_now(stores)):
                 outcome = "fit cancelled"
@@ -251,7 +252,7 @@ class FittingService:
         _logger.info(outcome, extra=_fields(claim))
 
     def seen(self, owner: str, started_at: datetime, waits_for: str | None = None) -> None:
-        """Note that a fitter lives and what it waits for; forget those that died long ago."""
+        """Record that a fitter is alive and what it waits for; forget those that died long ago."""
         with self._context.database.transaction() as stores:
             now = self._context.lease_now(stores)
             stores.leases.fitter_seen(owner, started_at=started_at, now=now, waits_for=waits_for)

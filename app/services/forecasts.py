@@ -1,4 +1,4 @@
-"""The use cases of answering what a configuration would take and cost."""
+"""The use cases of forecasting a configuration's duration and cost."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -24,7 +24,7 @@ from app.services.serving import RegressorCache, ServedRegressor
 
 
 class ForecastService:
-    """Use cases of answering what a configuration would take and cost.
+    """Use cases of forecasting a configuration's duration and cost.
 
     Parameters
     ----------
@@ -33,9 +33,9 @@ class ForecastService:
     regressors
         The regressors in memory.
     prices
-        Where the prices that hold come from.
+        The source of current prices.
     ledger
-        Writes what is recorded; closed with this service.
+        Writes recorded forecasts; closed with this service.
     """
 
     def __init__(
@@ -52,24 +52,24 @@ class ForecastService:
         self.memo = AnswerMemo(context.settings.kept_questions)
 
     def now(self) -> datetime:
-        """Return the present instant."""
+        """Return the current instant."""
         return self._context.now()
 
     def grounds(self, project_id: ProjectId, workload: Slug, version: int | None) -> Grounds | None:
-        """Return what a forecast needs if it is at hand and fresh; never asks the database."""
+        """Return what a forecast needs if it is in memory and fresh; never queries the database."""
         now = self._context.now()
         served = self._regressors.in_memory(project_id, workload, version, now)
         book = self._prices.book_in_memory(project_id, now)
         return None if served is None or book is None else Grounds(served, book, version)
 
     def holds(self, grounds: WeakGrounds, project_id: ProjectId, now: datetime) -> bool:
-        """Whether what was answered on these grounds would be again; never asks the database."""
+        """Whether an answer on these grounds would be the same now; never queries the database."""
         served = self._regressors.in_memory(project_id, grounds.workload, grounds.version, now)
         book = self._prices.book_in_memory(project_id, now)
         return served is not None and book is not None and grounds.are(served, book)
 
     def forecast_on(self, grounds: Grounds, request: ForecastRequest) -> Forecast:
-        """Return the forecast that rests on what is at hand.
+        """Return the forecast on grounds that are in memory.
 
         Raises
         ------
@@ -81,7 +81,7 @@ class ForecastService:
     def ask_on(
         self, grounds: Grounds, requests: Sequence[ForecastRequest], now: datetime
     ) -> Sequence[Asked]:
-        """Return the answers that rest on what is at hand, of each only what is asked for."""
+        """Return the answers on grounds that are in memory; only what is asked for is computed."""
         try:
             return ask_all(requests, grounds.served, grounds.book, now)
         except DomainError as error:
@@ -93,7 +93,7 @@ class ForecastService:
         Raises
         ------
         UnknownWorkloadError, NoRegressorError, RegressorUnavailableError
-            If there is nothing that could answer.
+            If nothing can answer.
         DomainError
             If the question cannot be answered.
         """
@@ -103,7 +103,7 @@ class ForecastService:
     def forecast_many(
         self, project_id: ProjectId, requests: Sequence[ForecastRequest]
     ) -> list[Answer]:
-        """Return a forecast or a refusal for each request, one evaluation a workload.
+        """Return a forecast or a refusal for each request, with one evaluation per workload.
 
         Raises
         ------
@@ -115,7 +115,7 @@ class ForecastService:
     def ask_many(
         self, project_id: ProjectId, requests: Sequence[ForecastRequest]
     ) -> Sequence[Asked]:
-        """Return what `forecast_many` does, of each forecast only what is asked for."""
+        """Return the same as `forecast_many`, but compute only what is asked for."""
         book = self._prices.book(project_id)
         groups = rows_by_regressor(requests)
         if len(groups) == 1:
@@ -147,20 +147,20 @@ class ForecastService:
             request, served, book, now, lambda: answer_all([request], served, book, now)[0]
         )
         if isinstance(answer, DomainError):
-            # One that is remembered would hold the frames that it passes, and all that they hold.
+            # Raised itself, a remembered error would keep the frames that it passes alive.
             raise answer.again()
         return answer
 
     def new_id(self, now: datetime) -> ForecastId:
-        """Return the identifier of a forecast that is made now."""
+        """Return an identifier for a forecast made now."""
         return ForecastId(new_identifier("fc", now=now))
 
     def record(self, record: LedgerRecord) -> None:
-        """Keep a forecast; it is written behind the answer."""
+        """Record a forecast; it is written in the background."""
         self._ledger.put(record)
 
     def recorded(self, project_id: ProjectId, forecast_id: str) -> LedgerEntry:
-        """Return a recorded forecast with the runs that were made of it.
+        """Return a recorded forecast with the runs that were made from it.
 
         Raises
         ------
@@ -177,5 +177,5 @@ class ForecastService:
         return entry
 
     def close(self) -> None:
-        """Write the forecasts that are still to be recorded."""
+        """Write the forecasts that are not yet written."""
         self._ledger.close()

@@ -21,8 +21,8 @@ from app.services.context import ServiceContext
 class GpuDirectory:
     """All known GPUs, and the names in a project's runs that have no data sheet.
 
-    `stand_ins` names the boards whose data sheets tell forecasts about such a name: the variants of
-    an ambiguous one ("V100"), the boards with the chip of one of another memory ("A100-60GB").
+    `stand_ins` names the boards whose data sheets describe such a name to forecasts: the variants
+    of an ambiguous one ("V100"), or the boards with the same chip and another memory ("A100-60GB").
     """
 
     specified: Sequence[GpuSpecification]
@@ -33,7 +33,7 @@ class GpuDirectory:
 
 @dataclass(frozen=True, slots=True)
 class UnspecifiedGpu:
-    """A name that only runs have, and the boards whose data sheets tell forecasts about it."""
+    """A name that only runs have, and the boards whose data sheets describe it to forecasts."""
 
     name: str
     stand_ins: Sequence[str]
@@ -46,13 +46,13 @@ class GpuService:
         self._context = context
 
     def directory(self, project_id: ProjectId) -> GpuDirectory:
-        """Return all data sheets and the names that the project's runs brought without one."""
+        """Return all data sheets, and the names in the project's runs that have none."""
         unspecified = self._unspecified(project_id)
         stand_ins = {name: boards for name in unspecified if (boards := _stand_ins(name))}
         return GpuDirectory(list(specifications().values()), families(), unspecified, stand_ins)
 
     def describe(self, project_id: ProjectId, name: str) -> GpuSpecification | UnspecifiedGpu:
-        """Return the data sheet of a GPU in any spelling, or what is known of a name of runs.
+        """Return the data sheet of a GPU in any spelling, or what is known of a name in runs.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""The use cases of life and readiness."""
+"""The use cases of liveness and readiness."""
 
 from datetime import timedelta
 from typing import Final
@@ -29,24 +29,24 @@ def _unavailable(detail: str) -> Check:
 
 
 class HealthService:
-    """Use cases of life and readiness."""
+    """Use cases of liveness and readiness."""
 
     def __init__(self, context: ServiceContext) -> None:
         self._context = context
 
     @staticmethod
     def require_ready(checks: list[Check] | None) -> list[Check]:
-        """Return the checks of readiness, all of them well.
+        """Return the readiness checks if all of them pass.
 
         Parameters
         ----------
         checks
-            What `check_readiness` returned; None if it took too long.
+            The result of `check_readiness`; None if it took too long.
 
         Raises
         ------
         NotReadyError
-            If one of them is not well; its faults name each.
+            If a check fails; the faults name each one.
         """
         if checks is None:
             checks = [_unavailable(str(StorageUnavailableError()))]
@@ -58,25 +58,25 @@ class HealthService:
         return checks
 
     def check_readiness(self, *, reveal: bool = False) -> list[Check]:
-        """Return whether database, schema and a fitter are there.
+        """Check that the database, its schema and a fitter are there.
 
-        `reveal` adds the driver's words, which may name hosts and are for operators alone.
+        `reveal` adds the driver's messages, which may name hosts and are for operators alone.
         """
         try:
             checks = self._check_database()
             if not checks[-1].is_ok:
-                return checks  # what another schema tells of fitters is not known
+                return checks  # what another schema says of fitters is unknown
             return [*checks, *self._check_changes(), self._check_fitter(reveal=reveal)]
         except StorageUnavailableError as error:
             return [_unavailable(f"{error} It says: {error.reason}" if reveal else str(error))]
 
     def count_queue(self) -> tuple[int, Fitters]:
-        """Return how many fits wait, and the fitters that live."""
+        """Return how many fits wait, and the fitters that are alive."""
         with self._context.database.reading() as stores:
             return stores.fits.queue_length(), self._fitters(stores)
 
     def fit_activity(self) -> FitActivity:
-        """Return what became of the fits of the last hour."""
+        """Return the outcomes of the last hour's fits."""
         now = self._context.now()
         with self._context.database.reading() as stores:
             return stores.diagnosis.fit_activity(now - _RECENT, now)
@@ -87,7 +87,7 @@ class HealthService:
         return stores.fits.fitters(now - lease, now + lease)
 
     def _check_database(self) -> list[Check]:
-        """Ask for the revision, which an emptied database tells too."""
+        """Read the revision, which also detects an emptied database."""
         found, needed = current_revision(self._context.database), head_revision()
         kind = "SQLite" if self._context.database.is_sqlite else "PostgreSQL"
         detail = f"revision {found or 'none'}" + ("" if found == needed else f", needed {needed}")
@@ -98,7 +98,7 @@ class HealthService:
         ]
 
     def _check_changes(self) -> list[Check]:
-        """Return what is wrong where the database is only read; a fitter cannot be seen there."""
+        """Return a failed check if the database is read-only; no fitter is visible there."""
         with self._context.database.reading() as stores:
             is_only_read = stores.diagnosis.is_only_read()
         detail = "PostgreSQL answers, but is only read"

@@ -22,7 +22,7 @@ class IdempotencyService:
         self.lock_s = context.settings.idempotency_lock_s
         self._purged_at: datetime | None = None
         self._kept: dict[ProjectId, int] = {}
-        """Bytes of kept answers by project, read anew after each purge."""
+        """Bytes of kept answers by project, reset at each purge."""
 
     def begin(self, ticket: IdempotencyTicket, body_sha256: str) -> Replay | IdempotencyTicket:
         """Return the first answer, or the ticket to hold while the request runs.
@@ -32,7 +32,7 @@ class IdempotencyService:
         IdempotencyKeyReusedError
             If the key was used with another body.
         InProgressError
-            If the first request has not ended.
+            If the first request is still running.
         """
         now = self._context.now()
         with self._context.database.transaction() as stores:
@@ -43,7 +43,7 @@ class IdempotencyService:
             return stores.idempotency.begin(ticket, body_sha256, now, self.lock_s)
 
     def renew(self, ticket: IdempotencyTicket) -> None:
-        """Keep the lock of a request that still runs."""
+        """Renew the lock of a request that is still running."""
         until = self._context.now() + timedelta(seconds=self.lock_s)
         with self._context.database.transaction() as stores:
             stores.idempotency.renew(ticket, until)
@@ -51,12 +51,12 @@ class IdempotencyService:
     def finish(
         self, ticket: IdempotencyTicket, status: int, headers: Mapping[str, str], body: bytes
     ) -> None:
-        """Keep the first answer.
+        """Store the first answer.
 
         Raises
         ------
         InProgressError
-            If the answer is kept already, or another process took the request over.
+            If the answer is already stored, or another process took the request over.
         """
         with self._context.database.transaction() as stores:
             stores.idempotency.finish(ticket, status, headers, body)
@@ -64,7 +64,7 @@ class IdempotencyService:
     def keep(
         self, ticket: IdempotencyTicket, status: int, headers: Mapping[str, str], body: bytes
     ) -> None:
-        """Keep the first answer to a question if its project has room; else let it be asked again.
+        """Store the first answer to a question if its project has room; otherwise release the key.
 
         Raises
         ------
@@ -83,7 +83,7 @@ class IdempotencyService:
             self._kept[ticket.project_id] = kept
 
     def purge(self, *, project: str | None = None) -> int:
-        """Remove the answers that are not replayed any more; return how many.
+        """Remove the answers that are no longer replayed; return how many.
 
         Raises
         ------
@@ -105,10 +105,10 @@ class IdempotencyService:
             return stores.idempotency.count(self._lapsed_before(), project_id_of(stores, project))
 
     def _lapsed_before(self) -> datetime:
-        """Return the instant before which a request began whose answer is not replayed."""
+        """Return the instant of request before which answers are no longer replayed."""
         return self._context.now() - timedelta(hours=self._context.settings.idempotency_hours)
 
     def forget(self, ticket: IdempotencyTicket) -> None:
-        """Let the key be used again after an answer that is not kept."""
+        """Release the key after an answer that is not kept."""
         with self._context.database.transaction() as stores:
             stores.idempotency.forget(ticket)

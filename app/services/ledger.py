@@ -1,4 +1,4 @@
-"""Writes recorded forecasts behind the answers: a bounded queue and one thread."""
+"""Writes recorded forecasts in the background: a bounded queue and one thread."""
 
 import logging
 import threading
@@ -20,8 +20,8 @@ _MAX_ROWS: Final = 5_000
 class LedgerWriter:
     """Keeps records in memory until a thread has written them.
 
-    When the database is away for longer than the queue can hold, the oldest records are dropped
-    and counted; an answer never waits. A record that cannot be stored is dropped alone.
+    When the database is away for longer than the queue can bridge, the oldest records are dropped
+    and counted; answers never wait. A record that cannot be stored is dropped alone.
     """
 
     def __init__(self, context: ServiceContext, *, max_queued: int = MAX_QUEUED) -> None:
@@ -35,7 +35,7 @@ class LedgerWriter:
         self.dropped = 0
 
     def put(self, record: LedgerRecord) -> None:
-        """Queue a record; the thread starts with the first."""
+        """Queue a record; the first one starts the thread."""
         with self._queueing:
             if len(self._queue) >= self._max_queued:
                 self._queue.popleft()
@@ -46,12 +46,12 @@ class LedgerWriter:
                 self._thread.start()
 
     def waiting(self) -> list[LedgerRecord]:
-        """Return the records that are not written yet, the oldest first."""
+        """Return the records that are not yet written, the oldest first."""
         with self._queueing:
             return list(self._queue)
 
     def flush(self) -> None:
-        """Write what is queued.
+        """Write the queued records.
 
         Raises
         ------

@@ -5,12 +5,12 @@ from app.domain.identifiers import is_identifier
 
 
 def identifier_of(page_token: str | None, prefix: str) -> str | None:
-    """Return the identifier that a token is, None for the first page.
+    """Return the identifier in a page token, None for the first page.
 
     Raises
     ------
     InvalidRequestError
-        If it is no identifier with the prefix.
+        If it is not an identifier with the prefix.
     """
     if page_token is None or is_identifier(prefix, page_token):
         return page_token
@@ -18,12 +18,12 @@ def identifier_of(page_token: str | None, prefix: str) -> str | None:
 
 
 def number_of(page_token: str | None, *, prefix: str = "", most_digits: int) -> int | None:
-    """Return the number that stands behind the prefix of a token, None for the first page.
+    """Return the number after the prefix of a token, None for the first page.
 
     Raises
     ------
     InvalidRequestError
-        If it is no number of at most so many digits.
+        If it is not a number of at most `most_digits` digits.
     """
     if page_token is None:
         return None

@@ -1,4 +1,4 @@
-"""The use cases of prices: a project's own, the built-in catalogue, and which one holds."""
+"""The use cases of prices: a project's own, the built-in catalogue, and which are in force."""
 
 import threading
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ _NEVER = datetime.max.replace(tzinfo=UTC)
 
 @dataclass(slots=True)
 class _Kept:
-    """A project's prices in memory and when they were read."""
+    """A project's prices in memory, and when they were read."""
 
     project_id: ProjectId
     book: PriceBook
@@ -37,7 +37,7 @@ class _Kept:
 
     @classmethod
     def of(cls, project_id: ProjectId, book: PriceBook, read_at: datetime) -> "_Kept":
-        """Return prices that were read just now."""
+        """Return prices that have just been read."""
         return cls(project_id, book, read_at, day_after(book.now))
 
 
@@ -53,7 +53,7 @@ class PriceService:
         self._lock = threading.Lock()
 
     def add(self, caller: Principal, prices: Sequence[Price]) -> list[Price]:
-        """Store a project's own prices, all or none, and return them named. Audited."""
+        """Store a project's own prices, all or none, and return them with identifiers. Audited."""
         now = self._context.now()
         keys = new_identifiers("price", len(prices), now=now)
         named = [
@@ -78,12 +78,12 @@ class PriceService:
         return named
 
     def withdraw(self, caller: Principal, price_id: PriceId) -> None:
-        """Let an own price count no longer; it stays for the record. Audited.
+        """Withdraw one of the project's own prices; it stays for the record. Audited.
 
         Raises
         ------
         NotFoundError
-            If the project has no such price, or withdrew it before.
+            If the project has no such price, or it was withdrawn before.
         """
         now = self._context.now()
         with self._context.database.transaction() as stores:
@@ -128,9 +128,9 @@ class PriceService:
         return Page(shown, None if is_last else f"{_CATALOGUE_TOKEN}{start + room}")
 
     def book(self, project_id: ProjectId) -> PriceBook:
-        """Return the prices that hold for a project, as fresh as the settings demand.
+        """Return the prices in force for a project, as fresh as the settings demand.
 
-        While the database is away, what was last read serves on.
+        While the database is away, those last read stay in use.
         """
         now = self._context.now()
         known = self.book_in_memory(project_id, now)
@@ -153,7 +153,7 @@ class PriceService:
         return self._kept.get(project_id, kept).book
 
     def book_in_memory(self, project_id: ProjectId, now: datetime) -> PriceBook | None:
-        """Return a project's prices if they are at hand and fresh; never asks the database."""
+        """Return a project's prices if they are in memory and fresh; never queries the database."""
         kept = self._kept.get(project_id)
         if kept is None:
             return None
@@ -172,7 +172,7 @@ class PriceService:
     def _keep(self, kept: _Kept, facts: PricingFacts, now: datetime) -> None:
         book = _renew(kept.book, facts, now)
         with self._lock:
-            # What was forgotten meanwhile may be older than what made it forgotten.
+            # If it was forgotten meanwhile, this reading may predate the change.
             if self._kept.get(kept.project_id) is kept:
                 self._kept[kept.project_id] = _Kept.of(kept.project_id, book, now)
 
@@ -185,17 +185,17 @@ class PriceService:
             )
 
     def forget(self, project_id: ProjectId) -> None:
-        """Read anew what a project's prices are when they are asked for next."""
+        """Forget a project's prices, so that the next question reads them again."""
         with self._lock:
             self._kept.pop(project_id, None)
 
     def close(self) -> None:
-        """Read nothing more behind the requests."""
+        """Stop reading in the background."""
         self._renewals.close()
 
 
 def _renew(book: PriceBook, facts: PricingFacts, now: datetime) -> PriceBook:
-    """Return the known book while it says the same; it remembers what it resolved."""
+    """Return the known book while its facts are unchanged; it remembers what it resolved."""
     ends_at = min(book.now + timedelta(hours=1), day_after(book.now), book.changes_at or _NEVER)
     return PriceBook.of(facts, now) if book.facts != facts or now >= ends_at else book
 
@@ -216,7 +216,7 @@ def _listed(wanted: PriceFilter) -> list[Price]:
 
 
 def _read_token(page_token: str | None) -> tuple[int | None, str | None]:
-    """Return where in the catalogue a page starts, or after which own price."""
+    """Return the index in the catalogue at which a page starts, or the own price before it."""
     if page_token is not None and page_token.startswith(_CATALOGUE_TOKEN):
         start = number_of(page_token, prefix=_CATALOGUE_TOKEN, most_digits=_MOST_DIGITS)
         return start, None

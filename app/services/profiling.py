@@ -50,15 +50,15 @@ from models import BoolArray, FloatArray
 
 MAX_NAMED_REJECTIONS: Final = 100
 _COLD_RUNS: Final = 4
-"""Runs after which a plan without any measured run asks for a fit."""
+"""Runs after which a plan without any measured run requests a fit."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Field:
-    """All candidates with their prices, and why some may not be taken.
+    """All candidates with their prices, and why some may not be chosen.
 
-    Of those that are alike to the regressor only the `cheapest` counts; the others do not exist
-    to the caller.
+    Of those that are the same to the regressor only the `cheapest` counts; the caller never sees
+    the others.
     """
 
     scenarios: Sequence[Scenario]
@@ -74,14 +74,14 @@ class _Field:
         return np.array([float(price or 0) for price in self.prices])
 
     def allowed(self) -> BoolArray:
-        """Return which candidates may be taken."""
+        """Return which candidates may be chosen."""
         is_open = np.array([reason is None for reason in self.reasons], dtype=np.bool_)
         return np.logical_and(self.cheapest, is_open)
 
     def costs(self) -> FloatArray:
-        """Return what gains are weighed by: the price, or worker-seconds where one has none.
+        """Return the weights of gains: the prices, or worker-seconds where any is unknown.
 
-        Before the first run durations are known up to a factor, and so are prices: by the hour.
+        Before the first run durations are known only up to a factor, and so are costs.
         """
         workers = np.array([scenario.configuration.workers for scenario in self.scenarios])
         effort = np.asarray(workers * self.outlook.mean_s, dtype=np.float64)
@@ -99,7 +99,7 @@ class _Field:
         return np.array(hourly) * mean_s
 
     def rejected(self) -> list[RejectedRun]:
-        """Return the candidates that may not be taken."""
+        """Return the candidates that may not be chosen."""
         rows = zip(self.scenarios, self.reasons, self.cheapest.tolist(), strict=True)
         return [
             RejectedRun(scenario, reason)
@@ -207,9 +207,9 @@ def _cheapest(
     prices: Sequence[Decimal | None],
     reasons: Sequence[str | None],
 ) -> BoolArray:
-    """Return which candidates are the cheapest of those alike, whatever order they come in.
+    """Return which candidate is the cheapest of each set of equals, whatever their order.
 
-    What may not be taken comes last. Before the first run the price of an hour decides.
+    Those that may not be chosen come last. Before the first run the hourly price decides.
     """
 
     def rank(row: int) -> tuple[bool, bool, Decimal, tuple[str, ...]]:
@@ -230,7 +230,7 @@ def _reasons(
     scenarios: Sequence[Scenario],
     outlook: Outlook,
 ) -> list[str | None]:
-    """Return for each candidate why it cannot be taken, None if it can."""
+    """Return for each candidate why it cannot be chosen, None if it can."""
     excluded = {identity_of(each) for each in request.exclude}
     measured = [False] * len(scenarios) if request.repeat else ground.is_measured()
     currencies = [None if offer is None else offer.price.currency for offer in outlook.offers]
@@ -280,7 +280,7 @@ def _budget(request: ProfilingRequest, field: _Field) -> float | None:
 
 
 def _reach(now: FloatArray, targets: Sequence[Interval | None]) -> Reach:
-    """Return what makes the design's half widths those of the forecasts' own intervals."""
+    """Return the factors that turn the design's half widths into those of the forecasts."""
     shown = [
         (half, half)
         if each is None
@@ -359,5 +359,5 @@ def _outlooks(
 
 
 def _within(now: Interval, lower: float, upper: float) -> Interval:
-    """Return an interval of the same median and confidence, given by its bounds over it."""
+    """Return an interval with the same median and confidence, and the given relative bounds."""
     return Interval(now.median, now.median * lower, now.median * upper, now.confidence)

@@ -1,4 +1,4 @@
-"""Projects by the names that operators give them."""
+"""Looks up projects by the names that operators give them."""
 
 from app.domain.access import Project
 from app.domain.errors import NotFoundError
@@ -7,7 +7,7 @@ from app.storage.stores import Stores
 
 
 def project_named(stores: Stores, name: str) -> Project:
-    """Return the project of a name.
+    """Return the project with a name.
 
     Raises
     ------
@@ -21,7 +21,7 @@ def project_named(stores: Stores, name: str) -> Project:
 
 
 def project_id_of(stores: Stores, name: str | None) -> ProjectId | None:
-    """Return the identifier of the project of a name, None for all projects.
+    """Return the identifier of the project with a name, None for all projects.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""How a version comes to answer forecasts, whoever publishes it: in the audit log, too."""
+"""How every version becomes the one that answers forecasts, with its audit entry."""
 
 from datetime import datetime
 
@@ -19,7 +19,7 @@ def publish_version(
 ) -> None:
     """Make a version the one that answers forecasts; audited.
 
-    The audit log tells which version answered before, and by whose key or by which fit it ended.
+    The audit log records which version answered before, and the key or fit that replaced it.
     """
     previous = stores.regressors.published_version(workload_id, lock=True)
     detail: dict[str, object] = {"previous": previous}

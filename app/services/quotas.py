@@ -1,4 +1,4 @@
-"""Holds projects to their limits, in the transaction of what counts towards them."""
+"""Enforces projects' limits, in the transaction of whatever counts towards them."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -21,24 +21,24 @@ _QUEUE_RETRY_S: Final = 30
 
 
 def charge_upload(stores: Stores, project_id: ProjectId, registered: "Registered") -> None:
-    """Count the new runs and workloads of an upload in its transaction.
+    """Count the new runs and workloads of an upload, in its transaction.
 
     Raises
     ------
     ProjectLimitError
-        If the project would have more than it may.
+        If the project would exceed its limits.
     """
     runs = registered.created.total()
     _charge(stores, project_id, runs=runs, workloads=registered.new_workloads)
 
 
 def charge_workload(stores: Stores, project_id: ProjectId) -> None:
-    """Count a workload that this transaction declares.
+    """Count a workload declared in this transaction.
 
     Raises
     ------
     ProjectLimitError
-        If the project would have more than it may.
+        If the project would exceed its limit.
     """
     _charge(stores, project_id, runs=0, workloads=1)
 
@@ -61,18 +61,18 @@ def _check(what: str, limit: int, count: int) -> None:
 
 
 def release_runs(stores: Stores, project_id: ProjectId, count: int) -> None:
-    """Count runs that this transaction removes."""
+    """Subtract runs removed in this transaction."""
     if count:
         stores.quotas.add_runs(project_id, -count)
 
 
 def charge_fits(stores: Stores, project_id: ProjectId, now: datetime) -> int | None:
-    """Return for how many more fits there is room, None for any number; held until the end.
+    """Return how many more fits are allowed, None for no limit; locked until the transaction ends.
 
     Raises
     ------
     ProjectLimitError
-        If there is room for none.
+        If none is allowed.
     """
     quota = stores.quotas.lock_for_fit(project_id)
     if quota is None:
@@ -110,7 +110,7 @@ class ProjectService:
     def limit(self, name: str, changes: Mapping[Limit, int | None]) -> Quota:
         """Change limits of a project and return all of them; None lifts one. Audited.
 
-        What is stored beyond a new limit stays; only more is refused.
+        What already exceeds a new limit stays; only additions are refused.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""Limits how often a project asks, over all replicas, by leases taken from the database."""
+"""Limits projects' request rates over all replicas, by leases from the database."""
 
 import asyncio
 import math
@@ -17,7 +17,7 @@ _MAX_WINDOWS: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """Whether a request is allowed, about how many are left, and when the window ends."""
+    """Whether a request is allowed, roughly how many are left, and when the window ends."""
 
     is_allowed: bool
     remaining: int
@@ -26,7 +26,7 @@ class Allowance:
 
 @dataclass(slots=True)
 class _Window:
-    """What this process holds of one project's minute."""
+    """This process's share of one project's current minute."""
 
     minute: int
     in_hand: int = 0
@@ -39,13 +39,13 @@ def _minute(now: datetime) -> int:
 
 
 class RequestRates:
-    """Counts requests of a project over all replicas.
+    """Counts the requests of a project over all replicas.
 
-    A process takes a twentieth of the limit at a time and spends it from memory, so that the
-    database is asked about twenty times a minute and project, however many requests come. What
-    a process holds and does not spend by the end of the minute is lost to the others: with many
-    replicas a project is refused at most one lease a replica early, and never late. Whose minute
-    it is that is taken from, the clock tells that all processes share.
+    A process leases a twentieth of the limit at a time and spends it from memory, so that the
+    database is asked about twenty times a minute per project, however many requests come. What a
+    process leases but does not spend by the end of the minute is lost to the others: with many
+    replicas, a project is refused early by at most one lease per replica, and never late. The
+    clock shared by all processes determines the minute that a lease is taken from.
     """
 
     def __init__(self, context: ServiceContext) -> None:
@@ -53,7 +53,7 @@ class RequestRates:
         self._windows: dict[ProjectId, _Window] = {}
 
     async def take(self, project_id: ProjectId, limit: int) -> Allowance:
-        """Count one request of a project that may ask `limit` times a minute."""
+        """Count one request of a project that is allowed `limit` requests a minute."""
         now = self._context.now()
         window = self._window(project_id, now)
         if not window.in_hand and window.left:
@@ -83,7 +83,7 @@ class RequestRates:
                     self._take, project_id, wanted, limit
                 )
         except (StorageUnavailableError, TimeoutError):
-            # Forecasts from memory go on without the database: each process counts for itself.
+            # Forecasts from memory continue without the database: each process counts for itself.
             window.in_hand, window.left = limit, 0
 
     def _take(self, project_id: ProjectId, wanted: int, limit: int) -> tuple[int, int]:

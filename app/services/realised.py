@@ -1,4 +1,4 @@
-"""The use case of watching how recorded forecasts come true, workload by workload."""
+"""The use case of monitoring how recorded forecasts come true, workload by workload."""
 
 import threading
 from collections import defaultdict
@@ -10,16 +10,16 @@ from app.domain.accuracy import LEVELS, RealisedAccuracy, RealisedForecast
 from app.services.context import ServiceContext
 
 WINDOW: Final = timedelta(days=7)
-"""How far back forecasts are looked at."""
+"""How far back forecasts are examined."""
 
 _FRESH_FOR: Final = timedelta(minutes=1)
 
 
 class RealisedService:
-    """Tells error and coverage of the workloads with the most forecasts that came true.
+    """Reports error and coverage of the workloads with the most forecasts that came true.
 
-    How many workloads is a setting, none by default: their names would stand in the metrics, and
-    each is a time series of its own.
+    The number of workloads is a setting, none by default: the metrics show their names, and each is
+    a time series of its own.
     """
 
     def __init__(self, context: ServiceContext) -> None:
@@ -29,7 +29,7 @@ class RealisedService:
         self._known: list[RealisedAccuracy] = []
 
     def accuracy(self) -> list[RealisedAccuracy]:
-        """Return the figures of the last seven days, read once a minute at most.
+        """Return the figures of the last seven days, read at most once a minute.
 
         Raises
         ------
@@ -59,7 +59,7 @@ def _accuracy(group: Sequence[RealisedForecast]) -> RealisedAccuracy:
     errors = [abs(each.median_s / each.observed_s - 1.0) for each in group]
     inside: defaultdict[float, list[bool]] = defaultdict(list)
     for each in group:
-        # One of another confidence counts for the error alone.
+        # A forecast at another confidence counts for the error alone.
         if each.confidence in LEVELS:
             inside[each.confidence].append(each.lower_s <= each.observed_s <= each.upper_s)
     return RealisedAccuracy(

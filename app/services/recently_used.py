@@ -1,4 +1,4 @@
-"""A bounded memory that threads share; what was used least recently leaves first."""
+"""A bounded cache shared by threads; the least recently used entry is dropped first."""
 
 import threading
 from collections import OrderedDict
@@ -12,7 +12,7 @@ _Value = TypeVar("_Value")
 
 @dataclass(slots=True)
 class CacheFigures:
-    """How often a cache was asked with and without success."""
+    """How often a look-up in a cache succeeded and failed."""
 
     hits: int = 0
     misses: int = 0
@@ -36,7 +36,7 @@ class RecentlyUsed(Generic[_Key, _Value]):
         self._lock = threading.Lock()
 
     def get(self, key: _Key) -> _Value | None:
-        """Return the value, None if there is none; it counts as used."""
+        """Return the value, None if there is none; it then counts as used."""
         with self._lock:
             found = self._values.get(key)
             if found is not None:
@@ -44,7 +44,7 @@ class RecentlyUsed(Generic[_Key, _Value]):
         return found
 
     def put(self, key: _Key, value: _Value) -> None:
-        """Keep a value."""
+        """Store a value."""
         with self._lock:
             self._values[key] = value
             if len(self._values) > self._size:

@@ -42,12 +42,12 @@ class RecommendationService:
         self._prices = prices
 
     def recommend(self, project_id: ProjectId, request: RecommendationRequest) -> Recommendation:
-        """Return the best configurations for a piece of work.
+        """Return the best configurations for the given work.
 
         Raises
         ------
         UnknownWorkloadError, NoRegressorError, RegressorUnavailableError
-            If there is nothing that could forecast.
+            If nothing can forecast.
         AmbiguousGpuError, UnknownGpuError, UnknownFieldError, InvalidRequestError
             If the search names something that cannot be forecast.
         """
@@ -111,7 +111,7 @@ def _told(answer: Answer) -> Forecast | None:
 
 def _question(request: RecommendationRequest, configuration: Configuration) -> ForecastRequest:
     if not request.search.nodes:
-        # They were filled in, as they are again.
+        # They were filled in, and are filled in again.
         configuration = replace(configuration, nodes=None)
     return ForecastRequest(
         workload=request.workload,
@@ -128,14 +128,14 @@ def _question(request: RecommendationRequest, configuration: Configuration) -> F
 
 
 def _with_one_more(configuration: Configuration) -> Configuration:
-    """Return the configuration with a worker more, on nodes as dense as before."""
+    """Return the configuration with one more worker, with as many workers per node."""
     workers, nodes = configuration.workers, configuration.nodes
     more = None if nodes is None else -(-(workers + 1) * nodes // workers)
     return replace(configuration, workers=workers + 1, nodes=more)
 
 
 def _gain(best: Answer, beyond: Answer) -> NextWorker | None:
-    """Return what the next worker brings, None where it cannot be forecast."""
+    """Return what one more worker brings, None where it cannot be forecast."""
     if not (isinstance(best, Forecast) and isinstance(beyond, Forecast)):
         return None
     saved = best.duration_seconds.median - beyond.duration_seconds.median
@@ -149,7 +149,7 @@ def _gain(best: Answer, beyond: Answer) -> NextWorker | None:
 
 
 def _placed(forecast: Forecast) -> Forecast:
-    """Return the forecast with the place of its price where the search left it open."""
+    """Return the forecast with the place of its price, where the search left it open."""
     configuration = forecast.scenario.configuration
     if forecast.cost is None or None not in {configuration.provider, configuration.region}:
         return forecast
@@ -163,7 +163,7 @@ def _placed(forecast: Forecast) -> Forecast:
 
 
 def _rejected(evaluated: Evaluated, choice: Choice) -> Sequence[RejectedCandidate]:
-    """Return all that do not qualify, each with its reason."""
+    """Return all candidates that do not qualify, each with its reason."""
     cannot_end = [
         RejectedCandidate(each.configuration, _SPOT_INFEASIBLE) for each in evaluated.infeasible
     ]

@@ -1,4 +1,4 @@
-"""The use cases of saying how long a job under way still takes."""
+"""The use cases of forecasting how much longer a job under way takes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -25,14 +25,14 @@ from models import joint_forecast
 
 @dataclass(frozen=True, slots=True)
 class _Current:
-    """The stretch under way, on the present configuration."""
+    """The current segment, on the present configuration."""
 
     progress: float | None
     elapsed_s: float | None
 
 
 class RemainingService:
-    """Use cases of saying how long a job under way still takes."""
+    """Use cases of forecasting how much longer a job under way takes."""
 
     def __init__(
         self,
@@ -47,14 +47,14 @@ class RemainingService:
         self._beliefs = beliefs
 
     def remaining(self, project_id: ProjectId, request: RemainingRequest) -> Remaining:
-        """Return how long a job still takes, given what was seen of it.
+        """Return how much longer a job takes, given what was observed of it.
 
         Raises
         ------
         UnknownWorkloadError, NoRegressorError, RegressorUnavailableError
-            If there is nothing that could forecast.
+            If nothing can forecast.
         InvalidRequestError
-            If the segments have more progress or time than the whole job.
+            If the segments have more progress or time than the job as a whole.
         DomainError
             If the question cannot be answered.
         """
@@ -86,10 +86,10 @@ def _question(request: RemainingRequest) -> ForecastRequest:
 
 
 def _elsewhere(request: RemainingRequest, questioner: Questioner) -> list[Segment]:
-    """Return the segments on other configurations; those on the present one are part of it.
+    """Return the segments on other configurations; those on the present one belong to it.
 
-    Names are compared as the regressor understands them, with the nodes that they leave open;
-    where capacity is bought and how it is paid for makes no other configuration.
+    Configurations are compared in the regressor's terms, with open nodes filled in; where capacity
+    is bought and how it is paid for does not make a configuration another one.
     """
     if request.progress is None:
         return list(request.segments)
@@ -102,7 +102,7 @@ def _elsewhere(request: RemainingRequest, questioner: Questioner) -> list[Segmen
 
 
 def _completed(request: RemainingRequest) -> RemainingRequest:
-    """Return the request with the progress and time of its segments where it tells neither."""
+    """Return the request, with the segments' total progress and time where it states neither."""
     _check(request)
     if not request.segments or not (request.progress is None and request.elapsed_s is None):
         return request
@@ -114,7 +114,7 @@ def _completed(request: RemainingRequest) -> RemainingRequest:
 
 
 def _current(request: RemainingRequest, elsewhere: Sequence[Segment]) -> _Current:
-    """Return what is left for the present configuration when other segments are taken off."""
+    """Return what remains for the present configuration after subtracting other segments."""
     progress, elapsed = request.progress, request.elapsed_s
     if progress is not None:
         progress = max(progress - sum(segment.progress for segment in elsewhere), 0.0)
@@ -154,7 +154,7 @@ def _stretch(
     served: ServedRegressor,
     questioner: Questioner,
 ) -> Stretch:
-    """Return the past segments with what their configurations say of the present one."""
+    """Return the past segments, with what their configurations say about the present one."""
     progress = np.array([segment.progress for segment in segments], dtype=np.float64)
     elapsed = np.array([segment.elapsed_s for segment in segments], dtype=np.float64)
     if not segments:
@@ -167,7 +167,7 @@ def _stretch(
     features = features_of(past, served), features_of([present], served)
     medians = [served.predict(table).log_median for table in features]
     joint = joint_forecast(served.portfolio, *features)[0]
-    # What one run has of its own, all its stretches share.
+    # All segments of a run share what is particular to it.
     covariance = joint.covariance + float(joint.noise[-1])
     factors = joint.calibration(np.diag(covariance))
     calibrated = covariance * np.outer(factors, factors)

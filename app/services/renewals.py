@@ -1,4 +1,4 @@
-"""Reads anew, behind the requests, what they go on with from memory meanwhile."""
+"""Refreshes values in the background while requests use the ones in memory."""
 
 import time
 from collections.abc import Callable, Hashable
@@ -16,12 +16,12 @@ class _Reading:
 
 
 class Renewals:
-    """One thread that reads things again shortly before they are too old to be used.
+    """One thread that refreshes values shortly before they are too old to be used.
 
-    A request that finds something too old waits for the database; one of a hundred that does
-    so is what the slowest hundredth of answers take. A database that neither answers nor
-    refuses (its process is stopped, its disk hangs) is waited for no longer than `patience_s`,
-    once for each key until it answers again.
+    A request that finds a value too old waits for the database; if one in a hundred does, that
+    sets the 99th percentile of latencies. A database that neither answers nor refuses (its process
+    is stopped, its disk hangs) is waited for no longer than `patience_s`, once per key until it
+    answers again.
     """
 
     def __init__(self, *, patience_s: float) -> None:
@@ -32,16 +32,16 @@ class Renewals:
         self._has_ended = False
 
     def renew(self, key: Hashable, read: Callable[[], object]) -> None:
-        """Let `read` be called soon, once at a time for a key; after the end, not at all."""
+        """Have `read` called soon, once at a time per key; after `close`, not at all."""
         self._begin(key, read)
 
     def wait_for(self, key: Hashable, read: Callable[[], object]) -> None:
-        """Return when the reading of a key has ended.
+        """Wait until the refresh of a key has ended.
 
         Raises
         ------
         StorageUnavailableError
-            If it takes longer than whoever knows something already would wait.
+            If it takes longer than a caller with a known value would wait.
         DomainError
             If `read` does.
         """
@@ -65,7 +65,7 @@ class Renewals:
             return reading
 
     def _run(self, key: Hashable, read: Callable[[], object]) -> None:
-        # What it raises is told to the request that finds the thing too old and waits for it.
+        # An error is reported to the request that waits because its value is too old.
         try:
             read()
         finally:
@@ -73,7 +73,7 @@ class Renewals:
                 del self._under_way[key]
 
     def close(self) -> None:
-        """End the thread; what it has not begun is not read."""
+        """End the thread; refreshes not yet begun are dropped."""
         with self._lock:
             self._has_ended = True
         self._thread.shutdown(cancel_futures=True)

@@ -1,4 +1,4 @@
-"""Removes what is old and serves nobody any more, a portion at a time."""
+"""Removes what is old and no longer used, in batches."""
 
 import logging
 from collections.abc import Iterator
@@ -13,21 +13,21 @@ _logger = logging.getLogger(__name__)
 _FORECASTS_AT_ONCE: Final = 5_000
 _REPORTS_AT_ONCE: Final = 1_000
 _ARTIFACTS_AT_ONCE: Final = 50
-"""They have up to megabytes each, and SQLite reads what it frees."""
+"""Each has up to several megabytes, and SQLite reads what it frees."""
 
 
 class RetentionService:
-    """Removes old forecasts of the ledger, artefacts of regressor versions, and CI reports.
+    """Removes old recorded forecasts, artefacts of regressor versions, and CI reports.
 
-    What was removed stays removed when a call is ended before it is done, and asking again goes
-    on. The audit log of each project tells what was asked for.
+    A call that is interrupted keeps what it has removed so far, and a further call continues. The
+    audit log of each project records the requests.
 
     Parameters
     ----------
     context
         The process's database, settings and clock.
     forecasts_at_once, artifacts_at_once, reports_at_once
-        What is looked at in one transaction: on SQLite other writers wait for it.
+        How many are examined in one transaction, for which other writers on SQLite wait.
     """
 
     def __init__(
@@ -76,9 +76,9 @@ class RetentionService:
     def prune_regressors(self, older_than: timedelta, *, project: str | None = None) -> int:
         """Remove artefacts of regressor versions of that age; return how many.
 
-        A version's age is that of its fit, or of the last time it answered. Those stay by which a
-        process of any release answers, and the newest of each workload; of the others their
-        record stays.
+        A version's age counts from its fit, or from when it last answered. Kept are the artefacts
+        that a process of any release answers with and the newest of each workload; of the others,
+        the version's record remains.
 
         Raises
         ------
@@ -156,7 +156,7 @@ class RetentionService:
     def _prune_some(
         self, before: datetime, project_id: ProjectId | None, after: ForecastId
     ) -> tuple[ForecastId, int] | None:
-        """Return the last forecast looked at and how many were removed; None after the last."""
+        """Return the last forecast examined and how many were removed; None after the last."""
         with self._context.database.transaction() as stores:
             limit = self._forecasts_at_once
             return stores.forecasts.prune(before, project_id, after=after, limit=limit)
@@ -182,7 +182,7 @@ class RetentionService:
     ) -> tuple[int, int] | None:
         with self._context.database.transaction() as stores:
             limit = self._artifacts_at_once
-            # Workloads before their versions, as where one is removed.
+            # Lock workloads before their versions, as in the removal of a workload.
             if not stores.workloads.hold([workload_id]):
                 return None
             return stores.artifacts.remove(workload_id, before, after=after, limit=limit)

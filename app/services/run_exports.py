@@ -1,4 +1,4 @@
-"""What leaves the service in the form of an upload: columns, and runs page by page."""
+"""Exports in the form of an upload: columns, and runs page by page."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ class RunExport:
 
 
 def all_pages(first: Page[Run], read: Callable[[str], Page[Run]]) -> Iterator[Sequence[Run]]:
-    """Yield the runs of a page and of all that follow it, each read when it is asked for."""
+    """Yield the runs of a page and of all following ones, each read when needed."""
     page = first
     yield page.items
     while page.next_key is not None:

@@ -1,4 +1,4 @@
-"""The use case of uploading runs: check, judge, store and note who did it."""
+"""The use case of uploading runs: check, judge, store and audit."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -35,10 +35,10 @@ _MAX_AUDITED_WORKLOADS: Final = 100
 
 
 class Assessor(Protocol):
-    """Judges runs against what the published regressor forecast for them."""
+    """Judges runs by what the published regressor forecasts for them."""
 
     def assess(self, project_id: ProjectId, runs: Sequence[Run]) -> list[Assessment]:
-        """Return one assessment for each run, in order."""
+        """Return one assessment per run, in order."""
         ...
 
 
@@ -50,9 +50,9 @@ class UploadService:
     context
         The surroundings of the service.
     canonical_gpu_name
-        Gives an unambiguous alias of a GPU its canonical name and every other name unchanged.
+        Returns the canonical name for an unambiguous GPU alias, and every other name unchanged.
     assessor
-        Judges runs against what was forecast for them.
+        Judges runs by what was forecast for them.
     """
 
     def __init__(
@@ -82,33 +82,33 @@ class UploadService:
         project_id
             Whose runs they are.
         body
-            What was sent, decompressed.
+            The body, decompressed.
         upload_format
-            How the runs are written down.
+            The notation of the runs.
         options
             Whether to check only, and whether to leave bad rows out.
         key_id
-            By whose key they come, None where none is needed.
+            The key that sent them, None where none is needed.
         finish
-            Called in the transaction that stores the runs, before it ends; not for a dry run.
+            Called in the transaction that stores the runs, at its end; not for a dry run.
 
         Raises
         ------
         InvalidRowsError
-            If rows are bad and not to be left out.
+            If rows are bad and must not be left out.
         UnknownFieldError
-            If a field has a name that no field has.
+            If a field name is unknown.
         InvalidRequestError
             If the body as a whole cannot be read.
         SchemaDriftError, RunConflictError
-            If rows contradict what is stored and are not to be left out.
+            If rows contradict what is stored and must not be left out.
         """
         upload = read_upload(body, upload_format, self._canonical_gpu_name)
         if not options.skip_invalid:
             _refuse_bad_rows(
                 upload, InvalidRunsError if options.offers_skipping else InvalidRowsError
             )
-        # Judged before: whoever judges reads the database on a connection of its own.
+        # Judged before the transaction: judging reads the database on another connection.
         verdicts = self._judge(project_id, upload, options)
         if options.dry_run:
             with self._context.database.reading() as stores:
@@ -127,7 +127,7 @@ class UploadService:
     def _judge(
         self, project_id: ProjectId, upload: CheckedUpload, options: UploadOptions
     ) -> dict[int, Assessment]:
-        """Return the judgement of each row of an upload that is small enough to list its rows."""
+        """Return the verdicts of an upload that is small enough to list its rows."""
         if upload.total_rows > MAX_LISTED_ROWS:
             return {}
         slugs = {Slug(slug) for chunk in upload.chunks for slug in chunk.texts["workload"] if slug}
@@ -183,7 +183,7 @@ def _audit(
     registered: Registered,
     now: datetime,
 ) -> None:
-    """Note an upload that stored something; duplicates change nothing."""
+    """Audit an upload that stored something; duplicates change nothing."""
     created = registered.created
     if not created:
         return

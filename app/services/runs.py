@@ -1,4 +1,4 @@
-"""The use cases of stored runs: look at, export, exclude, remove."""
+"""The use cases of stored runs: show, export, exclude, remove."""
 
 from dataclasses import replace
 from typing import Final
@@ -33,9 +33,9 @@ class RunService:
     context
         The surroundings of the service.
     canonical_gpu_name
-        Gives an unambiguous alias of a GPU its canonical name and every other name unchanged.
+        Returns the canonical name for an unambiguous GPU alias, and every other name unchanged.
     assessor
-        Judges runs against what was forecast for them.
+        Judges runs by what was forecast for them.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class RunService:
             return _require(stores, project_id, run_id)
 
     def assess(self, project_id: ProjectId, run_id: RunId) -> Assessment:
-        """Return the judgement of a run against what the published regressor forecasts for it.
+        """Return the judgement of a run by what the published regressor forecasts for it.
 
         Raises
         ------
@@ -103,7 +103,7 @@ class RunService:
         page_size: int | None = None,
         page_token: str | None = None,
     ) -> RunExport:
-        """Return a workload's runs with the columns of an upload; all without a `page_size`.
+        """Return a workload's runs with an upload's columns; all runs without a `page_size`.
 
         Raises
         ------
@@ -125,7 +125,7 @@ class RunService:
         return RunExport(columns, all_pages(first, read), None)
 
     def change(self, principal: Principal, run_id: RunId, change: RunChange) -> Run:
-        """Keep a run out of fits or take it back, and change its labels.
+        """Exclude a run from fits or include it again, and change its labels.
 
         Raises
         ------
@@ -135,7 +135,7 @@ class RunService:
             If a reason is given for a run that is not excluded.
         """
         with self._context.database.transaction() as stores:
-            # Labels are merged with what stands there: nobody else may write them meanwhile.
+            # Labels are merged with the stored ones, which nobody else may write meanwhile.
             if change.excluded is False:
                 run = _locked(stores, principal.project_id, run_id)
             else:
@@ -172,7 +172,7 @@ class RunService:
             If the project has no such run.
         """
         with self._context.database.transaction() as stores:
-            # Counts are changed by one transaction at a time, and another may have removed it.
+            # Counts are changed by one transaction at a time; another may have removed the run.
             run = _locked(stores, principal.project_id, run_id)
             _remove(stores, principal.project_id, run)
             stores.access.record_audit(
@@ -200,7 +200,7 @@ def _action(run: Run, *, excluded: bool) -> str:
 
 
 def _locked(stores: Stores, project_id: ProjectId, run_id: RunId) -> Run:
-    """Return a run that nobody changes until the transaction ends, its workload locked first."""
+    """Return a run, locked against changes until the transaction ends, after its workload."""
     found = lock_runs(stores, project_id, [run_id]) if is_identifier("run", run_id) else []
     if not found:
         raise NotFoundError("run", run_id)

@@ -1,4 +1,4 @@
-"""The use cases of ordering a queue."""
+"""The use cases of ordering a queue of jobs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ from app.services.scheduling.beliefs import BeliefReader, Beliefs
 
 @dataclass(frozen=True, slots=True)
 class _Figures:
-    """What is known of each job, each of shape (n,); NaN where it cannot be forecast.
+    """The figures of each job, each of shape (n,); NaN where it cannot be forecast.
 
     `left` and `service` are bands: expected value, median, lower and upper bound.
     """
@@ -41,7 +41,7 @@ class _Figures:
 
 
 class ScheduleService:
-    """Use cases of ordering a queue."""
+    """Use cases of ordering a queue of jobs."""
 
     def __init__(self, context: ServiceContext, beliefs: BeliefReader) -> None:
         self._context = context
@@ -50,7 +50,7 @@ class ScheduleService:
     def rank(self, project_id: ProjectId, request: RankRequest) -> Ranking:
         """Return a queue in the order of a policy.
 
-        Jobs that cannot be forecast keep their problem and stand where the request puts them.
+        Jobs that cannot be forecast carry their problem and are placed where the request says.
 
         Raises
         ------
@@ -75,14 +75,14 @@ class ScheduleService:
 
 
 def question_of(job: QueuedJob) -> ForecastRequest:
-    """Return what is asked of the regressor of a job."""
+    """Return the question to the regressor about a job."""
     return ForecastRequest(
         job.workload, job.scenario, pricing=job.pricing, spot=job.spot, record=False
     )
 
 
 def remaining_of(jobs: Sequence[QueuedJob], beliefs: Beliefs) -> RemainingBeliefs:
-    """Return what is believed of the time that the known jobs still need."""
+    """Return the forecasts of the time that the known jobs still need."""
     known = [jobs[row] for row in beliefs.known]
     progress = np.array([job.progress for job in known], dtype=np.float64)
     elapsed = np.array([np.nan if job.elapsed_s is None else job.elapsed_s for job in known])
@@ -140,7 +140,7 @@ def _keys(
     apart = np.where(unknown, outer, 0.0)
     if request.policy is not Policy.DEADLINE_RISK:
         return (apart, service)
-    # A job that cannot be forecast but has a deadline is taken as long as the median job.
+    # A job with a deadline that cannot be forecast is assumed to be as long as the median job.
     typical = float(np.nanmedian(figures.safe_s)) if known.size else 0.0
     until = np.array([_instant(job.deadline) for job in request.jobs]) - now.timestamp()
     slack = np.where(unknown, until - typical, figures.slack_s)

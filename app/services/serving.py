@@ -35,9 +35,9 @@ from models import (
 
 @dataclass(frozen=True, slots=True)
 class ServedRegressor:
-    """A regressor in memory, with its workload's currency and the power that runs measured.
+    """A regressor in memory, with its workload's currency and the power that its runs measured.
 
-    `is_stale` when the database could not be asked for a newer one.
+    `is_stale` if the database could not be asked for a newer one.
     """
 
     workload: Slug
@@ -52,18 +52,18 @@ class ServedRegressor:
 
     @property
     def gpu_types(self) -> tuple[str, ...] | None:
-        """The GPU types that it knows, None where it was fitted without any."""
+        """The GPU types that it knows, None if it was fitted without any."""
         return self.portfolio.report.category_levels.get("gpu_type")
 
     def ask(self, features: FeatureTable) -> tuple[Inquiry, ForecastDistribution]:
-        """Return the answers to questions, each made when it is asked for, and their forecasts.
+        """Return the answers to questions, each computed when needed, and their forecasts.
 
         Raises
         ------
         RegressorUnavailableError
-            If one is not finite: somebody made the artefact up, or it is damaged.
+            If a forecast is not finite: the artefact is forged or damaged.
         DeadlineExceededError
-            If the request that asks has ended.
+            If the time of the request has run out.
         """
         deadlines.require_time()
         inquiry = self.portfolio.ask(features)
@@ -73,13 +73,13 @@ class ServedRegressor:
             raise RegressorUnavailableError(self.workload, self.version, str(error)) from error
 
     def predict(self, features: FeatureTable) -> ForecastDistribution:
-        """Return the forecasts of questions, shape (n_rows,), or refuse as `ask` does."""
+        """Return the forecasts of questions, shape (n_rows,); refuses as `ask` does."""
         return self.ask(features)[1]
 
 
 @dataclass(slots=True)
 class _Pointer:
-    """The version that answers for a workload, and when that was read."""
+    """The version that answers for a workload, and when it was read."""
 
     workload_id: WorkloadId
     version: int
@@ -93,10 +93,10 @@ _Key = tuple[ProjectId, Slug]
 
 
 class RegressorCache:
-    """The regressors of one process: the least used leave first.
+    """The regressors of one process; the least recently used are dropped first.
 
-    At most `regressor_cache_size` are kept, whose artefacts have at most `regressor_cache_bytes`;
-    the last one used stays whatever its size.
+    At most `regressor_cache_size` are kept, with artefacts of at most `regressor_cache_bytes` in
+    total; the last one used is kept whatever its size.
 
     Parameters
     ----------
@@ -120,9 +120,9 @@ class RegressorCache:
     def in_memory(
         self, project_id: ProjectId, slug: Slug, version: int | None, now: datetime
     ) -> ServedRegressor | None:
-        """Return the regressor if it is at hand and known to be the one; never asks the database.
+        """Return the regressor if it is in memory and known to answer; never queries the database.
 
-        A version that is named is right as long as its workload is known.
+        A version named in the request stays right as long as its workload is known.
         """
         pointer = self._pointers.get((project_id, slug))
         if pointer is None:
@@ -137,7 +137,7 @@ class RegressorCache:
         return found
 
     def get(self, project_id: ProjectId, slug: Slug, version: int | None = None) -> ServedRegressor:
-        """Return the published regressor, or the version named; loads it where needed.
+        """Return the published regressor, or the named version, loading it if needed.
 
         Raises
         ------
@@ -150,8 +150,8 @@ class RegressorCache:
         RegressorUnavailableError
             If the stored regressor cannot be used.
         StorageUnavailableError
-            If the database does not answer and the regressor is not in memory; one that is is
-            told as stale.
+            If the database does not answer and the regressor is not in memory; one in memory is
+            returned as stale.
         """
         found = self.in_memory(project_id, slug, version, self._context.now())
         if found is not None:
@@ -175,12 +175,12 @@ class RegressorCache:
             raise
 
     def find(self, project_id: ProjectId, slug: Slug, version: int) -> ServedRegressor | None:
-        """Return a version as `get` does, None where it cannot answer any more.
+        """Return a version as `get` does, None where it can no longer answer.
 
         Raises
         ------
         StorageUnavailableError
-            If the database does not answer: whether the version can is not known then.
+            If the database does not answer, so that this is unknown.
         """
         try:
             return self.get(project_id, slug, version)
@@ -188,7 +188,7 @@ class RegressorCache:
             return None
 
     def _renewed(self, key: _Key, version: int | None, known: _Pointer) -> ServedRegressor:
-        """Return what is held by now, or refuse where the database is silent."""
+        """Return the regressor held after a refresh; raises if the database is silent."""
         known.is_reading = True
         try:
             self._renewals.wait_for(key, lambda: self._read(key, None))
@@ -226,7 +226,7 @@ class RegressorCache:
         return held
 
     def _forget(self) -> None:
-        """Let go of what is more than may be kept."""
+        """Drop what exceeds the limits."""
         settings = self._context.settings
         n_bytes = sum(each.artifact_bytes for each in self._regressors.values())
         while len(self._regressors) > 1 and (
@@ -236,7 +236,7 @@ class RegressorCache:
             n_bytes -= self._regressors.popitem(last=False)[1].artifact_bytes
 
     def close(self) -> None:
-        """Read nothing more behind the requests."""
+        """Stop reading in the background."""
         self._renewals.close()
 
 

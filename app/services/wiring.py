@@ -1,7 +1,7 @@
-"""Makes the services of one process and knows how they depend on each other.
+"""Makes the services of one process and knows their dependencies.
 
-Each is imported and made when it is first asked for: a process that answers lists and takes no
-forecast never imports numpy nor the regression library, and starts without waiting for them.
+Each is imported and made when it is first needed: a process that answers lists and makes no
+forecast never imports numpy or the regression library, and starts without waiting for them.
 """
 
 from collections.abc import Callable
@@ -52,13 +52,13 @@ Service = TypeVar("Service")
 
 
 _WATCHING_S: Final = 5.0
-"""How long a statement for health or metrics may take: nobody waits for it that long."""
+"""The time limit of statements for health or metrics, which nobody awaits any longer."""
 
 
 class Once(Generic[Service]):
-    """A service that is made once a process, when it is first asked for.
+    """A service that is made once per process, when it is first needed.
 
-    Unlike `functools.cached_property` it never makes two when two threads ask at once.
+    Unlike `functools.cached_property` it never makes two when two threads ask at the same time.
     """
 
     def __init__(self, make: Callable[["Services"], Service]) -> None:
@@ -66,7 +66,7 @@ class Once(Generic[Service]):
         self.__doc__ = make.__doc__
 
     def __set_name__(self, owner: type["Services"], name: str) -> None:
-        """Remember under which name the service is asked for."""
+        """Remember the service's attribute name."""
         self._name = name
 
     @overload
@@ -76,7 +76,7 @@ class Once(Generic[Service]):
     def __get__(self, services: "Services", owner: type["Services"]) -> Service: ...
 
     def __get__(self, services: "Services | None", owner: type["Services"]) -> Self | Service:
-        """Return the service; once made it is found before this descriptor."""
+        """Return the service; once made, it is found before this descriptor."""
         if services is None:
             return self
         with services.making:
@@ -86,18 +86,18 @@ class Once(Generic[Service]):
         return made
 
     def made_by(self, services: "Services") -> Service | None:
-        """Return the service if it was asked for before."""
+        """Return the service if it has been made."""
         made: Service | None = services.__dict__.get(self._name)
         return made
 
 
 class Services:
-    """All use cases; the doors hold one instance a process.
+    """All use cases; the doors share one instance per process.
 
     Parameters
     ----------
     context
-        What every service is given.
+        The surroundings that every service gets.
     """
 
     def __init__(self, context: ServiceContext) -> None:
@@ -106,11 +106,11 @@ class Services:
 
     @classmethod
     def names(cls) -> list[str]:
-        """Return the names of all use cases and of what they share."""
+        """Return the names of all use cases and of the parts they share."""
         return [name for name, member in vars(cls).items() if isinstance(member, Once)]
 
     def close(self) -> None:
-        """Write what is still to be noted and release the database connections."""
+        """Write what is still to be recorded and release the database connections."""
         closing = (Services.regressor_cache, Services.prices, Services.ledger, Services.access)
         for once in closing:
             if (made := once.made_by(self)) is not None:
@@ -307,7 +307,7 @@ class Services:
 
     @cached_property
     def _watching(self) -> ServiceContext:
-        """Surroundings of what is asked for while all connections are in use; made in `making`."""
+        """Surroundings usable while all connections are in use; made under the lock `making`."""
         beside = self.context.database.beside(_WATCHING_S)
         return replace(self.context, database=beside)
 

@@ -1,4 +1,4 @@
-"""Workloads by the names that callers give them."""
+"""Looks up workloads by the names that callers give them."""
 
 from app.domain.errors import UnknownWorkloadError
 from app.domain.identifiers import ProjectId, Slug
@@ -8,7 +8,7 @@ from app.storage.stores import Stores
 
 
 def require_workload(stores: Stores, project_id: ProjectId, slug: Slug) -> Workload:
-    """Return the workload of a name.
+    """Return the workload with a name.
 
     Raises
     ------
@@ -22,7 +22,7 @@ def require_workload(stores: Stores, project_id: ProjectId, slug: Slug) -> Workl
 
 
 def held_workload(stores: Stores, project_id: ProjectId, slug: Slug) -> Workload:
-    """Return the workload of a name, which nobody removes until the transaction ends.
+    """Return the workload with a name, which nobody removes until the transaction ends.
 
     Raises
     ------
@@ -36,11 +36,11 @@ def held_workload(stores: Stores, project_id: ProjectId, slug: Slug) -> Workload
 
 
 def unknown_workload(stores: Stores, project_id: ProjectId, slug: Slug) -> UnknownWorkloadError:
-    """Return the refusal of a name that no workload of the project has."""
+    """Return the refusal of a name that is no workload of the project."""
     return UnknownWorkloadError(slug, nearest_workload(stores, project_id, slug))
 
 
 def nearest_workload(stores: Stores, project_id: ProjectId, slug: Slug) -> str | None:
-    """Return the project's workload that a name most likely means, other than itself."""
+    """Return the project's workload that a name most likely stands for, other than itself."""
     alike = stores.workloads.slugs_like(project_id, slug)
     return nearest_field(slug, [each for each in alike if each != slug])

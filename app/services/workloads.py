@@ -1,4 +1,4 @@
-"""The use cases of workloads: declare, look at, list, remove."""
+"""The use cases of workloads: declare, show, list, remove."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
@@ -37,7 +37,7 @@ class WorkloadSummary:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadDetail:
-    """A workload with what was measured and learned of it."""
+    """A workload with what was measured and learned about it."""
 
     summary: WorkloadSummary
     features: MeasuredFeatures
@@ -60,16 +60,16 @@ class WorkloadService:
         key_id: KeyId | None = None,
         may_ask_for_fits: bool = True,
     ) -> tuple[WorkloadDetail, bool]:
-        """Create a workload or replace its declaration; tell whether it is new. Audited.
+        """Create a workload or replace its declaration; return whether it is new. Audited.
 
-        A unit that is left out and a parameter that runs use stay as they are.
+        A unit that is left out, and parameters that runs use, stay as they are.
 
         Raises
         ------
         RefitPolicyForbiddenError
-            If the refit policy would change and the caller may not ask for fits.
+            If the refit policy would change and the caller may not request fits.
         UnitChangeError
-            If the dataset unit would change although runs exist.
+            If the dataset unit would change although there are runs.
         SchemaDriftError
             If a parameter would change its type although runs use it.
         """
@@ -100,7 +100,7 @@ class WorkloadService:
             return _detail(stores, require_workload(stores, project_id, slug)), is_new
 
     def get(self, project_id: ProjectId, slug: Slug) -> WorkloadDetail:
-        """Return a workload with what was measured and learned of it.
+        """Return a workload with what was measured and learned about it.
 
         Raises
         ------
@@ -132,7 +132,7 @@ class WorkloadService:
         return Page(items, page.next_key)
 
     def delete(self, caller: Principal, slug: Slug) -> None:
-        """Remove a workload with its runs, fits, regressors, forecasts and part of CI reports.
+        """Remove a workload with its runs, fits, regressors, forecasts and parts of CI reports.
 
         Audited.
 
@@ -143,7 +143,7 @@ class WorkloadService:
         """
         with self._context.database.transaction() as stores:
             workload = require_workload(stores, caller.project_id, slug)
-            # An upload under way ends first, so that its runs are counted too.
+            # Waits for an upload under way, so that its runs are counted too.
             stores.workloads.lock(caller.project_id, slug)
             if not stores.workloads.hold([workload.workload_id]):
                 raise unknown_workload(stores, caller.project_id, slug)
@@ -163,7 +163,7 @@ class WorkloadService:
 
 
 def _changes(before: WorkloadDeclaration, after: WorkloadDeclaration) -> dict[str, object]:
-    """Return the fields of a declaration that are otherwise now, as they are now."""
+    """Return the fields of a declaration that have changed, with their new values."""
     known = asdict(before)
     return {name: value for name, value in asdict(after).items() if value != known[name]}
 
