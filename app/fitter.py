@@ -1,4 +1,4 @@
-"""The background process: claim a fit, compute it, publish its regressor, repeat."""
+"""The background process: claims a fit, computes it, publishes its regressor, repeats."""
 
 import logging
 import os
@@ -43,16 +43,16 @@ _UNEXPECTED: Final = FitProblem("internal", "The fit failed unexpectedly; the fi
 
 
 class _InterruptedError(Exception):
-    """A computation is to end: cancelled, lost to another fitter, or the fitter stops."""
+    """A computation must end: cancelled, lost to another fitter, or the fitter stops."""
 
 
 def new_owner() -> str:
-    """Return a name for this fitter that tells host and process."""
+    """Return a name for this fitter that shows host and process."""
     return f"{socket.gethostname()[:60]}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
 
 
 class Fitter:
-    """Computes fits one after the other; any number may run beside one database.
+    """Computes fits one after the other; any number of fitters may share a database.
 
     Parameters
     ----------
@@ -63,13 +63,13 @@ class Fitter:
     settings
         The settings of the process.
     stop
-        Set to end: the fit under way goes back to the queue.
+        Set to end the fitter: the fit under way is requeued.
     owner
         A name for the leases.
     beat_s
         How often a lease is renewed.
     tracing
-        Where the spans of fits go; None: nowhere.
+        Where the spans of fits are sent; None: nowhere.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class Fitter:
         self._tracing = tracing
 
     def run(self) -> None:
-        """Step until told to stop; a database that is away is waited for."""
+        """Step until told to stop; wait for a database that is away."""
         while not self._stop.is_set():
             try:
                 pause_s = 0.0 if self.step() else self._poll_s
@@ -102,7 +102,7 @@ class Fitter:
                 self._stop.wait(pause_s)
 
     def step(self) -> bool:
-        """Claim one fit and bring it to its end; False when none waits or none can be computed."""
+        """Claim one fit and see it to its end; False if none waits or none can be computed."""
         if not self._computer.is_ready():
             return False
         claim = self._fitting.claim(self._owner)
@@ -115,7 +115,7 @@ class Fitter:
         return True
 
     def _compute(self, claim: ClaimedFit) -> Callable[[], object]:
-        """Compute a fit and return how it ends."""
+        """Compute a fit and return the action that ends it."""
         try:
             task = self._patiently(lambda: self._fitting.prepare(claim))
             outcome = self._computer.compute(task, self._follow(claim))
@@ -128,11 +128,12 @@ class Fitter:
             detail = str(loss)
             return lambda: self._fitting.retry(claim, detail)
         except ComputerRefusedError:
-            # So would the next fit be: this one is for fitters that can have it computed.
+            # The next fit would be refused too: requeue this one for fitters that can have it
+            # computed.
             self._patiently(lambda: self._fitting.leave(claim))
             raise
         except StorageUnavailableError:
-            # The fitter stops while the database is away: the lease lapses.
+            # The fitter stops while the database is away, so the lease expires by itself.
             raise
         except Exception:
             _logger.exception("fit failed unexpectedly")
@@ -159,7 +160,7 @@ class Fitter:
         return follow
 
     def _patiently(self, action: Callable[[], _Answer]) -> _Answer:
-        """Do what needs the database as soon as it answers."""
+        """Run an action on the database, retrying until the database answers."""
         while True:
             try:
                 return action()
@@ -176,7 +177,7 @@ def run(settings: Settings, stop: threading.Event) -> None:
     SchemaMismatchError
         If the database's schema is not at head.
     ComputerRefusedError
-        If the Ray cluster can never take fits of this process.
+        If the Ray cluster can never take this process's fits.
     """
     database = Database(settings.url, pool_size=settings.fitter_processes + 1)
     try:
@@ -188,11 +189,11 @@ def run(settings: Settings, stop: threading.Event) -> None:
 
 
 def open_computer(settings: Settings, beat_s: float) -> Computer:
-    """Return where fits are computed: on a Ray cluster if one is named, else on this machine."""
+    """Return the computer of fits: a Ray cluster if one is named, else this machine."""
     if settings.ray_address is None:
         return ProcessComputer(beat_s=beat_s)
-    # Ray reads it when it is imported. Where the connection is lost in the midst of a fit it would
-    # start a cluster of its own on this machine.
+    # Ray reads it on import. Otherwise a connection lost during a fit would make it start a
+    # cluster of its own on this machine.
     os.environ.setdefault("RAY_ENABLE_AUTO_CONNECT", "0")
     from app.services.computing.ray_cluster import RayComputer  # noqa: PLC0415 - Ray is an extra
 
@@ -202,7 +203,7 @@ def open_computer(settings: Settings, beat_s: float) -> Computer:
 def run_until(
     stop: threading.Event, context: ServiceContext, tracing: TracerProvider | None = None
 ) -> None:
-    """Run as many fits at once as the settings say until `stop` is set."""
+    """Run as many fits at once as the settings say, until `stop` is set."""
     settings, owner = context.settings, new_owner()
     fitting, started_at = FittingService(context), context.now()
     at_most = _RENEWED_PER_PROCESS * settings.fitter_processes
@@ -239,7 +240,7 @@ def run_until(
 def _beat(
     lanes: list[Future[None]], beat: Callable[[], None], stop: threading.Event, lease_s: float
 ) -> None:
-    """Say that the fitter lives until it is told to stop or one of its lanes breaks."""
+    """Report the fitter alive until it is told to stop or one of its lanes fails."""
     while not stop.is_set():
         try:
             beat()

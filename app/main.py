@@ -41,9 +41,9 @@ from app.web import pages
 class _Untraced(FastAPI):
     """An application whose own layers are the outermost ones.
 
-    The framework puts three around them: for faults, which our outermost layer answers, for traces
-    of faults, and for limits of bodies, which another of our layers knows. Each answer would pay
-    for them.
+    The framework adds three layers around them: for errors, which our outermost layer handles, for
+    traces of errors, and for limits of bodies, which another of our layers enforces. Each would
+    cost every answer time.
     """
 
     @override
@@ -55,7 +55,7 @@ class _Untraced(FastAPI):
 
 
 def _add_middleware(app: FastAPI, services: Services, watch: DeadlineWatch) -> Counted:
-    """Wrap the routes, the innermost layer first; return what counts in them."""
+    """Wrap the routes, innermost layer first; return the request counts."""
     settings = services.context.settings
     app.state.batch_room = BatchRoom(settings.max_batch_entries)
     answers = app.state.answers = EncodedAnswers(settings.kept_bodies)
@@ -95,7 +95,7 @@ def _application(lifespan: Lifespan[FastAPI], tracing: TracerProvider | None) ->
         lifespan=lifespan,
         license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
         separate_input_output_schemas=False,
-        # A redirection would name the host that the caller named: anyone's.
+        # A redirection would contain the caller's Host header, which anyone can set.
         redirect_slashes=False,
         telemetry=for_requests(tracing),
         docs_url=None,
@@ -116,11 +116,11 @@ def build_app(
     settings
         The settings of this process.
     services
-        Services to use instead of new ones (tests bring their own clock).
+        Services to use instead of new ones (tests pass their own clock).
     tracing
-        Where spans go; None: nowhere.
+        Where spans are sent; None: nowhere.
     siblings
-        Where the web processes of one port write what each counts; None: this is the only one.
+        Where the web processes of one port write their counts; None: this is the only one.
 
     Raises
     ------
@@ -147,7 +147,7 @@ def build_app(
         # A thread without a connection would only wait for one.
         limiter = to_thread.current_default_thread_limiter()
         limiter.total_tokens = settings.database_pool_size
-        # Callers that are counted and requests that are traced pass the layers.
+        # Requests that are rate-limited or traced must go through the layers.
         is_direct = tracing is None and not settings.rate_limit_per_minute
         if siblings is not None:
             app.state.exposition().start()

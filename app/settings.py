@@ -18,7 +18,7 @@ from app.domain.spelling import nearest_field
 SignatureAlgorithm = Literal[
     "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"
 ]
-"""Only those with a public key: with a shared one, whoever verifies could sign."""
+"""Public-key algorithms only: with a shared key, whoever verifies tokens could sign them."""
 MEBIBYTE = 1 << 20
 _HOUR_S: Final = 3600.0
 _DAY_S: Final = 24 * _HOUR_S
@@ -31,7 +31,7 @@ _OTHERS: Final = frozenset(
         "WORKLOAD", "EXTERNAL_ID", "CLIENT", "RUNS", "OPTIONS", "PUBLISHED_PORT",
     }
 )  # fmt: skip
-"""What the client, the actions of CI and compose read."""
+"""Variables that the client, the CI actions and compose read."""
 
 _OF_KUBERNETES: Final = re.compile(r"TRAINFARE_(\w+_)?(SERVICE_(HOST|PORT)|PORT_\d)", re.ASCII)
 _LAST_PORT: Final = 65_535
@@ -50,7 +50,7 @@ def _check_database_url(url: str) -> str:
 
 
 def _is_known(url: URL) -> bool:
-    """Whether it is of a database that can be opened; one in memory is of one process alone."""
+    """Whether it names a usable database; one in memory would be private to a process."""
     is_file = url.database not in {None, "", ":memory:"}
     return url.drivername in _DRIVERS and (is_file or url.get_backend_name() != "sqlite")
 
@@ -72,7 +72,7 @@ def _check_ray_address(address: str) -> str:
 
 
 def check_endpoint(endpoint: str) -> str:
-    """Return the address of a collector; `ValueError` where it is none."""
+    """Return the address of a collector; `ValueError` if it is not one."""
     shown = without_login(endpoint)
     try:
         parts = urlsplit(endpoint)
@@ -85,9 +85,9 @@ def check_endpoint(endpoint: str) -> str:
 
 
 def unknown_variables(environment: Iterable[str]) -> dict[str, str | None]:
-    """Return the variables with our prefix that nothing reads, each with the name it may mean.
+    """Return the variables with our prefix that nothing reads, each with the name it may stand for.
 
-    What Kubernetes sets for a Service named trainfare means nobody.
+    Those that Kubernetes sets for a Service named trainfare are ignored.
 
     Examples
     --------
@@ -249,7 +249,7 @@ class Settings(BaseSettings):
     def _check_issuer(self) -> Self:
         if self.oidc_issuer is None:
             if said := self._said_of_tokens():
-                # Without an issuer the service would be open, against what is meant.
+                # Without an issuer the service would be open, contrary to the intention.
                 names = ", ".join(f"{_PREFIX}{name.upper()}" for name in said)
                 raise ValueError(f"{names}: no token is taken without {_PREFIX}OIDC_ISSUER")
             return self
@@ -267,7 +267,7 @@ class Settings(BaseSettings):
         return self
 
     def _said_of_tokens(self) -> list[str]:
-        """Return what is set of an issuer's tokens, and otherwise than it is by itself."""
+        """Return the issuer-related settings that differ from their defaults."""
         fields = type(self).model_fields
         told = ((name, getattr(self, name)) for name in sorted(self.model_fields_set))
         return [
@@ -278,15 +278,15 @@ class Settings(BaseSettings):
 
     @property
     def kept_questions(self) -> int:
-        """How many answers are kept by what was asked; the rest by the words that asked."""
+        """How many answers are kept by question; the rest are kept by the text of the request."""
         return self.answer_cache_size // 2
 
     @property
     def kept_bodies(self) -> int:
-        """How many answers are kept by the words that asked."""
+        """How many answers are kept by the text of the request."""
         return self.answer_cache_size - self.kept_questions
 
     @property
     def url(self) -> str:
-        """The database's URL, SQLite in the data folder when none is set."""
+        """The database's URL; SQLite in the data folder if none is set."""
         return self.database_url or f"sqlite:///{self.data_dir.absolute() / 'trainfare.db'}"

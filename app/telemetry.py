@@ -38,10 +38,10 @@ _PROPAGATOR: Final = TraceContextTextMapPropagator()
 
 @contextmanager
 def exporting(settings: Settings) -> Iterator[TracerProvider | None]:
-    """Yield where spans go by the settings, None without an endpoint; sends what is left.
+    """Yield the provider that exports spans by the settings, None without an endpoint.
 
-    Without a setting they go where the environment says that all programs send theirs. Whoever set
-    that may not know of this one: it is no reason not to start.
+    Flushes at the end. Without a setting spans go where the environment says that all programs send
+    theirs; whoever set that may not have this program in mind, so it never prevents the start.
 
     Raises
     ------
@@ -71,7 +71,7 @@ def _provider(settings: Settings) -> "SdkProvider | None":
 
 def _exporter_to(endpoint: str) -> "SdkProvider":
     try:
-        # An extra: processes without traces never import it.
+        # An optional dependency: processes without traces never import it.
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import (  # noqa: PLC0415
             OTLPSpanExporter,
         )
@@ -81,7 +81,7 @@ def _exporter_to(endpoint: str) -> "SdkProvider":
     except ImportError as error:
         raise MissingExtraError("otel", "TRAINFARE_OTLP_ENDPOINT") from error
     resource = Resource.create({"service.name": _NAME, "service.version": version(_NAME)})
-    # At the exit of the process it would wait for a collector that hangs once more.
+    # At process exit it would wait once more for a collector that hangs.
     provider = SdkProvider(resource=resource, shutdown_on_exit=False)
     exporter = OTLPSpanExporter(endpoint=f"{endpoint.rstrip('/')}/v1/traces")
     provider.add_span_processor(BatchSpanProcessor(exporter))
@@ -89,7 +89,7 @@ def _exporter_to(endpoint: str) -> "SdkProvider":
 
 
 def _send_what_is_left(provider: "SdkProvider") -> None:
-    """Send the last spans; a collector that does not take them in time holds up no end."""
+    """Send the last spans; a collector that is too slow does not delay the end."""
     sending = threading.Thread(target=provider.shutdown, daemon=True, name="traces")
     sending.start()
     sending.join(_SEND_WITHIN_S)
@@ -98,7 +98,7 @@ def _send_what_is_left(provider: "SdkProvider") -> None:
 
 
 def for_requests(provider: TracerProvider | None) -> TelemetryConfig:
-    """Return how the web framework traces requests; it costs nothing where it does not."""
+    """Return how the web framework traces requests; free of cost where it does not."""
     if provider is None:
         return _OFF
     return {
@@ -111,7 +111,7 @@ def for_requests(provider: TracerProvider | None) -> TelemetryConfig:
 
 
 class _WithoutQueries(TracerProvider):
-    """Gives tracers whose spans tell no query: a key may stand in it by mistake."""
+    """Provides tracers whose spans omit query strings, which may contain a key by mistake."""
 
     def __init__(self, provider: TracerProvider) -> None:
         self._provider = provider
@@ -153,10 +153,10 @@ def trace_services(services: Services, provider: TracerProvider) -> None:
 
 
 def trace_methods(service: object, provider: TracerProvider) -> None:
-    """Put a span around each public method of one object, and of it alone.
+    """Put a span around each public method of this one object.
 
-    What nobody asked for (a look for queued fits, a ledger that is written behind) has none: only
-    requests and fits begin a trace.
+    Only within a trace, which requests and fits begin: background work (polling for queued fits,
+    writing the ledger) has no spans.
     """
     tracer, kind = provider.get_tracer(_NAME), type(service)
     for name, method in inspect.getmembers(kind, inspect.isfunction):
@@ -182,7 +182,7 @@ def _traced(tracer: Tracer, name: str, method: Callable[..., Any]) -> Callable[.
 
 @contextmanager
 def _span(tracer: Tracer, name: str) -> Iterator[None]:
-    """Open a span; of an error it tells the class, for messages quote what callers sent."""
+    """Open a span; of an error it records only the class, as messages quote what callers sent."""
     if not is_traced():
         yield
         return
@@ -198,7 +198,7 @@ def _span(tracer: Tracer, name: str) -> Iterator[None]:
 
 @contextmanager
 def fit_span(provider: TracerProvider | None, claim: ClaimedFit) -> Iterator[None]:
-    """Trace one attempt of a fit as part of the request that asked for it."""
+    """Trace one attempt of a fit as part of the request that started it."""
     if provider is None:
         yield
         return

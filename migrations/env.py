@@ -1,4 +1,4 @@
-"""Runs migrations on the connection that `app.storage.migration` (or a developer's URL) gives."""
+"""Runs migrations on the connection from `app.storage.migration` (or on a developer's URL)."""
 
 import sqlalchemy as sa
 from alembic import context
@@ -11,7 +11,7 @@ from app.storage.tables import Base
 
 def _migrate(connection: sa.Connection) -> None:
     if connection.dialect.name == "postgresql":
-        # A migration that waits for a lock would make every later query wait behind it.
+        # A migration waiting for a lock makes every later query wait behind it.
         seconds = context.config.attributes.get("lock_timeout_s", LOCK_TIMEOUT_S)
         connection.exec_driver_sql(f"SET LOCAL lock_timeout = {int(1000 * seconds)}")
     context.configure(

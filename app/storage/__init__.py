@@ -1,1 +1,1 @@
-"""Rows in, domain objects out: the only floor that knows SQL."""
+"""Rows in, domain objects out: the only layer that knows SQL."""

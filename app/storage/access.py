@@ -11,7 +11,7 @@ from app.domain.access import ApiKey, AuditEntry, Project, Scope
 from app.domain.identifiers import KeyId, ProjectId
 from app.storage.tables import ApiKeyRow, AuditRow, ProjectRow
 
-# Not the limits: doctor also looks at schemas of earlier versions.
+# Without the limits: doctor also reads schemas of earlier versions.
 _PROJECT: Final = sa.select(ProjectRow.id, ProjectRow.name)
 
 
@@ -53,7 +53,7 @@ class AccessStore:
         self._session.flush()
 
     def find_project(self, name: str) -> Project | None:
-        """Return the project of a name, None when there is none."""
+        """Return the project with a name, None if there is none."""
         row = self._session.execute(_PROJECT.where(ProjectRow.name == name)).one_or_none()
         return None if row is None else Project(ProjectId(row.id), row.name)
 
@@ -63,7 +63,7 @@ class AccessStore:
         return [Project(ProjectId(row.id), row.name) for row in rows]
 
     def add_key(self, key: ApiKey, secret_sha256: str) -> None:
-        """Store a new key by the hash of its secret."""
+        """Store a new key with the hash of its secret."""
         self._session.add(
             ApiKeyRow(
                 id=key.key_id,
@@ -77,17 +77,17 @@ class AccessStore:
         )
 
     def find_key(self, key_id: KeyId) -> tuple[ApiKey, str] | None:
-        """Return a key and the SHA-256 of its secret, None when there is none."""
+        """Return a key and the SHA-256 of its secret, None if there is none."""
         row = self._session.get(ApiKeyRow, key_id)
         return None if row is None else (_to_key(row), row.secret_sha256)
 
     def list_keys(self) -> list[ApiKey]:
-        """Return the keys of all projects, in the order they were made."""
+        """Return the keys of all projects, in order of creation."""
         query = sa.select(ApiKeyRow).order_by(ApiKeyRow.created_at, ApiKeyRow.id)
         return [_to_key(row) for row in self._session.scalars(query)]
 
     def revoke_key(self, key_id: KeyId, at: datetime) -> None:
-        """Make a key useless from `at` on; a revoked key keeps its first instant."""
+        """Make a key invalid from `at` on; a revoked key keeps its first instant."""
         self._session.execute(
             sa.update(ApiKeyRow)
             .where(ApiKeyRow.id == key_id, ApiKeyRow.revoked_at.is_(None))
@@ -95,7 +95,7 @@ class AccessStore:
         )
 
     def touch_key(self, key_id: KeyId, at: datetime) -> None:
-        """Note that a key was used."""
+        """Record that a key was used."""
         self._session.execute(
             sa.update(ApiKeyRow).where(ApiKeyRow.id == key_id).values(last_used_at=at)
         )
@@ -109,7 +109,7 @@ class AccessStore:
         subject: str,
         detail: Mapping[str, object] | None = None,
     ) -> None:
-        """Note who changed what: `action` such as `run.exclude`, `subject` an identifier."""
+        """Record who changed what: `action` such as `run.exclude`, `subject` an identifier."""
         self._session.add(
             AuditRow(
                 project_id=project_id,

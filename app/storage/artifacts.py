@@ -1,4 +1,4 @@
-"""The store that removes artefacts of regressor versions that nobody needs any more."""
+"""The store that removes artefacts of regressor versions that are no longer needed."""
 
 from datetime import datetime
 
@@ -11,7 +11,7 @@ from app.storage.tables import PublicationEventRow, PublicationRow, RegressorRow
 
 
 def _is_removable(workload_id: WorkloadId, before: datetime) -> sa.ColumnElement[bool]:
-    """Return which versions neither answer nor may soon; none of this depends on the row."""
+    """Return the condition for versions that do not and may not soon answer, by subqueries."""
     version, of_workload = RegressorRow.version, RegressorRow.workload_id == workload_id
     published = sa.select(PublicationRow.version).where(PublicationRow.workload_id == workload_id)
     newest = sa.select(sa.func.max(version)).where(of_workload).correlate(None).scalar_subquery()
@@ -27,7 +27,7 @@ def _is_removable(workload_id: WorkloadId, before: datetime) -> sa.ColumnElement
 
 
 def _answering_since(workload_id: WorkloadId, before: datetime) -> sa.Select[int]:
-    """Select the version that was published at an instant and those that were later."""
+    """Select the version that answered at an instant, and those published later."""
     event = PublicationEventRow
     of_workload = event.workload_id == workload_id
     standing = sa.select(sa.func.max(event.id)).where(of_workload, event.published_at < before)
@@ -36,7 +36,7 @@ def _answering_since(workload_id: WorkloadId, before: datetime) -> sa.Select[int
 
 
 def _last_of_each_format(workload_id: WorkloadId) -> sa.Select[int]:
-    """Select what processes of each release answer by (decision 52)."""
+    """Select the versions with which processes of each release answer (ADR 52)."""
     event, each = PublicationEventRow, sa.orm.aliased(RegressorRow)
     is_published = sa.and_(each.workload_id == event.workload_id, each.version == event.version)
     last = (
@@ -58,9 +58,9 @@ class ArtifactStore:
     def next_workload(
         self, before: datetime, project_id: ProjectId | None, *, after: WorkloadId
     ) -> WorkloadId | None:
-        """Return the next workload with an artefact, needed or not, of before an instant.
+        """Return the next workload with an artefact from before an instant, needed or not.
 
-        Of a project alone, or of all where it is None. None after the last workload.
+        Of one project, or of all if it is None. None after the last workload.
         """
         row = RegressorRow
         old = sa.select(row.workload_id).where(
@@ -73,33 +73,33 @@ class ArtifactStore:
         return None if found is None else WorkloadId(found)
 
     def count(self, workload_id: WorkloadId, before: datetime) -> int:
-        """Return how many artefacts of a workload `remove` would remove in all."""
+        """Return how many of a workload's artefacts `remove` would remove in total."""
         removable = sa.select(sa.func.count()).where(_is_removable(workload_id, before))
         return self._session.scalars(removable).one()
 
     def remove(
         self, workload_id: WorkloadId, before: datetime, *, after: int, limit: int
     ) -> tuple[int, int] | None:
-        """Remove those of a workload's next artefacts that nobody needs.
+        """Remove the unneeded ones among a workload's next artefacts.
 
-        Those stay that were computed or answered since an instant, that answer now, that were
-        published last of their format, and the newest.
+        Kept are the artefacts that were computed or answered since an instant, that answer now,
+        that were published last in their format, and the newest.
 
         Parameters
         ----------
         workload_id
             The workload.
         before
-            What was computed or answered since then stays.
+            What was computed or answered since then is kept.
         after
-            The last version that was looked at.
+            The last version examined before.
         limit
-            So many are looked at.
+            How many are examined.
 
         Returns
         -------
         tuple or None
-            The last version looked at and how many were removed; None where none was left.
+            The last version examined and how many were removed; None if none was left.
         """
         row, is_removable = RegressorRow, _is_removable(workload_id, before)
         found = sa.select(row.version).where(is_removable, row.version > after)
@@ -107,8 +107,8 @@ class ArtifactStore:
         versions = self._session.scalars(locked).all()
         if not versions:
             return None
-        # PostgreSQL looks again, now that nobody can publish these: the first look may have
-        # waited for a publication that it does not see.
+        # PostgreSQL checks again, now that nobody can publish these versions: the first query may
+        # have waited for a publication that it does not see.
         removed = (
             sa.update(row)
             .where(is_removable, row.version.in_(versions))

@@ -1,4 +1,4 @@
-"""Stores many rows by the fastest way of each database: statements of many rows, or COPY."""
+"""Stores many rows in each database's fastest way: statements of many rows, or COPY."""
 
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 _Column = Sequence[object]
 _RUNS: Final = "run"
 _SIGNS: Final = {"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"}
-"""What has a meaning of its own in COPY, and how it is written there."""
+"""Characters with a special meaning in COPY, and their escapes."""
 
 _ESCAPES: Final = str.maketrans(_SIGNS)
 _NULL: Final = "\\N"
 _ROWS_OF_A_STATEMENT: Final = 50
-"""SQLite takes two thirds of the time for fifty rows in one statement; more gain little."""
+"""With fifty rows per statement SQLite takes two thirds of the time; more rows gain little."""
 
 
 WriteRuns = Callable[[NewRuns], None]
@@ -35,10 +35,10 @@ WriteRuns = Callable[[NewRuns], None]
 
 @contextmanager
 def writing_runs(connection: sa.Connection) -> Iterator[WriteRuns]:
-    """Yield what stores blocks of runs in the transaction of a connection.
+    """Yield a function that stores blocks of runs in the transaction of a connection.
 
-    On PostgreSQL one COPY stays open from block to block, so that the server stores one while the
-    next is made; until the end the connection takes nothing else.
+    On PostgreSQL one COPY stays open between blocks, so that the server stores one block while the
+    next is prepared; until it ends, the connection accepts nothing else.
     """
     if connection.dialect.name == "sqlite":
         yield lambda runs: _execute_many(connection, _RUNS, _columns(runs))
@@ -56,7 +56,7 @@ def insert_columns(connection: sa.Connection, table: str, columns: Mapping[str, 
     connection
         In a transaction.
     table
-        Our name of a table.
+        Our name for a table.
     columns
         Values as the table holds them, of equal length; JSON as its text, instants aware.
 
@@ -96,7 +96,7 @@ def _execute_many(connection: sa.Connection, table: str, columns: Mapping[str, _
     most = driver.getlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER) // len(columns)
     at_once = min(_ROWS_OF_A_STATEMENT, most)
     whole, rest = divmod(len(values[0]), at_once)
-    # Cells are taken from an iterator, so that rows never stand side by side.
+    # Taken from an iterator, so that the rows are never all in memory at once.
     cells = chain.from_iterable(zip(*values, strict=True))
     for times, rows in ((whole, at_once), (1, rest)):
         statement = _insertion(table, tuple(columns), rows)
@@ -124,13 +124,13 @@ def _sqlite_instant(value: object) -> str:
 
 
 def _converted(column: _Column, convert: Callable[[object], str]) -> list[str | None]:
-    """Convert each distinct value once: instants repeat much in an upload."""
+    """Convert each distinct value once: an upload repeats its instants often."""
     known = {value: convert(value) for value in set(column) if value is not None}
     return list(map(known.get, column))
 
 
 class _Copying:
-    """A COPY that is open while blocks with the same columns come; others begin another."""
+    """A COPY that stays open while blocks have the same columns; other columns begin a new one."""
 
     def __init__(self, driver: object, table: str) -> None:
         import psycopg  # noqa: PLC0415 - on PostgreSQL it is there already, on SQLite nobody needs it
@@ -182,11 +182,11 @@ def _to_block(columns: Mapping[str, _Column]) -> str:
 
 def _for_copy(column: _Column) -> Sequence[str]:
     kinds = set(map(type, column))
-    # Amounts that are equal may have other digits: 1.0 and 1.00.
+    # Equal amounts may be written differently: 1.0 and 1.00.
     if len(kinds) == 1 and kinds != {Decimal} and column.count(column[0]) == len(column):
         return [_copy_value(column[0])] * len(column)
     if kinds <= {int, float, type(None)}:
-        # The same numbers as by repr(), in an eighth of its time.
+        # The same digits as by repr(), in an eighth of the time.
         return orjson.dumps(column)[1:-1].decode().replace("null", _NULL).split(",")
     if kinds == {str}:
         return _escaped(column)  # type: ignore[arg-type] # all are texts

@@ -35,11 +35,11 @@ class CiStore:
     def get(
         self, project_id: ProjectId, report_id: CiReportId, *, lock: bool = False
     ) -> StoredReport | None:
-        """Return a report of a project; `lock` lets nobody change it until the transaction ends."""
+        """Return a report of a project; `lock` prevents changes until the transaction ends."""
         query = sa.select(CiReportRow).where(
             CiReportRow.project_id == project_id, CiReportRow.id == report_id
         )
-        # What was read before the lock was waited for may have changed meanwhile.
+        # What was read before waiting for the lock may be outdated.
         locked = query.with_for_update().execution_options(populate_existing=True)
         found = self._session.scalar(locked if lock else query)
         return None if found is None else _to_report(found)
@@ -56,9 +56,9 @@ class CiStore:
     def lock_of_workload(
         self, project_id: ProjectId, slug: Slug, *, after: CiReportId, limit: int
     ) -> list[StoredReport]:
-        """Return the next reports with runs of a workload, which nobody else changes until the end.
+        """Return the next reports with runs of a workload, locked until the transaction ends.
 
-        They are locked in the order of their identifiers, those beyond `after`.
+        They are those beyond `after`, locked in the order of their identifiers.
         """
         query = (
             sa.select(CiReportRow)
@@ -79,14 +79,14 @@ class CiStore:
             run = sa.func.json_each(CiReportRow.document, "$.runs").table_valued("value")
             workload = sa.func.json_extract(run.c.value, "$.workload")
             return sa.exists(sa.select(1).select_from(run).where(workload == slug))
-        # Imported where it is used: processes on SQLite need nothing of it.
+        # Imported where it is used: processes on SQLite do not need it.
         from sqlalchemy.dialects.postgresql import JSONB  # noqa: PLC0415
 
         wanted = {"runs": [{"workload": slug}]}
         return sa.type_coerce(CiReportRow.document, JSONB).contains(wanted)
 
     def rewrite(self, report_id: CiReportId, document: Mapping[str, Any]) -> None:
-        """Replace what a report says."""
+        """Replace a report's document."""
         self._change(CiReportRow.id == report_id, document=dict(document))
 
     def remove(self, report_ids: Sequence[CiReportId]) -> None:
@@ -94,16 +94,16 @@ class CiStore:
         self._session.execute(sa.delete(CiReportRow).where(CiReportRow.id.in_(report_ids)))
 
     def remove_old(self, before: datetime, project_id: ProjectId | None, *, limit: int) -> int:
-        """Remove the first of the reports made before an instant; return how many.
+        """Remove up to `limit` reports made before an instant; return how many.
 
         Parameters
         ----------
         before
-            Those made later stay.
+            Later ones are kept.
         project_id
-            Those of other projects stay; None: none does for that.
+            Restricts the removal to one project; None: all projects.
         limit
-            At most so many are removed.
+            The most that are removed.
         """
         first = (
             sa.select(CiReportRow.id)
@@ -122,11 +122,11 @@ class CiStore:
         return self._session.scalars(query.where(*_old(before, project_id))).one()
 
     def note_promotion(self, report_id: CiReportId, at: datetime) -> None:
-        """Note that the runs of a report were taken into fits; the first instant stays."""
+        """Record that a report's runs were included in fits; the first instant is kept."""
         self._change(CiReportRow.id == report_id, CiReportRow.promoted_at.is_(None), promoted_at=at)
 
     def note_acknowledgement(self, report_id: CiReportId, taken: Acknowledgement) -> None:
-        """Note who took the durations of a report as the new normal; the last one stays."""
+        """Record who accepted a report's durations as the new normal; the last one is kept."""
         self._change(
             CiReportRow.id == report_id,
             acknowledged_at=taken.at,
@@ -138,7 +138,7 @@ class CiStore:
         self._session.execute(sa.update(CiReportRow).where(*conditions).values(**values))
 
     def add_baseline(self, baseline: Baseline) -> None:
-        """Store since when a workload's durations are normal."""
+        """Store the instant since which a workload's durations count as normal."""
         self._session.add(
             BaselineRow(
                 workload_id=baseline.workload_id,
@@ -151,7 +151,7 @@ class CiStore:
         )
 
     def baseline(self, workload_id: WorkloadId) -> Baseline | None:
-        """Return the latest baseline of a workload, None where nobody acknowledged one."""
+        """Return the latest baseline of a workload, None if nobody acknowledged one."""
         row = self._session.scalar(
             sa.select(BaselineRow)
             .where(BaselineRow.workload_id == workload_id)

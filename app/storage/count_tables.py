@@ -10,8 +10,8 @@ from app.storage.types import JSON_DOCUMENT
 class RunCountRow(Base):
     """How many runs of each status a workload has, as of its newest run.
 
-    Written where the workload is locked. A row that names another run than the newest was passed
-    over by a version of the service that does not count, and is not believed.
+    Written while the workload is locked. A row that names another run than the newest was bypassed
+    by a version of the service that does not count, and is ignored.
     """
 
     __tablename__ = "run_count"

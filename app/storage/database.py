@@ -30,23 +30,23 @@ _POSTGRES_PATIENCE: Final = {
     "keepalives_count": 3,
     "tcp_user_timeout": 20_000,
 }
-"""A server that vanished without a word (a lost machine, a cut network) ends its connections in
-about 20 s: by itself the kernel keeps the threads that wait for it a quarter of an hour or longer.
-All are seconds but the last, which is milliseconds."""
+"""Connections of a server that vanished silently (a lost machine, a cut network) end in about
+20 s: by default the kernel blocks the threads that wait for it for a quarter of an hour or longer.
+All are in seconds, but the last is in milliseconds."""
 _SESSION: Final = {
     "DateStyle": "ISO",
     "default_transaction_isolation": "read committed",
     "extra_float_digits": "1",
 }
-"""What a server's, a database's or a user's defaults may say otherwise: then instants could not be
-read, numbers lost digits, and uploads side by side were refused."""
+"""The defaults of a server, database or user may differ, so that instants would be unreadable,
+numbers lose digits, or concurrent uploads be refused."""
 _PRIVATE: Final = 0o600
 PAGE_BYTES: Final = 16_384
-"""Pages of a new SQLite file. A recorded forecast takes more than half of a usual page of 4 KB, so
-that each wrote one of its own, half of it empty."""
+"""Page size of a new SQLite file. A recorded forecast takes more than half of a default page of
+4 KB, so that each would write one of its own, half of it empty."""
 _REFUSED: Final = {"42P01", "42703", "42501", "25006"}
-"""PostgreSQL's codes of tables and columns that are not there, of rights that the user lacks, and
-of a server that is only read, as one that follows another; SQLite's errors are operational ones."""
+"""PostgreSQL's codes for missing tables and columns, for missing privileges, and for a read-only
+server, such as a standby; SQLite raises operational errors for these."""
 _UNUSABLE: Final = {SQLITE_CANTOPEN, SQLITE_CORRUPT, SQLITE_NOTADB, SQLITE_PERM, SQLITE_READONLY}
 _PRIMARY_CODE: Final = 0xFF
 """The lower byte of SQLite's extended codes."""
@@ -54,9 +54,9 @@ _MAX_TIMEOUT_MS = (1 << 31) - 1
 
 
 def _prepare_postgresql(engine: sa.Engine, limit_ms: int) -> None:
-    """Let PostgreSQL end statements (0: none), and answer as we read whatever its defaults are.
+    """Make PostgreSQL end long statements (0: none) and answer in our formats.
 
-    Poolers take no such settings when a connection starts.
+    Connection poolers do not accept such settings at the start of a connection.
     """
     chosen = {**_SESSION, "statement_timeout": str(limit_ms)}
     told = ", ".join(f"set_config('{name}', '{value}', false)" for name, value in chosen.items())
@@ -64,23 +64,23 @@ def _prepare_postgresql(engine: sa.Engine, limit_ms: int) -> None:
     @event.listens_for(engine, "connect")
     def _on_connect(connection: Any, _record: object) -> None:
         connection.execute(f"SELECT {told}")
-        # With its transaction it would be undone.
+        # The settings would be rolled back with the transaction.
         connection.commit()
 
 
 def _is_no_path(name: str) -> bool:
-    """Whether SQLite's name of a database is that of one in memory, or a URI."""
+    """Whether SQLite's database name is that of one in memory, or a URI."""
     return name == ":memory:" or name.startswith("file:")
 
 
 def _prepare_sqlite(engine: sa.Engine, busy_timeout_ms: int) -> None:
-    """Give SQLite foreign keys, WAL and real transactions (writers take their lock at once)."""
+    """Give SQLite foreign keys, WAL and real transactions (writers lock at once)."""
 
     @event.listens_for(engine, "do_connect")
     def _before_connect(_dialect: object, _record: object, where: list[str], _how: object) -> None:
-        # Runs and prices are nobody else's; SQLite gives the files beside it the same mode.
+        # Runs and prices are private; SQLite gives the files beside it the same mode.
         if not _is_no_path(where[0]):
-            with suppress(OSError):  # it is there, or SQLite says what is wrong
+            with suppress(OSError):  # it exists, or SQLite reports what is wrong
                 os.close(os.open(where[0], os.O_CREAT | os.O_EXCL, _PRIVATE))
 
     @event.listens_for(engine, "connect")
@@ -88,7 +88,7 @@ def _prepare_sqlite(engine: sa.Engine, busy_timeout_ms: int) -> None:
         connection.isolation_level = None
         cursor = connection.cursor()
         cursor.execute("PRAGMA foreign_keys = ON")
-        # Counts for a new file alone, and before WAL.
+        # Takes effect for a new file only, and only before WAL.
         cursor.execute(f"PRAGMA page_size = {PAGE_BYTES}")
         cursor.execute("PRAGMA journal_mode = WAL")
         cursor.execute("PRAGMA synchronous = NORMAL")
@@ -97,21 +97,21 @@ def _prepare_sqlite(engine: sa.Engine, busy_timeout_ms: int) -> None:
 
     @event.listens_for(engine, "begin")
     def _on_begin(connection: sa.Connection) -> None:
-        # A reader that upgrades to a writer in WAL mode fails at once instead of waiting,
-        # therefore transactions that may write take the lock at their beginning.
+        # A reader that upgrades to a writer in WAL mode fails at once instead of waiting, so
+        # transactions that may write take the lock at their beginning.
         reading = connection.get_execution_options().get("read_only", False)
         connection.exec_driver_sql("BEGIN" if reading else "BEGIN IMMEDIATE")
 
 
 def _reason(error: Exception) -> str:
-    """Return the driver's words in one line; the stack would tell nothing more."""
+    """Return the driver's message in one line; a traceback would add nothing."""
     return " ".join(str(getattr(error, "orig", None) or error).split())
 
 
 def _is_unusable(error: Exception) -> bool:
-    """Whether there is no such database, or none for this process: no retry helps."""
+    """Whether there is no such database, or it is closed to this process: no retry helps."""
     if isinstance(error, exc.ProgrammingError) and error.statement is None:
-        # The driver does not even try: the URL has an option that nobody knows.
+        # The driver does not even try: the URL has an unknown option.
         return True
     told = getattr(error, "orig", error)
     code = getattr(told, "sqlite_errorcode", None)
@@ -133,8 +133,8 @@ def make_engine(
 ) -> sa.Engine:
     """Return the engine for SQLite or PostgreSQL (psycopg 3).
 
-    `postgres://` and `postgresql://` URLs are read as psycopg's. SQLite has no limit on a
-    statement; there `statement_timeout_s` limits the wait for its lock.
+    `postgres://` and `postgresql://` URLs are read as psycopg's. SQLite has no time limit for
+    statements; there `statement_timeout_s` limits the wait for its lock.
     """
     parsed = sa.make_url(url)
     if parsed.drivername in {"postgres", "postgresql"}:
@@ -144,12 +144,12 @@ def make_engine(
         "max_overflow": 0,
         "pool_timeout": 10,
         "json_serializer": json_text,
-        # Errors that are logged tell statements without what bodies brought.
+        # Logged errors show statements without what requests contained.
         "hide_parameters": True,
     }
     if parsed.get_backend_name() == "postgresql":
         options["pool_pre_ping"] = True
-        # What the URL says goes first.
+        # The URL's own options take precedence.
         options["connect_args"] = {
             name: value for name, value in _POSTGRES_PATIENCE.items() if name not in parsed.query
         }
@@ -180,8 +180,8 @@ class Database:
     pool_size
         The most connections held at once.
     statement_timeout_s
-        How long one statement may take on PostgreSQL, or wait for the lock on SQLite; work of a
-        request with a longer deadline has as long as that. None: no limit.
+        How long one statement may take on PostgreSQL, or wait for the lock on SQLite; work for a
+        request with a longer deadline gets that time. None: no limit.
     """
 
     def __init__(
@@ -195,7 +195,7 @@ class Database:
         )
 
     def beside(self, statement_timeout_s: float) -> "Database":
-        """Return the same database by one connection of its own, which none of these can hold."""
+        """Return the same database on one separate connection, which these cannot exhaust."""
         url = self.engine.url.render_as_string(hide_password=False)
         return Database(url, pool_size=1, statement_timeout_s=statement_timeout_s)
 
@@ -214,14 +214,14 @@ class Database:
 
     @contextmanager
     def transaction(self) -> Iterator[Stores]:
-        """Yield the stores on one writing transaction: commit at the end, roll back on errors.
+        """Yield the stores on a writing transaction: commits at the end, rolls back on errors.
 
         Raises
         ------
         StorageUnavailableError
             If the database does not answer; nothing was stored.
         DeadlineExceededError
-            If the request that this is done for has ended; nothing was stored.
+            If the time of the request has run out; nothing was stored.
         """
         with self._session(self._writing) as session:
             yield Stores(session)
@@ -231,7 +231,7 @@ class Database:
 
     @contextmanager
     def reading(self) -> Iterator[Stores]:
-        """Yield the stores on one consistent reading transaction that is never committed."""
+        """Yield the stores on a consistent reading transaction that is never committed."""
         with self._session(self._reading) as session:
             yield Stores(session)
 
@@ -246,7 +246,7 @@ class Database:
             yield session
 
     def _allow(self, session: Session, limit_s: float) -> None:
-        """Give statements the time of a request that may take longer than others."""
+        """Give statements more time if the request may take longer than usual."""
         if self._statement_timeout_s is None or limit_s <= self._statement_timeout_s:
             return
         if not self.is_sqlite:
@@ -256,14 +256,14 @@ class Database:
     @staticmethod
     @contextmanager
     def answering() -> Iterator[None]:
-        """Turn the driver's ways to say that the database does not answer into ours.
+        """Translate the driver's errors for a database that does not answer into ours.
 
         Raises
         ------
         StorageUnavailableError
             If the database does not answer.
         StorageUnusableError
-            If there is none, or none that can be used.
+            If there is no database, or none that can be used.
         """
         try:
             yield
@@ -273,12 +273,12 @@ class Database:
             if not error.connection_invalidated and not _is_unusable(error):
                 raise
             raise _unavailable(error) from error
-        except SqliteError as error:  # of rows that went to the driver itself
+        except SqliteError as error:  # of rows passed directly to the driver
             if not isinstance(error, SqliteOperationalError) and not _is_unusable(error):
                 raise
             raise _unavailable(error) from error
 
     def close(self) -> None:
-        """Close all connections; one in use, as by work that nobody waits for, when it is back."""
+        """Close all connections; one in use, as by abandoned work, closes when it is returned."""
         event.listen(self.engine.pool, "checkin", _close_connection)
         self.engine.dispose()

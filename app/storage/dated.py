@@ -37,7 +37,7 @@ class DatedStore(Generic[Row, Fact]):
         self._session.flush()
 
     def in_force(self, project_id: ProjectId) -> list[Fact]:
-        """Return the facts of a project that nobody withdrew, oldest first."""
+        """Return the facts of a project that are not withdrawn, oldest first."""
         row = self._row
         found = self._session.scalars(
             sa.select(row)
@@ -47,13 +47,13 @@ class DatedStore(Generic[Row, Fact]):
         return [self.to_fact(each) for each in found]
 
     def page(self, project_id: ProjectId, *, limit: int, before: str | None = None) -> Page[Fact]:
-        """Return a project's facts that hold, the newest first, starting after a key."""
+        """Return a project's facts in force, the newest first, starting after a key."""
         row = self._row
         query = sa.select(row).where(row.project_id == project_id, row.withdrawn_at.is_(None))
         return newest_first(self._session, query, row.id, self.to_fact, limit=limit, before=before)
 
     def withdraw(self, project_id: ProjectId, key: str, at: datetime) -> bool:
-        """Let a fact count no longer; return whether there was one that did."""
+        """Withdraw a fact; return whether there was one in force."""
         row = self._row
         found = self._session.scalars(
             sa.select(row)
@@ -66,7 +66,7 @@ class DatedStore(Generic[Row, Fact]):
 
     @abstractmethod
     def to_fact(self, row: Row) -> Fact:
-        """Return what a row says."""
+        """Return the fact in a row."""
 
     @abstractmethod
     def to_columns(self, fact: Fact) -> dict[str, Any]:

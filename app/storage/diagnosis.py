@@ -1,4 +1,4 @@
-"""What the database tells about its own soundness."""
+"""What the database shows of its own health."""
 
 import hashlib
 from collections.abc import Iterator
@@ -28,18 +28,18 @@ _REFUSED_SEQUENCES = sa.text(
     " WHERE relnamespace = CAST(current_schema() AS regnamespace)"
     " AND NOT has_sequence_privilege(seqrelid, 'USAGE') ORDER BY relname"
 )
-"""The sequences that give no number: a row that takes its id from one cannot be added."""
+"""The sequences that this user may not use: rows that take their ids from one cannot be added."""
 
 
 class DiagnosisStore:
-    """Reads what shows damage; changes nothing."""
+    """Reads signs of damage; changes nothing."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._is_sqlite = is_sqlite(session)
 
     def corruption(self) -> str | None:
-        """Return what SQLite finds wrong with its file; None when it is sound."""
+        """Return what SQLite finds wrong with its file; None if it is sound."""
         if not self._is_sqlite:
             return None
         try:
@@ -52,19 +52,19 @@ class DiagnosisStore:
         return "; ".join(faults[:_FEW]) or None
 
     def is_only_read(self) -> bool:
-        """Whether PostgreSQL takes no changes: a standby, or one that is set so."""
+        """Whether PostgreSQL accepts no changes: a standby, or a read-only database."""
         if self._is_sqlite:
             return False
         mode = self._session.scalar(sa.text("SHOW transaction_read_only"))
         return bool(mode == "on")
 
     def change_nothing(self) -> str:
-        """Add, change and remove no row of each table, as far as the database lets us.
+        """Insert, update and delete zero rows in each table, to see whether that is allowed.
 
         Returns
         -------
         str
-            What it would refuse besides; the statements themselves end as those of users do.
+            What it would refuse besides; refused statements raise, as they do for users.
         """
         never = sa.false()
         for table in Base.metadata.sorted_tables:
@@ -94,7 +94,7 @@ class DiagnosisStore:
                 yield slug, version
 
     def orphaned_fits(self, expired_before: datetime) -> list[str]:
-        """Return the running fits whose lease ended before an instant and was not taken over."""
+        """Return the running fits whose lease ended before an instant and that nobody took over."""
         query = (
             sa.select(FitRow.id)
             .where(FitRow.state == FitState.RUNNING.value, FitRow.lease_expires_at < expired_before)
@@ -116,7 +116,7 @@ class DiagnosisStore:
         yield from self._session.execute(query.execution_options(yield_per=_FEW))
 
     def fit_activity(self, since: datetime, now: datetime) -> FitActivity:
-        """Return what became of the fits asked for since an instant, of the newest 10,000."""
+        """Return the outcomes of the fits requested since an instant, of the newest 10,000."""
         query = (
             sa.select(FitRow.state, FitRow.attempts, FitRow.started_at, FitRow.ended_at)
             .where(FitRow.state.in_(list(FitState)), FitRow.requested_at >= since)

@@ -19,14 +19,14 @@ from app.storage.types import JSON_DOCUMENT, ExactDecimal, JsonDocument, UtcDate
 
 _ROWS_AT_ONCE: Final = 200
 _AWAY: Final = (exc.OperationalError, exc.InterfaceError)
-"""What says nothing about a row."""
+"""Errors that say nothing about a row."""
 _SEEDED: Final = frozenset({"project", "fitter"})
-"""Tables that have rows before anybody stored anything."""
+"""Tables that have rows before anybody has stored anything."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """How values of one kind are written to JSON and read from it; NULL is null."""
+    """How values of one kind are converted to and from JSON; NULL is null."""
 
     type: sa.types.TypeEngine[Any] | None
     encode: Callable[[Any], Any]
@@ -78,7 +78,7 @@ def _coded(values: Sequence[Any], coders: Sequence[Callable[[Any], Any]]) -> lis
 
 
 def _is_beyond(kind: sa.types.TypeEngine[Any], value: Any) -> bool:
-    """Whether a value is longer or larger than columns of a type take."""
+    """Whether a value is longer or larger than columns of a type accept."""
     match kind, value:
         case sa.String(length=int() as longest), str():
             return len(value) > longest
@@ -91,20 +91,20 @@ def _is_beyond(kind: sa.types.TypeEngine[Any], value: Any) -> bool:
 
 
 class DumpStore:
-    """Reads and writes whole tables; knows nothing of what their rows mean."""
+    """Reads and writes whole tables, without knowing what their rows mean."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._is_sqlite = is_sqlite(session)
 
     def freeze(self) -> None:
-        """Let all that this transaction reads be of one instant; before its first query."""
+        """Make this transaction read everything as of one instant; call before its first query."""
         if not self._is_sqlite:
             self._session.connection(execution_options={"isolation_level": "REPEATABLE READ"})
 
     @staticmethod
     def tables() -> list[TableDump]:
-        """Return all tables, each after those that it refers to."""
+        """Return all tables, each after those that it references."""
         return [
             TableDump(
                 table.name,
@@ -127,7 +127,7 @@ class DumpStore:
         Raises
         ------
         RefusedRowError
-            If the database does not take one of them.
+            If the database rejects one of them.
         """
         decoders = [_KINDS[kind].decode for kind in table.kinds]
         insert = sa.insert(self._table(table))
@@ -142,7 +142,7 @@ class DumpStore:
         return count
 
     def _refusal(self, insert: sa.Insert, values: Sequence[dict[str, Any]]) -> str | None:
-        """Insert rows and return None, or none of them and why the database refuses one."""
+        """Insert rows and return None; or insert none and return why the database rejects one."""
         try:
             with self._session.begin_nested():
                 self._session.execute(insert, values)
@@ -155,7 +155,7 @@ class DumpStore:
     def _name_refused(
         self, table: TableDump, insert: sa.Insert, values: Sequence[dict[str, Any]], before: int
     ) -> None:
-        """Insert the rows of a block one by one, up to the one that is refused."""
+        """Insert the rows of a block one by one, up to the one that is rejected."""
         for number, row in enumerate(values, before + 1):
             reason = self._refusal(insert, [row])
             if reason is not None:
@@ -178,7 +178,7 @@ class DumpStore:
         )
 
     def clear(self, tables: Sequence[TableDump]) -> None:
-        """Remove all rows of the tables, which come in the order of `tables`."""
+        """Remove all rows of the given tables, which are in the order of `tables`."""
         for table in reversed(tables):
             self._session.execute(sa.delete(self._table(table)))
 
@@ -191,7 +191,7 @@ class DumpStore:
         return sa.table(table.name, *columns)
 
     def _continue_numbering(self, table: TableDump) -> None:
-        """Let PostgreSQL number on after the rows that brought their numbers along."""
+        """Make PostgreSQL continue numbering after rows that came with their own numbers."""
         if self._is_sqlite or "id" not in table.columns:
             return
         sequence = self._session.scalar(sa.select(sa.func.pg_get_serial_sequence(table.name, "id")))
@@ -199,5 +199,5 @@ class DumpStore:
             return
         newest = sa.select(sa.func.max(self._table(table).columns["id"])).scalar_subquery()
         following = 1 + (self._session.scalar(sa.select(newest)) or 0)
-        # Unlike setval(), it is undone when the transaction fails.
+        # Unlike setval(), this is rolled back with the transaction.
         self._session.execute(sa.text(f"ALTER SEQUENCE {sequence} RESTART WITH {following}"))

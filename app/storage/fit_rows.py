@@ -70,7 +70,7 @@ def to_fit(row: FitRow, slug: str) -> Fit:
 def is_lapsed(row: Any, now: datetime) -> sa.ColumnElement[bool]:
     """Return whether a fit's fitter has been silent for longer than its lease.
 
-    No lease is longer than a day: one that ends later was written while the clock was ahead.
+    No lease is longer than a day: one that ends later was written by a clock that was ahead.
     """
     end = row.lease_expires_at
     has_ended = sa.or_(end <= now, end > now + _LONGEST_LEASE)

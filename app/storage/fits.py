@@ -1,4 +1,4 @@
-"""The store of fits as users see them: asked for, listed, cancelled."""
+"""The store of fits as users see them: requested, listed, cancelled."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
@@ -43,7 +43,7 @@ _CAN_BE_RENEWED: Final = (
 
 
 def _published(fit: Any) -> sa.ColumnElement[bool]:
-    """Return whether a fit's regressor answers forecasts, or did when the fit had ended."""
+    """Return the condition that a fit's regressor is published, or was when the fit ended."""
     answering = sa.select(PublicationRow.version).where(
         PublicationRow.workload_id == fit.workload_id
     )
@@ -51,7 +51,7 @@ def _published(fit: Any) -> sa.ColumnElement[bool]:
 
 
 def _newest_fit(*conditions: Callable[[Any], sa.ColumnElement[bool]]) -> sa.ScalarSelect[str]:
-    """Return the id of the newest such fit of the query's workload: a step or two in an index."""
+    """Return the id of the newest such fit of the query's workload; found by an index."""
     fit = aliased(FitRow)
     return (
         sa.select(fit.id)
@@ -64,12 +64,12 @@ def _newest_fit(*conditions: Callable[[Any], sa.ColumnElement[bool]]) -> sa.Scal
 
 
 def _has_newer_runs(fit: Any) -> Iterator[sa.ColumnElement[bool]]:
-    """Yield whether a run was stored, or taken into fits, that a fit of its workload has not seen.
+    """Yield conditions for a run stored or included since, that a fit of its workload has not seen.
 
-    One that did not note what it saw is taken to have seen what was there when it began.
+    A fit that did not record what it saw is assumed to have seen what was there when it began.
     """
     seen_until = sa.func.coalesce(fit.seen_until, fit.started_at, fit.requested_at)
-    # Identifiers sort by creation: the index of the workload's runs leads to the new ones.
+    # Identifiers sort by creation: the index of the workload's runs finds the new ones.
     moment = sa.func.substr(fit.id, len("fit_") + 1, TIME_CHARACTERS)
     first = sa.func.coalesce(fit.unseen_run_id, sa.literal("run_").concat(moment))
     yield sa.exists().where(
@@ -100,7 +100,7 @@ class FitStore:
             if fit_id := self._insert(workload_id, request, now):
                 [fit] = self._read(FitRow.id == fit_id)
                 return fit, True
-            # The fit that stood in the way may have ended since: then there is room for ours.
+            # The active fit that blocked ours may have ended since: then there is room for ours.
             if active := self.active(workload_id):
                 return active, False
 
@@ -142,7 +142,7 @@ class FitStore:
     ) -> dict[WorkloadId, Fit]:
         """Return the newest fit of each of the workloads that has one.
 
-        `lock` lets none of them begin or end until the transaction ends.
+        `lock` prevents any of these from starting or ending until the transaction ends.
         """
         newest = (
             sa.select(sa.func.max(FitRow.id))
@@ -153,13 +153,13 @@ class FitStore:
         return {WorkloadId(row.workload_id): to_fit(row, slug) for row, slug in rows}
 
     def latest_published(self, workload_ids: Iterable[WorkloadId]) -> dict[WorkloadId, Fit]:
-        """Return the newest fit of each workload whose regressor answers forecasts, or did."""
+        """Return each workload's newest fit whose regressor answers forecasts, or did."""
         newest = sa.select(_newest_fit(_published)).where(WorkloadRow.id.in_(list(workload_ids)))
         rows = self._select(FitRow.id.in_(newest))
         return {WorkloadId(row.workload_id): to_fit(row, slug) for row, slug in rows}
 
     def aging_fits(self) -> list[AgingFit]:
-        """Return the last published fits of workloads with an age in their policy and newer runs.
+        """Return the last published fits of workloads with newer runs and an age in their policy.
 
         Left out are workloads with an active fit, and those whose runs a later fit tried in vain.
         """
@@ -214,7 +214,7 @@ class FitStore:
     ) -> list[tuple[WorkloadId, ProjectId]]:
         """Return workloads of a project, or of all, that a refit would renew, by ascending id.
 
-        Those have a run that a fit may use, no active fit, and no published regressor that was
+        These have a run that a fit may use, no active fit, and no published regressor that was
         computed at or after `before`.
         """
         workload_id = WorkloadRow.id
@@ -241,8 +241,8 @@ class FitStore:
     ) -> list[tuple[WorkloadId, ProjectId]]:
         """Return workloads whose published artefact has an earlier format, by ascending id.
 
-        Those have a run that a fit may use, no active fit, and none that was asked for at or after
-        `tried_since` and failed or was cancelled.
+        These have a run that a fit may use, no active fit, and no failed or cancelled fit that was
+        requested at or after `tried_since`.
         """
         query = (
             sa.select(WorkloadRow.id, WorkloadRow.project_id)
@@ -267,11 +267,12 @@ class FitStore:
         return [(WorkloadId(found), ProjectId(owner)) for found, owner in rows]
 
     def request_cancel(self, fit_id: FitId, now: datetime) -> bool:
-        """Cancel at once what no fitter works on, and tell the fitter of a running fit.
+        """Cancel a queued fit at once, and tell the fitter of a running one.
 
         Returns False for a fit that has ended.
 
-        One statement decides, so that a fit changing between queue and fitter is not missed.
+        A single statement decides, so that a fit that is just being claimed or released is not
+        missed.
         """
         is_idle = sa.or_(FitRow.state == FitState.QUEUED, is_lapsed(FitRow, now))
         cancelled = self._session.execute(
@@ -294,9 +295,9 @@ class FitStore:
         return self._session.execute(query).scalar_one()
 
     def fitters(self, since: datetime, until: datetime) -> Fitters:
-        """Return the fitters that were heard of between two instants.
+        """Return the fitters last heard of between two instants.
 
-        One that was heard of in the future had a wrong clock: nothing says that it lives.
+        One last heard of in the future had a wrong clock: whether it is alive is unknown.
         """
         waits_for = FitterRow.waits_for
         query = sa.select(sa.func.count(), sa.func.count(waits_for), sa.func.max(waits_for))

@@ -28,11 +28,11 @@ _MAX_LINKED = 1000
 _MAX_REALISED = 10_000
 MAX_RECORDED = 50_000
 MAX_SEARCHED = 200_000
-"""So many of a workload's forecasts, the newest, are looked through for scenarios."""
+"""How many of a workload's newest forecasts are searched for scenarios."""
 
 _KEY_CHARACTERS: Final = 16
-"""So much of a digest is stored: 64 bits tell the scenarios of one workload apart. Releases before
-revision 0015 stored all 64 characters."""
+"""How much of a digest is stored: 64 bits suffice to tell one workload's scenarios apart. Releases
+before revision 0015 stored all 64 characters."""
 
 
 def _columns(records: Sequence[LedgerRecord]) -> Mapping[str, Sequence[object]]:
@@ -54,7 +54,7 @@ def _key(digest: str) -> str:
 
 
 def _made_before(instant: datetime) -> sa.ColumnElement[bool]:
-    # Identifiers sort by time: their index leads to the oldest.
+    # Identifiers sort by time: their index finds the oldest ones.
     return ForecastRow.id < earliest_identifier("fc", instant)
 
 
@@ -62,7 +62,7 @@ def _unnamed(project_id: ProjectId | None) -> list[sa.ColumnElement[bool]]:
     is_named = sa.exists().where(RunRow.forecast_id == ForecastRow.id)
     if project_id is None:
         return [~is_named]
-    # Asked of each row: by a list of workloads SQLite reads their ledgers whole for each portion.
+    # Checked for each row: given a list of workloads, SQLite reads their whole ledgers each time.
     workload = WorkloadRow.id == ForecastRow.workload_id, WorkloadRow.project_id == project_id
     return [~is_named, sa.exists().where(*workload)]
 
@@ -83,7 +83,7 @@ class ForecastStore:
         return len(kept)
 
     def get(self, project_id: ProjectId, forecast_id: ForecastId) -> LedgerEntry | None:
-        """Return a recorded forecast with the runs that name it, None when there is none."""
+        """Return a recorded forecast with the runs that name it, None if there is none."""
         found = self._session.execute(
             sa.select(ForecastRow, WorkloadRow.slug)
             .join(WorkloadRow, WorkloadRow.id == ForecastRow.workload_id)
@@ -103,7 +103,7 @@ class ForecastStore:
         )
 
     def workloads_of(self, project_id: ProjectId, forecast_ids: Sequence[str]) -> dict[str, Slug]:
-        """Return the workload of each of the forecasts that the project has recorded."""
+        """Return the workload of each of the forecasts that is recorded in the project."""
         if not forecast_ids:
             return {}
         found = self._session.execute(
@@ -119,15 +119,15 @@ class ForecastStore:
     def recorded(
         self, workload_id: WorkloadId, forecast_ids: Sequence[str], scenario_sha256: Sequence[str]
     ) -> list[RecordedForecast]:
-        """Return a workload's recorded forecasts of these names or scenarios, the oldest first.
+        """Return a workload's recorded forecasts with these identifiers or scenarios, oldest first.
 
-        Scenarios are looked for among its newest `MAX_SEARCHED` forecasts. Of more than
-        `MAX_RECORDED` the newest. The digest of another scenario is None.
+        Scenarios are searched among its newest `MAX_SEARCHED` forecasts. If there are more than
+        `MAX_RECORDED`, the newest are returned. The digest is None for any other scenario.
         """
         row = ForecastRow
         by_key = {_key(digest): digest for digest in scenario_sha256}
         keys = [*by_key, *scenario_sha256]
-        # Apart: of one condition with OR, SQLite makes a scan of the workload's whole ledger.
+        # Two queries: for one condition with OR, SQLite scans the workload's whole ledger.
         named = sa.select(row.id).where(row.id.in_(each_text(self._session, forecast_ids)))
         wanted = sa.union(named, self._alike(workload_id, keys)).subquery()
         newest = (
@@ -148,23 +148,23 @@ class ForecastStore:
     def prune(
         self, before: datetime, project_id: ProjectId | None, *, after: ForecastId, limit: int
     ) -> tuple[ForecastId, int] | None:
-        """Remove those of the next forecasts that were made before an instant and no run names.
+        """Remove, among the next forecasts, those from before an instant that no run names.
 
         Parameters
         ----------
         before
-            Those made later stay.
+            Later ones are kept.
         project_id
-            Those of other projects stay; None: none does for that.
+            Restricts the removal to one project; None: all projects.
         after
-            The last forecast that was looked at.
+            The last forecast examined before.
         limit
-            So many are looked at.
+            How many are examined.
 
         Returns
         -------
         tuple or None
-            The last forecast looked at and how many were removed; None where none was left.
+            The last forecast examined and how many were removed; None if none was left.
         """
         row = ForecastRow
         waiting = sa.select(row.id).where(row.id > after, _made_before(before))
@@ -173,18 +173,18 @@ class ForecastStore:
             return None
         old = row.id > after, row.id <= keys[-1]
         unnamed = sa.select(row.id).where(*old, *_unnamed(project_id))
-        # Whoever removes some at the same time, as with their workload, removes those.
+        # Rows that someone else is removing, as with their workload, are left to them.
         ours = unnamed.with_for_update(of=row, skip_locked=True)
         removed = sa.delete(row).where(row.id.in_(ours)).returning(row.workload_id)
         return ForecastId(keys[-1]), len(self._session.scalars(removed).all())
 
     def count_unnamed(self, before: datetime, project_id: ProjectId | None) -> int:
-        """Return how many forecasts were made before an instant and are named by no run."""
+        """Return how many forecasts from before an instant are named by no run."""
         old = sa.select(sa.func.count()).select_from(ForecastRow).where(_made_before(before))
         return self._session.scalars(old.where(*_unnamed(project_id))).one()
 
     def _alike(self, workload_id: WorkloadId, keys: Sequence[str]) -> sa.Select[str]:
-        # All columns stand in one index, which follows time: rows are not read, nor sorted.
+        # One index in order of time holds all these columns: no rows are read, nothing is sorted.
         newest = (
             sa.select(ForecastRow.id, ForecastRow.scenario_sha256)
             .where(ForecastRow.workload_id == workload_id)
@@ -216,7 +216,7 @@ class ForecastStore:
     def realised(self, since: datetime) -> list[RealisedForecast]:
         """Return forecasts made since an instant that good runs name, of the newest 10,000.
 
-        Identifiers of forecasts sort by time, so that the index on them leads to the newest.
+        Forecast identifiers sort by time, so their index finds the newest.
         """
         duration = ForecastRow.answer["duration_seconds"]
         found = self._session.execute(

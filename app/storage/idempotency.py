@@ -38,7 +38,7 @@ class IdempotencyStore:
     def begin(
         self, ticket: IdempotencyTicket, body_sha256: str, now: datetime, lock_s: float
     ) -> Replay | IdempotencyTicket:
-        """Return the first answer, or the ticket with its fence when the request may run.
+        """Return the first answer, or the ticket with its fence if the request may run.
 
         Raises
         ------
@@ -51,7 +51,7 @@ class IdempotencyStore:
         lock = {"fence": held.fence, "locked_until": now + timedelta(seconds=lock_s)}
         if self._insert(ticket, body_sha256, {"created_at": now, **lock}):
             return held
-        # The lock on the row makes a second caller wait for a first one that is committing.
+        # The row lock makes a second caller wait for a first one that is committing.
         row = self._session.scalars(
             sa.select(IdempotencyRow).where(_is(ticket)).with_for_update()
         ).one_or_none()
@@ -79,7 +79,7 @@ class IdempotencyStore:
         return inserted.one_or_none() is not None
 
     def renew(self, ticket: IdempotencyTicket, until: datetime) -> None:
-        """Keep the lock of a request that still runs."""
+        """Renew the lock of a request that is still running."""
         self._session.execute(
             sa.update(IdempotencyRow).where(_is_held(ticket)).values(locked_until=until)
         )
@@ -87,7 +87,7 @@ class IdempotencyStore:
     def finish(
         self, ticket: IdempotencyTicket, status: int, headers: Mapping[str, str], body: bytes
     ) -> None:
-        """Store the first answer; in the transaction that does what the answer says.
+        """Store the first answer, in the transaction that does what the answer says.
 
         Raises
         ------
@@ -104,11 +104,11 @@ class IdempotencyStore:
             raise InProgressError(ticket.key)
 
     def forget(self, ticket: IdempotencyTicket) -> None:
-        """Let the key be used again after an answer that is not kept."""
+        """Release the key after an answer that is not kept."""
         self._session.execute(sa.delete(IdempotencyRow).where(_is_held(ticket)))
 
     def kept_bytes(self, project_id: ProjectId) -> int:
-        """Return how long the kept answers of a project are together."""
+        """Return the total size of a project's kept answers in bytes."""
         lengths = sa.func.coalesce(sa.func.sum(sa.func.length(IdempotencyRow.body)), 0)
         return int(
             self._session.scalars(
@@ -117,12 +117,12 @@ class IdempotencyStore:
         )
 
     def count(self, before: datetime, project_id: ProjectId | None) -> int:
-        """Return how many requests began before an instant, of one project or of all."""
+        """Return how many requests began before an instant, in one project or in all."""
         rows = sa.select(sa.func.count()).where(*_began(before, project_id))
         return self._session.scalars(rows).one()
 
     def purge(self, before: datetime, project_id: ProjectId | None = None) -> int:
-        """Delete the answers to requests that `count` counts; return their number."""
+        """Delete the answers that `count` counts; return their number."""
         deleted = self._session.execute(
             sa.delete(IdempotencyRow)
             .where(*_began(before, project_id))

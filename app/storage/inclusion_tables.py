@@ -1,4 +1,4 @@
-"""The ORM row of runs that were taken into fits later than they were stored."""
+"""The ORM row of runs that were included in fits later than they were stored."""
 
 from datetime import datetime
 
@@ -10,9 +10,9 @@ from app.storage.types import BIG_ID, UtcDateTime
 
 
 class InclusionRow(Base):
-    """When a run that had been kept out of fits was taken in: from then on it is new to them.
+    """When an excluded run was included: from then on it is new to fits.
 
-    The workload is that of the run, which takes this row along when it goes.
+    The workload is the run's; the row is removed with it.
     """
 
     __tablename__ = "run_inclusion"

@@ -22,7 +22,7 @@ _NO_LEASE: Final = {"lease_owner": None, "lease_token": None, "lease_expires_at"
 
 
 def _is_held(claim: ClaimedFit) -> sa.ColumnElement[bool]:
-    # The token fences off a fitter that wakes up after another has taken its fit over.
+    # The token fences off a fitter that wakes up after another has taken over its fit.
     return sa.and_(
         FitRow.id == claim.fit.fit_id,
         FitRow.state == FitState.RUNNING,
@@ -35,9 +35,9 @@ def _ended(state: FitState, now: datetime) -> dict[str, Any]:
 
 
 class LeaseStore:
-    """Claims fits and writes what their fitters say, in one session.
+    """Claims fits and writes what their fitters report, in one session.
 
-    Whatever a fitter says is ignored, and answered by False, once its lease went to another.
+    Once a lease has gone to another fitter, the former one's reports are ignored and return False.
     """
 
     def __init__(self, session: Session) -> None:
@@ -51,17 +51,17 @@ class LeaseStore:
         return moment
 
     def has_claimable(self, now: datetime) -> bool:
-        """Return whether a claim could find something: a cheap question to ask often."""
+        """Return whether a claim could find a fit: a cheap query for frequent polling."""
         claimable = sa.or_(FitRow.state == FitState.QUEUED, is_lapsed(FitRow, now))
         return self._session.execute(sa.select(sa.exists().where(claimable))).scalar_one()
 
     def claim_next(
         self, owner: str, *, lease_s: float, now: datetime, max_attempts: int
     ) -> ClaimedFit | None:
-        """Take the oldest fit that is queued or whose fitter fell silent; None without one.
+        """Claim the oldest fit that is queued or whose fitter fell silent; None without one.
 
-        Fits whose fitters fell silent `max_attempts` times end as failed instead, and those
-        whose end was asked for meanwhile as cancelled.
+        Instead of being claimed, a fit whose fitters fell silent `max_attempts` times fails, and
+        one that was cancelled meanwhile ends as cancelled.
         """
         self._end_lapsed(now, max_attempts)
         token = uuid4().hex
@@ -134,7 +134,7 @@ class LeaseStore:
     def renew(
         self, claim: ClaimedFit, *, lease_s: float, progress: float, step: str, now: datetime
     ) -> bool:
-        """Renew a lease and note the progress; False also when the fit is to be cancelled."""
+        """Renew a lease and record the progress; False also if the fit is to be cancelled."""
         renewed = self._update(
             _is_held(claim),
             ~FitRow.cancel_requested,
@@ -145,16 +145,16 @@ class LeaseStore:
         return bool(renewed)
 
     def note_seen(self, claim: ClaimedFit, until: datetime) -> None:
-        """Note that a fit has read all runs that were stored or taken in up to an instant."""
+        """Record that a fit has read all runs stored or included up to an instant."""
         self._update(
             _is_held(claim),
             seen_until=until,
-            # Where the newer ones begin in the index of runs: SQL cannot write identifiers.
+            # Where newer runs begin in their index: SQL cannot construct identifiers.
             unseen_run_id=earliest_identifier("run", until),
         )
 
     def hold(self, claim: ClaimedFit) -> bool:
-        """Lock the fit until the transaction ends; False also when it is to be cancelled."""
+        """Lock the fit until the transaction ends; False also if it is to be cancelled."""
         held = self._session.execute(
             sa.select(FitRow.id).where(_is_held(claim), ~FitRow.cancel_requested).with_for_update()
         )
@@ -188,7 +188,7 @@ class LeaseStore:
         return bool(self._update(_is_held(claim), **_ended(FitState.FAILED, now), problem=document))
 
     def cancel(self, claim: ClaimedFit, now: datetime) -> bool:
-        """End a fit as cancelled; False also when nobody asked for it."""
+        """End a fit as cancelled; False also if nobody requested that."""
         cancelled = self._update(
             _is_held(claim),
             FitRow.cancel_requested.is_(True),
@@ -198,9 +198,9 @@ class LeaseStore:
         return bool(cancelled)
 
     def release(self, claim: ClaimedFit, *, is_counted: bool) -> bool:
-        """Give a fit back to the queue; False also when it is to be cancelled.
+        """Requeue a fit; False also if it is to be cancelled.
 
-        `is_counted` tells whether the attempt counts against the most attempts.
+        `is_counted` is whether the attempt counts towards the limit of attempts.
         """
         released = self._update(
             _is_held(claim),
@@ -217,7 +217,7 @@ class LeaseStore:
     def fitter_seen(
         self, owner: str, *, started_at: datetime, now: datetime, waits_for: str | None = None
     ) -> None:
-        """Note that a fitter lives, and what it waits for before it can compute."""
+        """Record that a fitter is alive, and what it waits for before it can compute."""
         told = {"seen_at": now, "waits_for": waits_for and waits_for[:_WAITS_FOR_LENGTH]}
         statement = insert_into(self._session, FitterRow).values(
             id=owner, started_at=started_at, **told
@@ -231,5 +231,5 @@ class LeaseStore:
         self._session.execute(sa.delete(FitterRow).where(FitterRow.id == owner))
 
     def purge_fitters(self, before: datetime) -> None:
-        """Forget the fitters that were last heard of before an instant."""
+        """Forget the fitters last heard of before an instant."""
         self._session.execute(sa.delete(FitterRow).where(FitterRow.seen_at < before))

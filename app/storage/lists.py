@@ -1,4 +1,4 @@
-"""Long lists of values in a query, however many there are."""
+"""Long lists of values in a query, whatever their length."""
 
 from collections.abc import Sequence
 

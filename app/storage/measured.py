@@ -1,4 +1,4 @@
-"""Reads what a workload's usable runs were measured on, feature by feature."""
+"""Reads the feature values of a workload's usable runs."""
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from app.storage.dialects import is_sqlite
 from app.storage.tables import RunRow
 
 MAX_LEVELS: Final = 100
-"""How many values of one category are told."""
+"""The most values listed for one category."""
 _MAX_RUNS_WITH_POWER: Final = 10_000
 _LOOKED_AT: Final = 500
 
@@ -23,14 +23,14 @@ _LOOKED_AT: Final = 500
 def measured_features(
     session: Session, usable: Sequence[sa.ColumnElement[bool]]
 ) -> MeasuredFeatures:
-    """Return the range or the values of every feature over the runs that meet `usable`."""
+    """Return the range or the values of every feature, over the runs that meet `usable`."""
     return _columns(session, usable) | _parameters(session, usable)
 
 
 def _columns(
     session: Session, usable: Sequence[sa.ColumnElement[bool]]
 ) -> dict[str, NumberRange | CategoryLevels]:
-    """Read all features that are columns in one pass: the ranges within each mix of categories."""
+    """Read all features that are columns in one pass: ranges per combination of categories."""
     categories = [getattr(RunRow, name) for name in CATEGORY_FEATURES]
     figures = [
         figure
@@ -71,7 +71,7 @@ def _parameters(
 ) -> dict[str, NumberRange | CategoryLevels]:
     """Read all parameters in one pass; the numbers of one come as a row without text.
 
-    Where runs repeat the parameters of others, each distinct set is taken apart once.
+    Where runs share parameter sets, each distinct set is unpacked once.
     """
     members = _members(session, usable)
     rows = session.execute(
@@ -95,7 +95,7 @@ def _parameters(
 
 
 def _sets(session: Session, usable: Sequence[sa.ColumnElement[bool]]) -> sa.Subquery:
-    """Return sets of parameters with their runs: each once if runs repeat those of others."""
+    """Return sets of parameters with their numbers of runs, grouped if runs share sets."""
     told = (*usable, RunRow.parameters.is_not(None))
     newest = sa.select(RunRow.parameters).where(*told).order_by(RunRow.id.desc()).limit(_LOOKED_AT)
     peeked = newest.subquery().c.parameters
@@ -103,14 +103,14 @@ def _sets(session: Session, usable: Sequence[sa.ColumnElement[bool]]) -> sa.Subq
         sa.select(sa.func.count(peeked.distinct()), sa.func.count())
     ).one()
     if 2 * distinct > looked_at:
-        # To sort sets that are all different takes longer than to take each of them apart.
+        # Grouping sets that are all different takes longer than unpacking each of them.
         return sa.select(RunRow.parameters, sa.literal(1).label("runs")).where(*told).subquery()
     runs = sa.func.count().label("runs")
     return sa.select(RunRow.parameters, runs).where(*told).group_by(RunRow.parameters).subquery()
 
 
 def _members(session: Session, usable: Sequence[sa.ColumnElement[bool]]) -> sa.Subquery:
-    """Return for each parameter of each set: its name, its number or text, and the runs."""
+    """Return for each parameter of each set its name, its number or text, and the runs."""
     sets = _sets(session, usable)
     if is_sqlite(session):
         each = sa.func.json_each(sets.c.parameters).table_valued("key", "value", "type")
@@ -137,12 +137,12 @@ def _members(session: Session, usable: Sequence[sa.ColumnElement[bool]]) -> sa.S
 def measured_power(
     session: Session, usable: Sequence[sa.ColumnElement[bool]]
 ) -> dict[tuple[str | None, str | None], MeasuredPower]:
-    """Return what the newest runs that meet `usable` tell of power, by GPU type.
+    """Return the power that the newest runs meeting `usable` measured, by GPU type.
 
-    Of runs that name none also by their instance type; the other of both is None.
+    For runs without a GPU type, by their instance type; the other of the two is None.
 
-    Watts are all energy over all seconds of workers, so that long runs count for more; the
-    utilisation likewise.
+    Watts are total energy over total worker-seconds, so that long runs weigh more; likewise
+    the utilisation.
     """
     rows = session.execute(
         sa.select(
@@ -176,7 +176,7 @@ def measured_power(
 
 
 def _share(amount: float, seconds: float) -> float | None:
-    """Return a mean that is positive, None where nothing was measured."""
+    """Return a positive mean, None where nothing was measured."""
     return amount / seconds if seconds and amount > 0.0 else None
 
 
@@ -185,7 +185,7 @@ def measured_hardware(
 ) -> dict[tuple[str | None, str | None], float | None]:
     """Return the pairs of GPU type and instance type of the runs that meet `usable`.
 
-    Each with the most workers of one node, None where no run tells its nodes.
+    Each with the most workers on one node, None where no run states its nodes.
     """
     per_node = sa.cast(RunRow.workers, sa.Double) / RunRow.nodes
     density = sa.func.max(sa.type_coerce(per_node, sa.Double))

@@ -1,6 +1,6 @@
-"""Applies the migrations and tells whether the schema is the one this version needs.
+"""Applies migrations and tells whether the schema is the one that this version needs.
 
-Alembic is imported where it migrates: whoever only asks for the revision starts without it.
+Alembic is imported only where it migrates, so that asking for the revision starts fast.
 """
 
 from collections.abc import Callable, Iterator
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from alembic.config import Config
 
 _LOCK_NOT_AVAILABLE: Final = "55P03"
-"""PostgreSQL's code; psycopg itself need not be there on SQLite."""
+"""PostgreSQL's code; psycopg itself may be missing on SQLite."""
 
 _VERSION = sa.table("alembic_version", sa.column("version_num", sa.String))
 
 _ADVISORY_LOCK = 0x7472_6661_7265
-"""Two instances that start at once migrate one after the other on PostgreSQL."""
+"""Makes two instances that start at once migrate one after the other on PostgreSQL."""
 
 
 _LACKING: Final = {
@@ -40,17 +40,17 @@ _LACKING: Final = {
     "add_constraint": "constraint",
     "add_fk": "foreign key",
 }
-"""Alembic's words for what it would have to add, and ours."""
+"""Alembic's terms for what it would have to add, and ours."""
 
 _UNFINISHED: Final = sa.text(
     "SELECT relname FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid"
     " WHERE NOT indisvalid AND relnamespace = CAST(current_schema() AS regnamespace)"
     " ORDER BY relname"
 )
-"""What a `CREATE INDEX CONCURRENTLY` left that was broken off: it has the name, and no use."""
+"""Remains of an interrupted `CREATE INDEX CONCURRENTLY`: they occupy the name but are unused."""
 
 LOCK_TIMEOUT_S: Final = 10.0
-"""How long a migration waits for a lock: every later query on that table waits behind it."""
+"""How long a migration waits for a lock: all later queries on that table wait behind it."""
 
 
 class MigrationBlockedError(RuntimeError):
@@ -85,7 +85,7 @@ def head_revision() -> str:
 
 
 def known_revisions() -> frozenset[str]:
-    """Return all revisions that this version of the service knows: their files begin with them."""
+    """Return all revisions that this version of the service knows, the prefixes of their files."""
     return frozenset(file.name[:4] for file in (_folder() / "versions").glob("[0-9]*_*.py"))
 
 
@@ -119,7 +119,7 @@ def migrate(
     SchemaAheadError
         If the database is at a revision that this version does not know.
     ForeignTablesError
-        If the database has tables of our names without a schema of ours.
+        If the database has tables with our names but not our schema.
     """
     with (
         _whole_tables(database) as connection,
@@ -136,7 +136,7 @@ def rebuilding(
 ) -> Iterator[Stores]:
     """Yield the stores on a schema at `revision`, whose tables may hold rows; then migrate it.
 
-    All is one transaction: an error leaves schema and rows as they were.
+    Everything is one transaction: an error leaves schema and rows as they were.
 
     Raises
     ------
@@ -145,7 +145,7 @@ def rebuilding(
     SchemaAheadError
         If the database is at a revision that this version does not know.
     ForeignTablesError
-        If the database has tables of our names without a schema of ours.
+        If the database has tables with our names but not our schema.
     """
     with (
         database.answering(),
@@ -162,10 +162,10 @@ def rebuilding(
 
 @contextmanager
 def _whole_tables(database: Database) -> Iterator[sa.Connection]:
-    """Yield a connection on which a table may be replaced by another of its name.
+    """Yield a connection on which a table may be replaced by another with its name.
 
-    SQLite has no other way to some changes, and takes the one that is dropped for a removal of all
-    its rows: what refers to them would go with them. Within a transaction it hears of no pragma.
+    SQLite can make some changes only so, and treats dropping the old table as deleting its rows,
+    along with all that references them. Within a transaction it ignores the pragma against that.
     """
     with database.answering(), database.engine.connect() as connection:
         if not database.is_sqlite:
@@ -184,7 +184,7 @@ def _whole_tables(database: Database) -> Iterator[sa.Connection]:
 def _migrating(
     database: Database, connection: sa.Connection, lock_timeout_s: float
 ) -> Iterator[Callable[[str], None]]:
-    """Yield what migrates in a transaction that nobody else migrates beside."""
+    """Yield a function that migrates in a transaction which excludes other migrations."""
     config = _config()
     config.attributes["lock_timeout_s"] = lock_timeout_s
     config.attributes["connection"] = connection
@@ -221,17 +221,17 @@ def _run(config: "Config", known: str | None, revision: str) -> None:
 
 
 def goes_down(known: str | None, revision: str) -> bool:
-    """Return whether `revision` has less than the `known` one of a database."""
+    """Return whether `revision` is below the `known` one of a database."""
     if known is None or known not in known_revisions():
         return False
     return revision == "base" or (revision.isdigit() and int(revision) < int(known))
 
 
 def missing_parts(database: Database) -> list[str]:
-    """Return what tables, columns, indexes and constraints a schema at head lacks.
+    """Return the tables, columns, indexes and constraints that a schema at head lacks.
 
-    What the migrations made may have been dropped by hand, and with a unique index goes the rule
-    that it keeps. Parts that only the database has (an operator's own index) are nobody's fault.
+    They may have been dropped by hand, and a unique index takes the rule that it enforces with
+    it. Parts that only the database has (an operator's own index) are fine.
     """
     from alembic.autogenerate import compare_metadata  # noqa: PLC0415 - heavy: not for every start
     from alembic.runtime.migration import MigrationContext  # noqa: PLC0415 - likewise
@@ -239,7 +239,7 @@ def missing_parts(database: Database) -> list[str]:
     with database.answering(), database.engine.connect() as connection:
         found = compare_metadata(MigrationContext.configure(connection), Base.metadata)
         unfinished = () if database.is_sqlite else connection.scalars(_UNFINISHED).all()
-    # Altered columns come in lists of their own.
+    # Altered columns come in nested lists.
     lacking = (each for each in found if isinstance(each, tuple) and each[0] in _LACKING)
     own = {index.name for table in Base.metadata.tables.values() for index in table.indexes}
     return [f"{_LACKING[each[0]]} {_full_name(each[-1])}" for each in lacking] + [
@@ -252,7 +252,7 @@ def _full_name(part: Any) -> str:
 
 
 def require_migrated(database: Database) -> None:
-    """Refuse a database that lacks migrations; one of a later release serves this one too.
+    """Refuse a database that lacks migrations; a later release's schema is accepted.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The ORM rows of what prices are converted and weighed with: rates and grid factors."""
+"""The ORM rows of exchange rates and grid factors."""
 
 from datetime import datetime
 

@@ -1,4 +1,4 @@
-"""Reads pages of lists whose keys rise with time."""
+"""Reads pages of lists whose keys increase with time."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -21,18 +21,18 @@ def newest_first(
     limit: int,
     before: str | None,
 ) -> Page[Item]:
-    """Return what a query finds, the newest first, starting after a key.
+    """Return a query's results, the newest first, starting after a key.
 
     Parameters
     ----------
     session
-        What reads.
+        The session to read with.
     query
-        The rows of the list, in no order yet.
+        The rows of the list, not yet ordered.
     key
-        The column of the rows that rises with time.
+        The column that increases with time.
     to_item
-        Makes what is listed of a row.
+        Converts a row to an item of the list.
     limit
         The most items of the page, at least 1.
     before

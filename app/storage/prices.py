@@ -90,7 +90,7 @@ class PriceStore:
         self._session.flush()
 
     def in_force(self, project_id: ProjectId) -> list[Price]:
-        """Return the prices of a project that nobody withdrew, oldest first."""
+        """Return the prices of a project that are not withdrawn, oldest first."""
         rows = self._session.scalars(
             sa.select(PriceRow)
             .where(PriceRow.project_id == project_id, PriceRow.withdrawn_at.is_(None))
@@ -99,7 +99,7 @@ class PriceStore:
         return [_to_price(row) for row in rows]
 
     def get(self, project_id: ProjectId, price_id: PriceId) -> Price | None:
-        """Return a price of a project, None when there is none."""
+        """Return a price of a project, None if there is none."""
         row = self._session.scalars(
             sa.select(PriceRow).where(PriceRow.project_id == project_id, PriceRow.id == price_id)
         ).one_or_none()
@@ -120,7 +120,7 @@ class PriceStore:
         )
 
     def withdraw(self, price_id: PriceId, at: datetime) -> None:
-        """Let a price count no longer; the first instant stays."""
+        """Withdraw a price; the first instant is kept."""
         self._session.execute(
             sa.update(PriceRow)
             .where(PriceRow.id == price_id, PriceRow.withdrawn_at.is_(None))
@@ -133,7 +133,7 @@ def _conditions(wanted: PriceFilter) -> Iterator[sa.ColumnElement[bool]]:
         value: str | None = getattr(wanted, name)
         if value is not None:
             column = getattr(PriceRow, name)
-            # Databases may fold ASCII alone: then a name is still found as it is written.
+            # Databases may fold only ASCII: then a name is still found as it is written.
             yield sa.or_(column == value, sa.func.lower(column) == value.lower())
     if wanted.purchase is not None:
         yield PriceRow.purchase == wanted.purchase

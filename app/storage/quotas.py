@@ -31,16 +31,16 @@ class QuotaStore:
         self._session = session
 
     def get(self, project_id: ProjectId) -> Quota:
-        """Return the limits of a project; none for one that does not exist."""
+        """Return the limits of a project; no limits for one that does not exist."""
         row = self._session.execute(
             sa.select(*_COLUMNS).where(ProjectRow.id == project_id)
         ).one_or_none()
         return Quota() if row is None else Quota(*row)
 
     def put(self, project_id: ProjectId, quota: Quota) -> None:
-        """Replace the limits of a project, and count its runs where they are limited from now on.
+        """Replace the limits of a project, and count its runs if they are limited from now on.
 
-        The row is locked first: uploads that hold it in share are over when the runs are counted.
+        The row is locked first: uploads with a shared lock have ended when the runs are counted.
         """
         self._set(
             project_id,
@@ -54,10 +54,10 @@ class QuotaStore:
         self._set(project_id, runs_stored=stored)
 
     def lock_for_upload(self, project_id: ProjectId) -> Quota | None:
-        """Hold the limits until the transaction ends; None where nothing limits uploads.
+        """Lock the limits until the transaction ends; None if nothing limits uploads.
 
-        Without a limit the row is held in share: uploads do not wait for each other, but a limit
-        that is set meanwhile waits for them, so that none escapes its count.
+        Without a limit the lock is shared: uploads do not wait for each other, but a limit that is
+        set meanwhile waits for them, so that it counts them all.
         """
         is_free = sa.and_(ProjectRow.max_runs.is_(None), ProjectRow.max_workloads.is_(None))
         query = sa.select(ProjectRow.id).where(ProjectRow.id == project_id, is_free)
@@ -66,21 +66,21 @@ class QuotaStore:
         return self.lock(project_id)
 
     def lock_for_fit(self, project_id: ProjectId) -> Quota | None:
-        """Hold the limits until the transaction ends; None where nothing limits fits."""
+        """Lock the limits until the transaction ends; None if nothing limits fits."""
         quota = self.get(project_id)
         if quota.fits_per_day is None and quota.queued_fits is None:
             return None
         return self.lock(project_id)
 
     def lock(self, project_id: ProjectId) -> Quota:
-        """Return the limits of a project and let nobody change them until the transaction ends."""
-        # Without the key: new workloads refer to the project without waiting.
+        """Return the limits of a project, locked against changes until the transaction ends."""
+        # FOR NO KEY UPDATE: new workloads can reference the project without waiting.
         query = sa.select(*_COLUMNS).where(ProjectRow.id == project_id)
         row = self._session.execute(query.with_for_update(key_share=True)).one_or_none()
         return Quota() if row is None else Quota(*row)
 
     def add_runs(self, project_id: ProjectId, count: int) -> int:
-        """Change the number of stored runs, where it is kept, and return it."""
+        """Change the number of stored runs, if it is kept, and return it."""
         changed = self._session.execute(
             sa.update(ProjectRow)
             .where(ProjectRow.id == project_id, ProjectRow.runs_stored.is_not(None))
@@ -96,12 +96,12 @@ class QuotaStore:
         return self._session.execute(query).scalar_one()
 
     def fits_since(self, project_id: ProjectId, since: datetime) -> tuple[int, datetime | None]:
-        """Return how many fits a project asked for since an instant, and when the first was.
+        """Return how many fits a project requested since an instant, and when the first was.
 
-        The audit log tells them, so that those of removed workloads count too; what an operator
-        asked for does not.
+        The audit log is counted, so that fits of removed workloads are included; those that an
+        operator requested are not.
         """
-        # In the order of the index: no older entries are read.
+        # In index order: no older entries are read.
         earlier = (
             sa.select(AuditRow.id)
             .where(AuditRow.project_id == project_id, AuditRow.at <= since)
@@ -120,7 +120,7 @@ class QuotaStore:
         return count, first
 
     def count_queued(self, project_id: ProjectId) -> int:
-        """Return how many fits of a project wait."""
+        """Return how many fits of a project are queued."""
         query = (
             sa.select(sa.func.count())
             .select_from(FitRow)
@@ -134,8 +134,8 @@ class QuotaStore:
     ) -> tuple[int, int]:
         """Take up to `wanted` requests of a minute; return how many, and how many are left.
 
-        A caller that was overtaken at the turn of a minute takes from the next; what lies further
-        ahead was left by a clock that has been set back since, and begins anew.
+        A caller overtaken at the turn of a minute takes from the next. A minute further ahead was
+        written by a clock since set back; it is reset.
         """
         fresh = insert_into(self._session, RateWindowRow).values(
             project_id=project_id, minute=minute, taken=0

@@ -7,7 +7,7 @@ from app.storage.tables import Base
 
 
 class RateWindowRow(Base):
-    """How many requests of a project's present minute its replicas took for themselves."""
+    """How many requests of a project's current minute its replicas have leased."""
 
     __tablename__ = "rate_window"
 

@@ -1,4 +1,4 @@
-"""The store of regressor versions and of the one that is published."""
+"""The store of regressor versions and of which one is published."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
@@ -38,7 +38,7 @@ IS_PUBLISHED: Final = sa.and_(
 """Joins the published version of each workload to its publication."""
 
 HAS_ARTIFACT: Final = sa.func.length(RegressorRow.artifact) > 0
-"""Whether a version's artefact was not removed; neither database reads its bytes for this."""
+"""Whether a version's artefact is still there; neither database reads its bytes for this."""
 
 _REPORT_FIELDS: Final = tuple(field.name for field in fields(RegressorReport))
 
@@ -112,7 +112,7 @@ def _to_version(
 
 
 class RegressorStore:
-    """Reads and writes regressor versions in one session; but for artefacts, they never change."""
+    """Reads and writes regressor versions in one session; only their artefacts may be removed."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -166,13 +166,13 @@ class RegressorStore:
         )
 
     def hold(self, workload_id: WorkloadId, version: int) -> None:
-        """Let nobody remove a version's artefact until this transaction ends."""
+        """Keep a version's artefact from being removed until this transaction ends."""
         of_version = RegressorRow.workload_id == workload_id, RegressorRow.version == version
         held = sa.select(RegressorRow.version).where(*of_version)
         self._session.execute(held.with_for_update(read=True))
 
     def publications(self, workload_id: WorkloadId) -> list[Publication]:
-        """Return which versions answered forecasts from when on, the oldest first."""
+        """Return which versions answered forecasts and since when, the oldest first."""
         rows = self._session.execute(
             sa.select(PublicationEventRow.published_at, PublicationEventRow.version)
             .where(PublicationEventRow.workload_id == workload_id)
@@ -183,7 +183,7 @@ class RegressorStore:
     def published_version(self, workload_id: WorkloadId, *, lock: bool = False) -> int | None:
         """Return the published version of a workload.
 
-        `lock` lets nobody publish another until the transaction ends.
+        `lock` prevents another publication until the transaction ends.
         """
         query = sa.select(PublicationRow.version).where(PublicationRow.workload_id == workload_id)
         if lock:
@@ -195,9 +195,9 @@ class RegressorStore:
     ) -> tuple[WorkloadId, int, str] | None:
         """Return a workload's key, the version that answers for it and its currency.
 
-        For a reader of artefacts of one format that is the published version if it has this
-        format, else the version of this format that was published last; the published version all
-        the same if none has it. None without a published version.
+        For a reader of one artefact format, that is the published version if it has this format,
+        else the last published version that has it; if none has, the published version all the
+        same. None without a published version.
         """
         row = self._session.execute(
             sa.select(
@@ -236,9 +236,9 @@ class RegressorStore:
         ).scalar_one_or_none()
 
     def summaries_of_others(self, workload_id: WorkloadId) -> list[tuple[Slug, Json]]:
-        """Return the summaries of the other workloads of the same project, one a workload.
+        """Return the summaries of the other workloads of the same project, one per workload.
 
-        That of a workload's published version; versions from before there were summaries have none.
+        They are those of the published versions; versions older than summaries have none.
         """
         project = (
             sa.select(WorkloadRow.project_id).where(WorkloadRow.id == workload_id).scalar_subquery()
@@ -257,7 +257,7 @@ class RegressorStore:
         return [(Slug(slug), summary) for slug, summary in rows if summary is not None]
 
     def load_artifact(self, workload_id: WorkloadId, version: int) -> bytes:
-        """Return a version's artefact, its hash checked.
+        """Return a version's artefact after checking its hash.
 
         Raises
         ------

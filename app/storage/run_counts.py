@@ -17,11 +17,11 @@ StatusCounts = Mapping[RunStatus, int]
 
 
 class RunCountStore:
-    """Keeps the counts in step with the runs, and counts where they are not known.
+    """Keeps the counts in step with the runs, and counts where they are unknown.
 
-    A count is believed as long as it names the newest run of its workload: one look into the
-    index tells, whoever stored runs since. Only the removal of an older run by a version of the
-    service that does not count goes unseen, until `wrong` looks at all runs.
+    A count is valid as long as it names the newest run of its workload: one index look-up shows
+    whether runs were stored since. Only the removal of an older run by a version of the service
+    that does not count goes unnoticed, until `wrong` examines all runs.
     """
 
     def __init__(self, session: Session) -> None:
@@ -34,7 +34,7 @@ class RunCountStore:
         return known | self._count([key for key in asked if key not in known])
 
     def known(self, workload_ids: Iterable[WorkloadId]) -> dict[WorkloadId, StatusCounts]:
-        """Return the counts that need no counting."""
+        """Return the counts that are still valid."""
         query = sa.select(RunCountRow.workload_id, RunCountRow.by_status).where(
             RunCountRow.workload_id.in_(list(workload_ids)),
             RunCountRow.newest_run_id.is_not_distinct_from(_newest(RunCountRow.workload_id)),
@@ -46,14 +46,14 @@ class RunCountStore:
         before: Mapping[WorkloadId, StatusCounts],
         difference: Mapping[WorkloadId, Mapping[RunStatus, int]],
     ) -> None:
-        """Note the runs that this transaction stored (or removed: less than 0).
+        """Record the runs that this transaction stored, or removed (negative numbers).
 
         Parameters
         ----------
         before
-            What was `known` of the workloads when they were locked; the others are counted.
+            The result of `known` when the workloads were locked; the others are counted.
         difference
-            How many more runs of each status there are.
+            The change in the number of runs of each status.
         """
         unknown = self._count([key for key in difference if key not in before])
         for key in sorted(difference):
@@ -63,9 +63,9 @@ class RunCountStore:
             self._keep(key, {status: number for status, number in counts.items() if number})
 
     def wrong(self) -> list[tuple[ProjectId, WorkloadId, Slug]]:
-        """Return the workloads whose counts are believed but not right; looks at all runs.
+        """Return the workloads whose counts look valid but are not right; examines all runs.
 
-        One statement, so that uploads under way are seen with their counts or not at all.
+        A single statement, so that it sees uploads under way with their counts or not at all.
         """
         found = sa.select(
             RunRow.workload_id, RunRow.status, sa.func.count().label("number")
@@ -96,7 +96,7 @@ class RunCountStore:
         return [key for key, counts in counted.items() if counts != kept[key]]
 
     def recount(self, workload_id: WorkloadId) -> None:
-        """Count the runs of a workload that is locked, whatever was noted before."""
+        """Count the runs of a locked workload, whatever was recorded before."""
         self._keep(workload_id, self._count([workload_id]).get(workload_id, {}))
 
     def _count(self, workload_ids: list[WorkloadId]) -> dict[WorkloadId, StatusCounts]:
@@ -126,7 +126,7 @@ class RunCountStore:
 
 
 def _newest(workload_id: sa.ColumnElement[Any] | sa.orm.InstrumentedAttribute[int]) -> Any:
-    """Return the id of a workload's newest run, NULL without one: the end of an index."""
+    """Return the id of a workload's newest run, NULL without one; found at the end of an index."""
     newest = sa.select(sa.func.max(RunRow.id)).where(RunRow.workload_id == workload_id)
     return newest.scalar_subquery()
 

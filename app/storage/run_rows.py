@@ -8,7 +8,7 @@ from app.domain.runs import Money, Run, RunStatus
 from app.storage.tables import RunRow
 
 IS_USABLE: Final = (RunRow.status == RunStatus.SUCCEEDED, ~RunRow.excluded)
-"""Which runs a fit may learn durations from."""
+"""The runs whose durations a fit may learn from."""
 
 
 def to_run(row: RunRow, slug: str) -> Run:

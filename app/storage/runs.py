@@ -64,13 +64,13 @@ class RunStore:
         self._session = session
 
     def adding(self) -> AbstractContextManager[WriteRuns]:
-        """Return what stores blocks of new runs; nothing else is asked of the store meanwhile."""
+        """Return a context that stores blocks of new runs; the store has no other use meanwhile."""
         return writing_runs(self._session.connection())
 
     def find_external(
         self, workload_id: WorkloadId, external_ids: Sequence[str]
     ) -> dict[str, StoredRun]:
-        """Return those of the external ids that a workload's runs have."""
+        """Return the runs of a workload that have one of the external ids."""
         found = self._session.execute(
             sa.select(RunRow.external_id, RunRow.id, RunRow.content_sha256).where(
                 RunRow.workload_id == workload_id,
@@ -85,7 +85,7 @@ class RunStore:
         return bool(self._session.scalar(query))
 
     def get(self, project_id: ProjectId, run_id: RunId, *, lock: bool = False) -> Run | None:
-        """Return a run of a project; `lock` lets nobody change it until the transaction ends."""
+        """Return a run of a project; `lock` prevents changes until the transaction ends."""
         return next(iter(self.get_many(project_id, [run_id], lock=lock)), None)
 
     def get_many(
@@ -93,7 +93,7 @@ class RunStore:
     ) -> list[Run]:
         """Return those of the named runs that exist in a project, in the order they were stored.
 
-        `lock` lets nobody change them until the transaction ends.
+        `lock` prevents changes to them until the transaction ends.
         """
         query = (
             sa.select(RunRow, WorkloadRow.slug)
@@ -124,15 +124,15 @@ class RunStore:
         return newest_first(self._session, query, RunRow.id, to_item, limit=limit, before=before)
 
     def measured_features(self, workload_id: WorkloadId) -> MeasuredFeatures:
-        """Return what the runs that a fit may use were measured on."""
+        """Return the feature values of the runs that a fit may use."""
         return measured_features(self._session, _usable(workload_id))
 
     def measured_hardware(
         self, workload_id: WorkloadId
     ) -> dict[tuple[str | None, str | None], float | None]:
-        """Return the pairs of GPU type and instance type that the runs a fit may use have.
+        """Return the pairs of GPU type and instance type of the runs that a fit may use.
 
-        Each with the most workers of one node, None where no run tells its nodes.
+        Each with the most workers on one node, None where no run states its nodes.
         """
         return measured_hardware(self._session, _usable(workload_id))
 
@@ -147,7 +147,7 @@ class RunStore:
         return sorted(name for name in self._session.scalars(query) if name is not None)
 
     def names_in(self, family: RunFamily, workload_id: WorkloadId) -> list[str]:
-        """Return the names that stand in a family of a workload's runs."""
+        """Return the names used in a family by a workload's runs."""
         column: sa.ColumnElement[Any] = getattr(RunRow, family)
         each = sa.func.json_each if is_sqlite(self._session) else sa.func.jsonb_each
         members = each(column).table_valued("key")
@@ -161,7 +161,7 @@ class RunStore:
     def update(
         self, run_id: RunId, *, excluded: bool, reason: str | None, labels: Mapping[str, str]
     ) -> None:
-        """Change what may change of a stored run."""
+        """Update the mutable fields of a stored run."""
         self._session.execute(
             sa.update(RunRow)
             .where(RunRow.id == run_id)
@@ -169,7 +169,7 @@ class RunStore:
         )
 
     def include(self, run_ids: Sequence[RunId], now: datetime) -> None:
-        """Let fits use runs that were kept out of them; from now on they are new to fits."""
+        """Let fits use excluded runs; from now on these are new to fits."""
         included = self._session.execute(
             sa.update(RunRow)
             .where(RunRow.id.in_(each_text(self._session, run_ids)), RunRow.excluded)
@@ -189,7 +189,7 @@ class RunStore:
             self._session.execute(again, rows)
 
     def last_included_at(self, workload_id: WorkloadId) -> datetime | None:
-        """Return when a run of a workload was last taken into fits later than it was stored."""
+        """Return when a run of a workload was last included in fits after it was stored."""
         query = sa.select(sa.func.max(InclusionRow.included_at))
         return self._session.scalar(query.where(InclusionRow.workload_id == workload_id))
 
@@ -198,7 +198,7 @@ class RunStore:
         self._session.execute(sa.delete(RunRow).where(RunRow.id == run_id))
 
     def usable_for_fit(self, workload_id: WorkloadId, since: datetime | None = None) -> RunColumns:
-        """Return the succeeded runs that nobody excluded, those stored from `since` on."""
+        """Return the succeeded, not excluded runs stored at or after `since`."""
         query = (
             sa.select(*_FIT_COLUMNS)
             .where(*_usable(workload_id), *_stored_since(since))
@@ -209,7 +209,7 @@ class RunStore:
     def evidence_for_fit(
         self, workload_id: WorkloadId, since: datetime | None = None
     ) -> EvidenceColumns:
-        """Return the runs that tell something besides a duration, those stored from `since` on."""
+        """Return the runs that show something besides a duration, stored at or after `since`."""
         query = (
             sa.select(*_FIT_COLUMNS, *_EVIDENCE_COLUMNS)
             .where(
@@ -239,7 +239,7 @@ class RunStore:
     def measured_power(
         self, workload_id: WorkloadId
     ) -> dict[tuple[str | None, str | None], MeasuredPower]:
-        """Return what a workload's usable runs measured of power, by GPU type; the newest count."""
+        """Return the power that a workload's newest usable runs measured, by GPU type."""
         return measured_power(self._session, _usable(workload_id))
 
     def count_usable(
@@ -249,11 +249,11 @@ class RunStore:
         *,
         at_most: int | None = None,
     ) -> int:
-        """Return how many runs `usable_for_fit` returns; counts no further than `at_most`.
+        """Return how many runs `usable_for_fit` returns; stops counting at `at_most`.
 
-        That it is enough to know of a few runs keeps questions cheap in workloads of millions.
+        A small bound keeps the query cheap in workloads of millions.
         """
-        # The newest are looked at first, where the others of the same upload lie too.
+        # Starts with the newest, next to which the others of the same upload lie.
         newest = (
             sa.select(RunRow.id)
             .where(*_usable(workload_id), *_stored_since(since))
@@ -263,9 +263,9 @@ class RunStore:
         return self._count(newest)
 
     def count_new(self, workload_id: WorkloadId, since: datetime | None, *, at_most: int) -> int:
-        """Return how many usable runs were stored, or taken into fits, from an instant on.
+        """Return how many usable runs were stored or included from an instant on.
 
-        None is the beginning. Counts no further than `at_most`.
+        None is the beginning of time. Stops counting at `at_most`.
         """
         stored = self.count_usable(workload_id, since, at_most=at_most)
         if since is None or stored >= at_most:
@@ -304,7 +304,7 @@ def _usable(workload_id: WorkloadId) -> tuple[sa.ColumnElement[bool], ...]:
 
 def _stored_since(since: datetime | None) -> Iterator[sa.ColumnElement[bool]]:
     if since is not None:
-        # Identifiers sort by creation: the index of a workload's runs leads to the new ones.
+        # Identifiers sort by creation: the index of a workload's runs finds the new ones.
         yield RunRow.id >= earliest_identifier("run", since)
         yield RunRow.created_at >= since
 

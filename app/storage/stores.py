@@ -1,4 +1,4 @@
-"""All stores on one session, handed out by `Database.transaction`."""
+"""All stores on one session, as `Database.transaction` yields them."""
 
 from sqlalchemy.orm import Session
 

@@ -22,7 +22,7 @@ def _one_of(column: str, values: list[str]) -> str:
 
 
 class Base(DeclarativeBase):
-    """All rows; constraints are named by one convention so that migrations can refer to them."""
+    """Base of all rows; one convention names constraints, so that migrations can refer to them."""
 
     metadata = sa.MetaData(
         naming_convention={
@@ -49,11 +49,11 @@ class ProjectRow(Base):
     max_queued_fits: Mapped[int | None] = mapped_column(sa.Integer)
     requests_per_minute: Mapped[int | None] = mapped_column(sa.Integer)
     runs_stored: Mapped[int | None] = mapped_column(sa.BigInteger)
-    """Kept while runs are limited: counting millions at each upload would cost more than it."""
+    """Kept only while runs are limited: counting millions at each upload would cost more."""
 
 
 class ApiKeyRow(Base):
-    """A key of a project; the secret is kept as its SHA-256 only."""
+    """A key of a project; only the SHA-256 of the secret is stored."""
 
     __tablename__ = "api_key"
 
@@ -78,8 +78,8 @@ class WorkloadRow(Base):
         sa.CheckConstraint(_one_of("refit_mode", list(RefitMode)), name="refit_mode_known"),
         sa.CheckConstraint("refit_min_new_runs >= 1", name="refit_min_new_runs_positive"),
         sa.CheckConstraint("refit_max_age_s > 0", name="refit_max_age_positive"),
-        # SQLite gives the id of a deleted row again otherwise, and with it what processes
-        # remember of the workload that is gone.
+        # Otherwise SQLite reuses the id of a deleted row, and processes would take what they
+        # remember of the deleted workload for the new one's.
         {"sqlite_autoincrement": True},
     )
 
@@ -168,11 +168,11 @@ class RunRow(Base):
 
 
 class FitRow(Base):
-    """A fit and its lease; the partial unique index allows one active fit a workload."""
+    """A fit and its lease; the partial unique index allows one active fit per workload."""
 
     __tablename__ = "fit"
     __table_args__ = (
-        # Partial, where state IN ('queued', 'running'): the migration says so. Said here it would
+        # The migration makes it partial: where state IN ('queued', 'running'). Saying so here would
         # import the dialects of both databases into every process, and nothing would read it.
         sa.Index("uq_fit_active_workload", "workload_id", unique=True),
         sa.Index("ix_fit_workload_id_id", "workload_id", "id"),
@@ -207,13 +207,13 @@ class FitRow(Base):
 class RegressorRow(Base):
     """An immutable regressor version: its registry entry and its artefact (data, no pickle).
 
-    An artefact that was removed as old is empty; its digest and size go on telling what it was.
+    The artefact is empty once removed as old; its digest and size are kept.
     """
 
     __tablename__ = "regressor"
     __table_args__ = (
         sa.CheckConstraint("version >= 1", name="version_positive"),
-        # Formats are looked up without reading past the artefacts.
+        # Finds formats without reading past the artefacts.
         sa.Index(
             "ix_regressor_workload_id_version_format_version",
             "workload_id",
@@ -237,7 +237,7 @@ class RegressorRow(Base):
 
 
 class PublicationRow(Base):
-    """Which version of a workload's regressor answers forecasts: the registry's one switch."""
+    """Which version of a workload's regressor answers forecasts."""
 
     __tablename__ = "publication"
     __table_args__ = (
@@ -254,7 +254,7 @@ class PublicationRow(Base):
 
 
 class PublicationEventRow(Base):
-    """When which version began to answer forecasts; never changed."""
+    """When a version began to answer forecasts; never changed."""
 
     __tablename__ = "publication_event"
     __table_args__ = (
@@ -273,7 +273,7 @@ class PublicationEventRow(Base):
 
 
 class ForecastRow(Base):
-    """The ledger: what was asked and answered; indexed by time, so that appends stay together."""
+    """The ledger: questions and answers; indexed by time, so that appends stay together."""
 
     __tablename__ = "forecast"
     __table_args__ = (
@@ -292,7 +292,7 @@ class ForecastRow(Base):
 
 
 class CiReportRow(Base):
-    """A report of a CI system as it was answered, and what became of it since."""
+    """A report of a CI system as it was answered, and what happened to it since."""
 
     __tablename__ = "ci_report"
     __table_args__ = (sa.Index("ix_ci_report_project_id_id", "project_id", "id"),)
@@ -308,7 +308,7 @@ class CiReportRow(Base):
 
 
 class BaselineRow(Base):
-    """Since when a workload's durations are normal again, as somebody acknowledged."""
+    """The instant since which a workload's durations count as normal, as acknowledged."""
 
     __tablename__ = "baseline"
     __table_args__ = (sa.Index("ix_baseline_workload_id_id", "workload_id", "id"),)
@@ -356,7 +356,7 @@ class PriceRow(Base):
 
 
 class IdempotencyRow(Base):
-    """The first answer to a POST with an idempotency key; `status` is NULL until it ended."""
+    """The first answer to a POST with an idempotency key; `status` is NULL until it has ended."""
 
     __tablename__ = "idempotency"
 
@@ -390,7 +390,7 @@ class AuditRow(Base):
 
 
 class FitterRow(Base):
-    """A fitter process, when it was last heard of and what it waits for, None for nothing."""
+    """A fitter process, when it was last heard of, and what it waits for (None: nothing)."""
 
     __tablename__ = "fitter"
 

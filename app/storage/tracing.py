@@ -1,4 +1,4 @@
-"""Traces statements: a span for each, a child of whatever caused it."""
+"""Traces statements: a span for each, as a child of its cause."""
 
 from typing import Any, Final
 
@@ -12,12 +12,12 @@ _SPAN: Final = "trainfare_span"
 
 
 def is_traced() -> bool:
-    """Whether what is worked for now has a trace: a request, or a fit."""
+    """Whether the current work has a trace: a request, or a fit."""
     return trace.get_current_span().get_span_context().is_valid
 
 
 def current_trace_parent() -> str | None:
-    """Return the span that is being worked for as a W3C `traceparent`, None without one."""
+    """Return the current span as a W3C `traceparent`, None without one."""
     span = trace.get_current_span().get_span_context()
     if not span.is_valid:
         return None
@@ -25,7 +25,7 @@ def current_trace_parent() -> str | None:
 
 
 def trace_statements(engine: sa.Engine, tracer: Tracer) -> None:
-    """Open a span for each statement of an engine; its bound values are left out."""
+    """Open a span for each statement of an engine, without its bound values."""
 
     @event.listens_for(engine, "before_cursor_execute")
     def _begin(

@@ -1,4 +1,4 @@
-"""Column types that mean the same on SQLite and PostgreSQL."""
+"""Column types with the same meaning on SQLite and PostgreSQL."""
 
 import json
 from datetime import UTC, datetime
@@ -11,16 +11,16 @@ from typing_extensions import override
 
 
 def json_text(document: object) -> str:
-    """Return a document as it is stored; parts that are JSON already are `orjson.Fragment`s."""
+    """Return a document as it is stored; parts that already are JSON are `orjson.Fragment`s."""
     try:
         return orjson.dumps(document).decode()
     except TypeError:
-        # Numbers beyond 64 bits, unpaired surrogates, names that are no strings.
+        # Numbers beyond 64 bits, unpaired surrogates, keys that are not strings.
         return json.dumps(document)
 
 
 class UtcDateTime(sa.types.TypeDecorator[datetime]):
-    """An aware instant, always in UTC; SQLite keeps it without its zone."""
+    """An aware instant, always in UTC; SQLite stores it without its zone."""
 
     impl = sa.DateTime(timezone=True)
     cache_ok = True
@@ -74,7 +74,7 @@ class JsonDocument(sa.types.TypeDecorator[Any]):
     @override
     def load_dialect_impl(self, dialect: sa.Dialect) -> sa.types.TypeEngine[Any]:
         if dialect.name == "postgresql":
-            # Imported where it is used: processes on SQLite need nothing of it.
+            # Imported where it is used: processes on SQLite do not need it.
             from sqlalchemy.dialects.postgresql import JSONB
 
             return dialect.type_descriptor(JSONB(none_as_null=True))

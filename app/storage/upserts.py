@@ -1,4 +1,4 @@
-"""Inserts that say what becomes of rows that are there already, in each database's own form."""
+"""Inserts that say what happens to existing rows, in each database's own dialect."""
 
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def insert_into(session: Session, table: type[Base]) -> "sqlite.Insert | postgresql.Insert":
     """Return an insert with `on_conflict_do_nothing` and `on_conflict_do_update`."""
-    # Of two dialects a process needs one.
+    # A process needs only one of the two dialects.
     if is_sqlite(session):
         from sqlalchemy.dialects import sqlite
 

@@ -60,7 +60,7 @@ class WorkloadStore:
         return found[0] if found else None
 
     def pooling_of(self, workload_id: WorkloadId) -> Pooling:
-        """Return where the priors of a workload's regressor are learned from."""
+        """Return which sources the priors of a workload's regressor are learned from."""
         found = self._session.execute(
             sa.select(WorkloadRow.pooling).where(WorkloadRow.id == workload_id)
         ).scalar_one_or_none()
@@ -75,9 +75,9 @@ class WorkloadStore:
         return {workload.slug: workload for workload in found}
 
     def slugs_like(self, project_id: ProjectId, slug: Slug) -> list[Slug]:
-        """Return names of about the same length, few enough to compare them all.
+        """Return names of similar length, few enough to compare them all.
 
-        Those that begin alike come first, and of these the newest.
+        Those with the same beginning come first, the newest before the others.
         """
         length = sa.func.length(WorkloadRow.slug)
         begins_alike = WorkloadRow.slug.startswith(slug[:_BEGINNING], autoescape=True)
@@ -93,15 +93,15 @@ class WorkloadStore:
         return [Slug(each) for each in found.scalars()]
 
     def claim(self, project_id: ProjectId, slugs: Iterable[Slug], now: datetime) -> set[Slug]:
-        """Create those of the workloads that are missing and lock all until the transaction ends.
+        """Create those of the workloads that are missing, and lock all until the transaction ends.
 
-        Uploads to one workload thus follow each other, so that an external id or the first use of
-        a parameter is never decided twice. Returns the workloads that were created.
+        This serialises uploads to one workload, so that an external id or the first use of a
+        parameter is never decided twice. Returns the workloads that were created.
         """
         named = sorted(set(slugs))
         created: set[Slug] | None = None
-        # A workload that is found may be removed before its lock is ours: then it is made anew,
-        # with no lock of another held meanwhile, for whoever makes the same may wait for that.
+        # An existing workload may be removed before it is locked. Then all locks are released before
+        # it is created anew, since whoever creates the same one may wait for them.
         while created is None:
             with self._session.begin_nested() as attempt:
                 created = self._try_to_claim(project_id, named, now)
@@ -112,20 +112,20 @@ class WorkloadStore:
     def _try_to_claim(
         self, project_id: ProjectId, named: Sequence[Slug], now: datetime
     ) -> set[Slug] | None:
-        """Return the workloads that were created, None where one of them was removed meanwhile."""
+        """Return the workloads that were created, None if one of them was removed meanwhile."""
         found = self.find_many(project_id, named)
         created = {s for s in named if s not in found and self._create(project_id, s, now)}
         return created if self._lock(project_id, named) == len(named) else None
 
     def lock(self, project_id: ProjectId, *slugs: Slug) -> None:
-        """Wait for the uploads to workloads, and hold others off until the transaction ends."""
+        """Wait for the uploads to workloads, and block others until the transaction ends."""
         self._lock(project_id, slugs)
 
     def hold(self, workload_ids: Iterable[WorkloadId]) -> set[WorkloadId]:
-        """Let nobody remove the workloads until the transaction ends; return those that are there.
+        """Keep the workloads from being removed until the transaction ends; return existing ones.
 
-        Uploads to them go on meanwhile. What refers to a workload that was found before, and was
-        removed since, cannot be stored.
+        Uploads to them continue meanwhile. Without this, what references a workload that was found
+        before but removed since could not be stored.
         """
         found = sa.select(WorkloadRow.id).where(WorkloadRow.id.in_(list(workload_ids)))
         held = self._session.scalars(found.with_for_update(key_share=True, read=True))
@@ -138,7 +138,7 @@ class WorkloadStore:
             .where(WorkloadRow.project_id == project_id, WorkloadRow.slug.in_(named))
             .order_by(WorkloadRow.slug)
         )
-        # SQLite's transaction holds the whole database; it knows no locks of rows.
+        # An SQLite transaction locks the whole database; SQLite has no row locks.
         return len(self._session.execute(query.with_for_update(key_share=True)).all())
 
     def _create(self, project_id: ProjectId, slug: Slug, now: datetime) -> bool:
@@ -165,7 +165,7 @@ class WorkloadStore:
     def replace_declaration(
         self, workload_id: WorkloadId, declaration: WorkloadDeclaration, now: datetime
     ) -> None:
-        """Replace what a user said about a workload, all but its parameters."""
+        """Replace what a user declared about a workload, except its parameters."""
         policy = declaration.refit_policy
         self._session.execute(
             sa.update(WorkloadRow)

@@ -1,4 +1,4 @@
-"""Keep when each version was published, and what each recorded forecast was asked for."""
+"""Record when each version was published, and the question of each recorded forecast."""
 
 import sqlalchemy as sa
 from alembic import op

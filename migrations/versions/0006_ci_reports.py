@@ -1,4 +1,4 @@
-"""Create the reports of CI systems and the baselines that people acknowledged."""
+"""Create the reports of CI systems and the baselines that people acknowledge."""
 
 import sqlalchemy as sa
 from alembic import op

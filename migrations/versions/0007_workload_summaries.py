@@ -1,4 +1,4 @@
-"""Keep with each regressor version what its workload tells the priors of others."""
+"""Store with each regressor version what its workload contributes to the priors of others."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""Let each price say how durations are billed: a minimum, and whole steps."""
+"""Let each price state how durations are billed: a minimum, and rounding to steps."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""Keep exchange rates and grid factors, and let a price be that of functions."""
+"""Store exchange rates and grid factors, and let a price be a serverless one."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""Let projects have limits, and share their rate over replicas."""
+"""Let projects have limits, and share rate limits between replicas."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""Remember of each fit which trace asked for it."""
+"""Record the trace of the request for each fit."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,7 +1,7 @@
 """Count the runs of each workload once, so that lists need not.
 
-Uploads go on meanwhile: what the version before stores after this count makes its row one that is
-not believed, and the next upload counts anew.
+Uploads continue meanwhile: runs that the previous version stores after this count invalidate the
+workload's row, and the next upload counts anew.
 """
 
 from collections import defaultdict

@@ -1,4 +1,4 @@
-"""Remember of each fitter what it waits for before it can compute."""
+"""Record what each fitter waits for before it can compute."""
 
 import sqlalchemy as sa
 from alembic import op

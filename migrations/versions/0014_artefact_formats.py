@@ -1,4 +1,4 @@
-"""Remember the format of each artefact, so that releases serve what they can read."""
+"""Record the format of each artefact, so that each release uses what it can read."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,6 +1,6 @@
-"""Drop the ledger's index that no query needs: every recorded forecast paid for it.
+"""Drop an index of the ledger that no query needs and every recorded forecast paid for.
 
-Rows go with their workload by the index that begins with it as well.
+The removal of a workload finds its rows by the index that begins with the workload.
 """
 
 from alembic import op

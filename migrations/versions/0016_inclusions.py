@@ -1,6 +1,6 @@
-"""Remember when runs were taken into fits that had been kept out of them.
+"""Record when excluded runs were included in fits.
 
-The version before takes runs in without a word: those count when the next ones come.
+The previous version includes runs without recording it: those count when the next ones come.
 """
 
 import sqlalchemy as sa

@@ -1,6 +1,6 @@
-"""Remember of each fit which runs it has seen.
+"""Record which runs each fit has seen.
 
-Of fits before, and of those that the version before computes, it is taken that they saw what was
+Earlier fits, and those that the previous version computes, are assumed to have seen what was
 stored when they began.
 """
 

@@ -1,8 +1,8 @@
-"""Keep the ledger's index in the order of time: digests touch a page of their own each.
+"""Order the ledger's index by time: ordered by digest, each insert touches a page of its own.
 
-Scenarios are looked for in it from the newest on. On PostgreSQL it may be built beforehand by
-`CREATE INDEX CONCURRENTLY`. `accuracy` of the version before, which looks for digests, is slow
-until it is replaced.
+It is searched for scenarios from the newest on. On PostgreSQL it may be built beforehand by
+`CREATE INDEX CONCURRENTLY`. `accuracy` of the previous version, which searches by digest, is slow
+until that version is replaced.
 """
 
 import sqlalchemy as sa
@@ -22,7 +22,7 @@ _IS_UNFINISHED = sa.text(
 
 
 def _drop_unfinished() -> None:
-    """Drop what was built beforehand if its building was broken off: no query would use it."""
+    """Drop an index whose building beforehand was interrupted: no query would use it."""
     connection = op.get_bind()
     if connection.dialect.name != "postgresql":
         return
