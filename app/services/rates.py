@@ -26,7 +26,7 @@ class Allowance:
 
 @dataclass(slots=True)
 class _Window:
-    """This process's share of one project's current minute."""
+    """The share that this process holds of one project's current minute."""
 
     minute: int
     in_hand: int = 0

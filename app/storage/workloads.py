@@ -100,8 +100,8 @@ class WorkloadStore:
         """
         named = sorted(set(slugs))
         created: set[Slug] | None = None
-        # An existing workload may be removed before it is locked. Then all locks are released before
-        # it is created anew, since whoever creates the same one may wait for them.
+        # An existing workload may be removed before it is locked. It is then created anew without
+        # holding other locks, since whoever creates the same one may wait for them.
         while created is None:
             with self._session.begin_nested() as attempt:
                 created = self._try_to_claim(project_id, named, now)

@@ -1,6 +1,6 @@
 """Client of Trainfare: measured training runs go in, forecasts of time and cost come out.
 
-Names are loaded when they are first used, so that importing this package costs next to nothing.
+Names are loaded on first use, so that importing this package costs next to nothing.
 """
 
 from __future__ import annotations

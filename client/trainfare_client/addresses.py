@@ -1,4 +1,4 @@
-"""Addresses of services: what of them may be shown, and which proxy stands on the way."""
+"""Addresses of services: what may be shown of them, and which proxy is used."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _LOGIN: Final = re.compile(r"^([A-Za-z][\w+.-]*://)?[^?#]*@")
 
 
 def without_login(url: str) -> str:
-    """Return an address as it may be shown.
+    """Return an address in a form that may be shown.
 
     Examples
     --------
@@ -22,7 +22,7 @@ def without_login(url: str) -> str:
 
 
 def login_of(url: str) -> tuple[str, str] | None:
-    """Return the user and the password of an address, None where it names none."""
+    """Return the user and password in an address, None if it has none."""
     parts = urlsplit(url)
     if parts.username is None:
         return None
@@ -30,7 +30,7 @@ def login_of(url: str) -> tuple[str, str] | None:
 
 
 def is_here(url: str) -> bool:
-    """Return whether an address is one of this machine, to which no proxy leads."""
+    """Return whether an address is of this machine, for which no proxy is used."""
     host = urlsplit(url).hostname or ""
     try:
         return ipaddress.ip_address(host).is_loopback
@@ -39,7 +39,7 @@ def is_here(url: str) -> bool:
 
 
 def unproxied(url: str) -> dict[str, Any]:
-    """Return what keeps httpx from asking the environment's proxy for an address of this machine.
+    """Return the httpx options that bypass the environment's proxy for this machine's addresses.
 
     Examples
     --------
@@ -51,14 +51,14 @@ def unproxied(url: str) -> dict[str, Any]:
         return {}
     if parts.scheme == "http":
         return {"trust_env": False}
-    # The environment may also name the certificates.
+    # Not trust_env=False: the environment may also name the certificates.
     host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
     return {"mounts": {f"all://{host}": None}}
 
 
 def proxy_to(url: str) -> str | None:
-    """Return the environment's proxy on the way to an address, as it may be shown."""
-    # Only who has no answer needs to know.
+    """Return the environment's proxy for an address, in a form that may be shown."""
+    # Imported late: only error messages need it.
     from urllib.request import getproxies, proxy_bypass  # noqa: PLC0415
 
     parts, proxies = urlsplit(url), getproxies()

@@ -1,4 +1,4 @@
-"""Reads answers: documents where all went well, exceptions with a remedy where it did not."""
+"""Reads answers: documents on success, exceptions with a remedy on failure."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ _REFUSED_BEFORE: Final = frozenset({401, 403, 407})
 
 
 def document_of(answer: httpx.Response, telling: str = "") -> Any:
-    """Return the answer's document, None where it has no body.
+    """Return the answer's document, None if it has no body.
 
     Parameters
     ----------
     telling
-        A field that the service's answer has and a stranger's hardly does.
+        A field that the service's answer has and a stranger's hardly has.
 
     Raises
     ------
     ProblemError
         If the service refused.
     UnreachableError
-        If something else than the service answered.
+        If something other than the service answered.
     """
     check(answer)
     if answer.status_code == _NO_CONTENT and not telling:
@@ -47,14 +47,14 @@ def document_of(answer: httpx.Response, telling: str = "") -> Any:
 
 
 def check(answer: httpx.Response) -> None:
-    """Refuse an answer that is a problem.
+    """Raise an exception for an answer that is a problem.
 
     Raises
     ------
     ProblemError
         If the service refused.
     UnreachableError
-        If something else than the service answered.
+        If something other than the service answered.
     """
     if answer.is_success:
         return
@@ -71,7 +71,7 @@ def check(answer: httpx.Response) -> None:
 
 
 def unreachable(url: str, error: Exception) -> UnreachableError:
-    """Return the exception of a service that does not answer."""
+    """Return the exception for a service that does not answer."""
     proxy, said = proxy_to(url), str(error) or type(error).__name__
     if proxy is not None:
         return UnreachableError(
@@ -83,7 +83,7 @@ def unreachable(url: str, error: Exception) -> UnreachableError:
 
 
 def unusable_proxy(error: Exception) -> SettingsError:
-    """Return the exception of an environment whose proxy httpx does not know."""
+    """Return the exception for an environment with a proxy that httpx does not support."""
     return SettingsError(
         f"The environment's proxy cannot be used: {error}", "Mend HTTP_PROXY and the like."
     )
@@ -94,7 +94,7 @@ def _past_proxy(url: str, proxy: str) -> str:
 
 
 def stranger(answer: httpx.Response) -> UnreachableError:
-    """Return the exception of an answer that is not the service's."""
+    """Return the exception for an answer that is not the service's."""
     proxy = proxy_to(str(answer.url))
     said = f"{answer.url} answered {answer.status_code}, but not as Trainfare does"
     if answer.has_redirect_location:

@@ -1,4 +1,4 @@
-"""The command `trainfare-client`: what a machine needs that has no service installed."""
+"""The command `trainfare-client`, for machines without the service installed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _UNWRITTEN: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EI
 _EPILOG: Final = (
     "Exit codes: 0 done; 1 refused; 2 wrong usage; 3 the service does not answer; 130 interrupted."
 )
-# Commands with many options of their own, each loaded when it is used.
+# Commands with many options of their own, each loaded only when used.
 _OWN: Final = {
     "import": (
         "trainfare_client.importers.command",
@@ -76,7 +76,7 @@ def _main(given: list[str]) -> int:
 
 
 def flush(arguments: Sequence[str]) -> int:
-    """Run `trainfare flush`, as which the service's command line offers this; return its code."""
+    """Run `trainfare flush`, its name on the service's command line; return the exit code."""
     parser = argparse.ArgumentParser(
         prog="trainfare flush", description="Upload spooled runs.", epilog=_EPILOG
     )

@@ -1,6 +1,6 @@
-"""The documents that travel: what is sent, and the fields of answers that can be relied on.
+"""The documents exchanged: what is sent, and the fields of answers that can be relied on.
 
-Answers may hold fields that are not named here; they are plain dictionaries.
+Answers are plain dictionaries, and may hold fields that are not named here.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Interval(TypedDict):
 
 
 class Assessment(TypedDict):
-    """A run against what was forecast for it."""
+    """A run compared with its forecast."""
 
     verdict: str
     expected_seconds: Interval | None
@@ -69,7 +69,7 @@ class Assessment(TypedDict):
 
 
 class UploadedRun(TypedDict):
-    """One row of an upload as it was taken."""
+    """One row of an upload as it was accepted."""
 
     row: int
     run_id: str | None
@@ -80,7 +80,7 @@ class UploadedRun(TypedDict):
 
 
 class UploadAnswer(TypedDict):
-    """What became of an upload; `runs` is None beyond 1,000 rows."""
+    """The result of an upload; `runs` is None beyond 1,000 rows."""
 
     created: int
     duplicates: int
@@ -115,7 +115,7 @@ class Run(TypedDict):
 
 
 class Workload(TypedDict):
-    """A workload as it is listed."""
+    """A workload as listed."""
 
     workload: str
     description: str
@@ -132,7 +132,7 @@ class Workload(TypedDict):
 
 
 class WorkloadDetail(Workload):
-    """A workload with what it was measured on, its regressor and its last fit."""
+    """A workload with its measured range, its regressor and its last fit."""
 
     features: dict[str, dict[str, Any]]
     regressor: dict[str, Any] | None
@@ -207,7 +207,7 @@ class _AskedForecast(TypedDict):
 
 
 class AskedForecast(_AskedForecast, total=False):
-    """A question for a forecast; in a batch with a `ref` that comes back with the answer."""
+    """A question for a forecast; in a batch its `ref` is returned with the answer."""
 
     ref: str | int
     configuration: Configuration
@@ -238,7 +238,7 @@ class BatchAnswer(TypedDict):
 
 
 class RecordedForecast(TypedDict):
-    """An entry of the ledger: what was asked and answered, and the runs that followed."""
+    """An entry of the ledger: question and answer, and the runs that followed."""
 
     forecast_id: str
     workload: str
@@ -259,7 +259,7 @@ class Curve(TypedDict):
 
 
 class Recommendation(TypedDict):
-    """The best configurations; where none qualifies `nearest` tells what would have to change."""
+    """The best configurations; if none qualifies, `nearest` says what would have to change."""
 
     workload: str
     regressor_version: int
@@ -334,14 +334,14 @@ class Price(TypedDict):
 
 
 class CreatedPrices(TypedDict):
-    """The prices as they were stored."""
+    """The prices as stored."""
 
     created: int
     prices: list[Price]
 
 
 class Remaining(TypedDict):
-    """What is left of a job under way."""
+    """How much longer a job under way takes."""
 
     workload: str
     regressor_version: int
@@ -364,7 +364,7 @@ class Ranking(TypedDict):
 
 
 class Allocation(TypedDict):
-    """What each job gets, and which get nothing."""
+    """What each job gets, and which jobs get nothing."""
 
     objective: str
     objective_value: float | None
@@ -386,7 +386,7 @@ class CapacityPlan(TypedDict):
 
 
 class CiReport(TypedDict):
-    """A verdict on fresh runs; `exit_code` 1 fails the build."""
+    """A verdict on new runs; `exit_code` 1 fails the build."""
 
     report_id: str
     created_at: str

@@ -1,4 +1,4 @@
-"""What can go wrong between a caller and the service, each with what to do about it."""
+"""What can go wrong between a caller and the service, each with a remedy."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _SHOWN_FAULTS: Final = 5
 
 
 class TrainfareError(Exception):
-    """Anything that this package refuses or that the service refused.
+    """Anything that this package or the service refuses.
 
     Attributes
     ----------
     remedy
-        What to do about it; empty where nothing sensible can be said.
+        What to do about it; empty if there is nothing sensible to say.
     """
 
     def __init__(self, message: str, remedy: str = "") -> None:
@@ -24,39 +24,40 @@ class TrainfareError(Exception):
         self.message = message
         self.remedy = remedy
 
-    # No @override: typing_extensions is no dependency.
+    # No @override: typing_extensions is not a dependency.
     def __reduce__(self) -> tuple[Any, ...]:  # type: ignore[explicit-override]
-        # An exception's own way calls the class with the message: most of ours take other things.
+        # By default, unpickling calls the class with the message: most of ours take other
+        # arguments.
         return _remade, (type(self), self.args), vars(self)
 
 
 def _remade(kind: type[TrainfareError], args: tuple[Any, ...]) -> TrainfareError:
-    """Return an exception as it was pickled, but for the attributes, which follow."""
+    """Return an exception as it was pickled, without its attributes, which are set next."""
     return kind.__new__(kind, *args)
 
 
 class SettingsError(TrainfareError):
-    """A setting has no meaning."""
+    """A setting is invalid."""
 
 
 class BadNameError(TrainfareError):
-    """What was named can be nothing of the service: the name is empty or leads elsewhere."""
+    """A name is empty or would lead to another path, so nothing of the service can have it."""
 
 
 class BadNumberError(TrainfareError, ValueError):
-    """A number that is infinite or NaN, which the service takes none of."""
+    """A number is infinite or NaN, which the service does not accept."""
 
 
 class UploadFileError(TrainfareError):
-    """A file's name does not tell what it holds."""
+    """A file's name does not show what it holds."""
 
 
 class SpoolError(TrainfareError):
-    """The spool file can be neither written nor read."""
+    """The spool file cannot be written or read."""
 
 
 class UndeliveredError(TrainfareError):
-    """The service did not take a collector's run, which waits in the spool."""
+    """The service did not accept a collector's run, which waits in the spool."""
 
     def __init__(self, error: Exception, spool: object) -> None:
         super().__init__(
@@ -66,7 +67,7 @@ class UndeliveredError(TrainfareError):
 
 
 class LostRunError(TrainfareError):
-    """A collector's run can be told to nobody: what was said of it makes no document."""
+    """A collector's run cannot be sent or spooled: its facts make no document."""
 
     def __init__(self, workload: str, error: Exception) -> None:
         super().__init__(
@@ -88,7 +89,7 @@ class FitFailedError(TrainfareError):
 
 
 class FitTimeoutError(TrainfareError):
-    """A fit is still active after the time that the caller wanted to wait."""
+    """A fit is still active after the time that the caller allowed."""
 
     def __init__(self, fit: Mapping[str, Any], waited_s: float) -> None:
         super().__init__(
@@ -99,7 +100,7 @@ class FitTimeoutError(TrainfareError):
 
 
 class UnreachableError(TrainfareError):
-    """No answer came, or none that Trainfare gives."""
+    """No answer came, or one that is not Trainfare's."""
 
 
 class ProblemError(TrainfareError):
@@ -108,13 +109,13 @@ class ProblemError(TrainfareError):
     Attributes
     ----------
     status, code, title, detail
-        As the service said them.
+        As stated by the service.
     errors
         The faults of single fields or rows, each with `message` and `remedy`.
     document
         The whole problem.
     retry_after_s
-        How long the service asked to wait before the next attempt, None where it did not.
+        How long the service asked to wait before the next attempt, None if it did not.
     """
 
     def __init__(
@@ -132,7 +133,7 @@ class ProblemError(TrainfareError):
 
 
 class InvalidRequestError(ProblemError):
-    """The request is malformed (422 and 415): mend it before another attempt."""
+    """The request is malformed (422 and 415): correct it before another attempt."""
 
 
 class UnknownFieldError(InvalidRequestError):
@@ -148,23 +149,23 @@ class SchemaDriftError(InvalidRequestError):
 
 
 class UnknownGpuError(InvalidRequestError):
-    """A GPU's name is not known; the remedy names the nearest."""
+    """A GPU's name is unknown; the remedy names the nearest."""
 
 
 class AmbiguousGpuError(InvalidRequestError):
-    """A GPU's name means several; the remedy names them."""
+    """A GPU's name stands for several; the remedy names them."""
 
 
 class SpotInfeasibleError(InvalidRequestError):
-    """Interruptions come faster than the work can go on."""
+    """Interruptions come faster than the work can progress."""
 
 
 class IdempotencyKeyReusedError(InvalidRequestError):
-    """An idempotency key came again with another request."""
+    """An idempotency key was used before with another request."""
 
 
 class PayloadTooLargeError(InvalidRequestError):
-    """The body is larger than the service takes; upload in parts."""
+    """The body is larger than the service accepts; upload in parts."""
 
 
 class AuthenticationError(ProblemError):
@@ -184,11 +185,11 @@ class UnknownWorkloadError(NotFoundError):
 
 
 class ConflictError(ProblemError):
-    """The state of things does not allow this (409)."""
+    """The current state does not allow this (409)."""
 
 
 class NoRegressorError(ConflictError):
-    """The workload has no published regressor yet: ask for a fit."""
+    """The workload has no published regressor yet: request a fit."""
 
 
 class RunConflictError(ConflictError):
@@ -204,7 +205,7 @@ class InProgressError(ConflictError):
 
 
 class QuotaExceededError(ProblemError):
-    """Too many requests (429); `retry_after_s` tells when to come again."""
+    """Too many requests (429); `retry_after_s` says when to try again."""
 
 
 class ServiceFailedError(ProblemError):
@@ -243,7 +244,7 @@ _SERVICE_FAILED: Final = 500
 def problem_error(
     status: int, document: Mapping[str, Any], *, retry_after_s: float | None = None
 ) -> ProblemError:
-    """Return the exception of a problem: by its code, else by its status."""
+    """Return the exception for a problem: by its code, else by its status."""
     fallback = ServiceFailedError if status >= _SERVICE_FAILED else ProblemError
     by_status = _BY_STATUS.get(status, fallback)
     found = _BY_CODE.get(str(document.get("code", "")), by_status)

@@ -7,13 +7,13 @@ from typing import Any
 
 
 class EventReader:
-    """Collects lines until an event is whole."""
+    """Collects lines until an event is complete."""
 
     def __init__(self) -> None:
         self._data: list[str] = []
 
     def read(self, line: str) -> Any:
-        """Return the document of the event that a line ends, None while there is none.
+        """Return the document of the event that a line completes, otherwise None.
 
         Examples
         --------

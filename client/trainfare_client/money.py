@@ -1,4 +1,4 @@
-"""What the service answers about exchange rates and grid factors."""
+"""The service's answers about exchange rates and grid factors."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TypedDict
 
 
 class ExchangeRate(TypedDict):
-    """How many units of `to_currency` one of `from_currency` buys from an instant on."""
+    """How many units of `to_currency` one of `from_currency` buys, from an instant on."""
 
     rate_id: str
     from_currency: str
@@ -17,14 +17,14 @@ class ExchangeRate(TypedDict):
 
 
 class CreatedExchangeRates(TypedDict):
-    """The rates as they were stored."""
+    """The rates as stored."""
 
     created: int
     exchange_rates: list[ExchangeRate]
 
 
 class GridFactor(TypedDict):
-    """How much CO2e a kilowatt hour stands for at a place, from an instant on."""
+    """CO2e per kilowatt hour at a place, from an instant on."""
 
     factor_id: str | None
     provider: str | None
@@ -35,7 +35,7 @@ class GridFactor(TypedDict):
 
 
 class CreatedGridFactors(TypedDict):
-    """The factors as they were stored."""
+    """The factors as stored."""
 
     created: int
     grid_factors: list[GridFactor]

@@ -1,4 +1,4 @@
-"""What several commands take: the service's address and key, and numbers that have an end."""
+"""Options shared by several commands: the service's address and key, and finite numbers."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
 
 def add_service(parser: argparse.ArgumentParser, taken: Collection[str] = ()) -> None:
-    """Add the options that say which service is asked, and with which key.
+    """Add the options for the service's address and key.
 
-    `--key` is another name of the latter, as on the service's command line, where it is not
-    `taken` by an option of the command's own.
+    `--key` is another name of the latter, as on the service's command line, unless it is `taken`
+    by an option of the command itself.
     """
     parser.add_argument("--url", help="address of the service (TRAINFARE_URL)")
     names = [name for name in ("--api-key", "--key") if name not in taken]
@@ -22,12 +22,12 @@ def add_service(parser: argparse.ArgumentParser, taken: Collection[str] = ()) ->
 
 
 def number(text: str) -> float:
-    """Return the finite number that a text is; the type of every option for a number.
+    """Return the finite number in a text; the type of every numeric option.
 
     Raises
     ------
     argparse.ArgumentTypeError
-        If it is none.
+        If it is not one.
     """
     try:
         value = float(text)

@@ -1,4 +1,4 @@
-"""A line on standard error that grows while long work goes on, where a terminal is attached."""
+"""A progress line on standard error during long work, if a terminal is attached."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ _WIDTH: Final = 30
 
 
 class ProgressBar:
-    """Shows how far something is; silent where no terminal is attached.
+    """Shows how far something is; silent without a terminal.
 
     Parameters
     ----------
     label
         What is counted.
     total
-        How much is to come; unknown where None.
+        The total amount; None if unknown.
     stream
-        Where it is drawn; standard error by default.
+        The stream to draw on; standard error by default.
     """
 
     def __init__(
@@ -36,11 +36,11 @@ class ProgressBar:
         self._done = 0.0
 
     def advance(self, amount: float) -> None:
-        """Add to what is done."""
+        """Add to the amount done."""
         self.show(self._done + amount)
 
     def show(self, done: float) -> None:
-        """Draw how much is done."""
+        """Draw the amount done."""
         self._done = done
         if self._is_shown:
             self._stream.write(f"\r{self._line()}")

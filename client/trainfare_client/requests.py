@@ -1,4 +1,4 @@
-"""A request as data: what is asked, and what kind of document answers it."""
+"""A request as data: what is asked, and the type of document that answers it."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _JSON: Final = {"Content-Type": "application/json"}
 
 @dataclass(frozen=True)
 class Request(Generic[T_co]):
-    """One question to the service, answered by a document of type `T_co`.
+    """One request to the service, answered by a document of type `T_co`.
 
     Attributes
     ----------
     wait_s
-        How long the service was asked to hold its answer back, in seconds.
+        How long the service was asked to hold back its answer, in seconds.
     telling
-        A field by which the service's answer is told from a stranger's; empty where a stranger's
+        A field that distinguishes the service's answer from a stranger's; empty if a stranger's
         does no harm.
     """
 
@@ -49,7 +49,7 @@ def get(
     wait_s: float = 0,
     telling: str = "",
 ) -> Request[Any]:
-    """Return a question that changes nothing."""
+    """Return a request that changes nothing."""
     headers = _preference(wait_s)
     return Request("GET", path, _flat(params), headers, wait_s=wait_s, telling=telling)
 
@@ -63,23 +63,23 @@ def post(
     wait_s: float = 0,
     telling: str = "",
 ) -> Request[Any]:
-    """Return a request with a JSON body and an idempotency key, a new one where none is given."""
+    """Return a request with a JSON body and an idempotency key, by default a new one."""
     headers = {**_JSON, **_preference(wait_s), **keyed(idempotency_key)}
     return Request("POST", path, _flat(params), headers, encoded(body), wait_s, telling)
 
 
 def put(path: str, body: object) -> Request[Any]:
-    """Return a request that replaces what stands at a path."""
+    """Return a request that replaces the resource at a path."""
     return Request("PUT", path, headers=_JSON, content=encoded(body))
 
 
 def patch(path: str, body: object) -> Request[Any]:
-    """Return a request that changes fields of what stands at a path."""
+    """Return a request that changes fields of the resource at a path."""
     return Request("PATCH", path, headers=_JSON, content=encoded(body))
 
 
 def delete(path: str) -> Request[None]:
-    """Return a request that removes what stands at a path."""
+    """Return a request that removes the resource at a path."""
     return Request("DELETE", path)
 
 
@@ -108,13 +108,13 @@ def _quoted(part: str) -> str:
     if part in {"", ".", ".."}:
         raise BadNameError(f"{part!r} names nothing.", "Is a variable empty?")
     if "/" in part:
-        # Also quoted it would part the path: servers read it as a slash.
+        # Even quoted it would split the path: servers read it as a slash.
         raise BadNameError(f"{part!r} is no name: it has a slash.", "Say the name alone.")
     return quote(part, safe="")
 
 
 def given(**fields: Any) -> dict[str, Any]:
-    """Return the fields that were given: those that are not None.
+    """Return the given fields: those that are not None.
 
     Examples
     --------
@@ -125,19 +125,19 @@ def given(**fields: Any) -> dict[str, Any]:
 
 
 def encoded(body: object, whose: str = "") -> bytes:
-    """Return a document as JSON; money and instants are written as text, numpy's as numbers.
+    """Return a document as JSON; money and instants as text, numpy's numbers as numbers.
 
     Parameters
     ----------
     body
         The document.
     whose
-        What an error says before the name of a member that is no finite number.
+        What an error says before the name of a member that is not a finite number.
 
     Raises
     ------
     BadNumberError
-        If a number is infinite or NaN: the service takes neither.
+        If a number is infinite or NaN: the service accepts neither.
     """
     try:
         return json.dumps(body, default=_plain, allow_nan=False, separators=(",", ":")).encode()
@@ -151,7 +151,7 @@ def encoded(body: object, whose: str = "") -> bytes:
 
 
 def _bad_numbers(body: object, name: str = "") -> Iterator[str]:
-    """Yield which members of a document are infinite or NaN, and that they are."""
+    """Yield a message for each member of a document that is infinite or NaN."""
     if isinstance(body, Mapping):
         for key, value in body.items():
             yield from _bad_numbers(value, f"{name}.{key}" if name else str(key))
@@ -193,12 +193,12 @@ def _comma_list(values: Iterable[Any]) -> str:
 
 
 def _listed(word: str) -> str:
-    """Return a value as it stands in a list: one with commas in quotes, as a cell of CSV."""
+    """Return a value as written in a list: one with commas in quotes, as in a CSV cell."""
     return '"' + word.replace('"', '""') + '"' if "," in word else word
 
 
 def _plain(value: Any) -> Any:
-    """Return a number for a scalar of numpy or torch, and a text for all else."""
+    """Return a number for a numpy or torch scalar, and a text for all else."""
     if isinstance(value, float):
         return value
     is_scalar = hasattr(value, "item") and getattr(value, "ndim", None) == 0

@@ -1,4 +1,4 @@
-"""Which attempts are worth repeating, and after what pause."""
+"""Which attempts are worth repeating, and after which pause."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _CONFLICT: Final = 409
 class Retries:
     """The attempts of one request.
 
-    Every request may be repeated: questions, replacements and removals by their nature, all
-    others because they carry an idempotency key that stays the same over the attempts.
+    Every request may be repeated: reads, replacements and removals by their nature, all others
+    because they carry an idempotency key that stays the same over the attempts.
 
     Pauses grow exponentially with full jitter, as in Brooker (2015), "Exponential backoff and
     jitter", AWS Architecture Blog: the pause after attempt k is uniform between 0 and
@@ -33,7 +33,7 @@ class Retries:
         self._done = 0
 
     def pause_after_fault(self) -> float | None:
-        """Return the pause before the next attempt in seconds, None when it was the last."""
+        """Return the pause before the next attempt in seconds, None if this was the last."""
         self._done += 1
         if self._done >= self._settings.attempts:
             return None
@@ -41,7 +41,7 @@ class Retries:
         return self._chance.uniform(0, min(longest, self._settings.longest_pause_s))
 
     def pause_after(self, answer: httpx.Response) -> float | None:
-        """Return the pause before the next attempt in seconds, None when this answer stands."""
+        """Return the pause before the next attempt in seconds, None if this answer is final."""
         if not _is_worth_repeating(answer):
             return None
         pause_s = self.pause_after_fault()

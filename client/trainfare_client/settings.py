@@ -1,4 +1,4 @@
-"""Where the service is and how patiently it is asked; read from the environment on demand."""
+"""The service's address, and patience with it; read from the environment on demand."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ _KEY: Final = re.compile(r"[!-~]+")
 
 @dataclass(frozen=True)
 class ClientSettings:
-    """How a client asks.
+    """How a client calls the service.
 
     Attributes
     ----------
     url
-        Address of the service; `shown_url` is it without a user and a password.
+        Address of the service; `shown_url` omits user and password.
     api_key
-        Key of the project; None where the service demands none.
+        Key of the project; None if the service needs none.
     timeout_s
         Longest silence of one attempt, in seconds.
     attempts
-        How often a request that may be repeated is sent at most, 1 or more.
+        How often a repeatable request is sent at most, 1 or more.
     first_pause_s, longest_pause_s
         Bounds of the pauses between attempts, in seconds. A `Retry-After` beyond the longest
         ends the attempts.
     spool
         File that keeps runs while the service does not answer.
     offline
-        Whether measured runs go into the spool without asking the service first.
+        Whether measured runs go into the spool without trying the service first.
     """
 
     url: str = field(default=LOCAL_URL, repr=False)
@@ -59,7 +59,7 @@ class ClientSettings:
                 f"The address {self.shown_url!r} is no http or https URL.", "Mend TRAINFARE_URL."
             )
         if self.api_key is not None and not _KEY.fullmatch(self.api_key):
-            # Never shown: the message may end in a log.
+            # Never shown: the message may end up in a log.
             raise SettingsError(
                 "The API key has signs that no key has.", "Mend TRAINFARE_API_KEY; it is one word."
             )
@@ -74,7 +74,7 @@ class ClientSettings:
 
     @property
     def shown_url(self) -> str:
-        """The address as it may be shown."""
+        """The address in a form that may be shown."""
         return without_login(self.url)
 
 
@@ -86,7 +86,7 @@ def read_settings(
     spool: Path | str | None = None,
     environ: Mapping[str, str] = os.environ,
 ) -> ClientSettings:
-    """Return settings: what is given, else the environment, else the defaults.
+    """Return settings: from the arguments, else the environment, else the defaults.
 
     The environment's names are `TRAINFARE_URL`, `TRAINFARE_API_KEY` (or `TRAINFARE_KEY`),
     `TRAINFARE_TIMEOUT_S`, `TRAINFARE_SPOOL` and `TRAINFARE_OFFLINE` (`1`: runs are kept for
@@ -95,7 +95,7 @@ def read_settings(
     Raises
     ------
     SettingsError
-        If a value has no meaning.
+        If a value is invalid.
     """
     named_timeout = environ.get("TRAINFARE_TIMEOUT_S")
     try:
@@ -106,7 +106,7 @@ def read_settings(
         ) from None
     named_key = environ.get("TRAINFARE_API_KEY") or environ.get("TRAINFARE_KEY")
     file = spool or environ.get("TRAINFARE_SPOOL") or _default_spool(environ)
-    # Secrets and variables that are read from files end with a newline.
+    # Secrets and variables read from files end with a newline.
     return ClientSettings(
         url=(url or environ.get("TRAINFARE_URL") or LOCAL_URL).strip().rstrip("/"),
         api_key=(api_key or named_key or "").strip() or None,
@@ -119,7 +119,7 @@ def read_settings(
 def _is_url(url: str) -> bool:
     try:
         parts = urlsplit(url)
-        # Reading the port is what finds it wrong.
+        # Only reading the port checks it.
         return parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
     except ValueError:
         return False

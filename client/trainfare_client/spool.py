@@ -23,21 +23,21 @@ if TYPE_CHECKING:
 _PATIENCE_S: Final = 10.0
 _NEWLINE: Final = b"\n"
 _ALWAYS: Final = frozenset({"workload", "duration_seconds"})
-"""Every run has these, and next to nothing else has both."""
+"""Every run has these, and hardly anything else has both."""
 
 
 @dataclass
 class FlushReport:
-    """What became of the runs in the spool.
+    """The outcome for the runs in the spool.
 
     Attributes
     ----------
     created, duplicates
         Runs stored now, and runs that had been stored before.
     refused
-        Why the service refused runs for their content; they lie beside the spool.
+        Why the service refused runs for their content; they are kept beside the spool.
     unreadable
-        Lines that a crash or a full disk had cut; they lie beside the spool too.
+        Lines cut off by a crash or a full disk; they are kept beside the spool too.
     answers
         The service's answers, with the assessments.
     """
@@ -58,20 +58,20 @@ class FlushReport:
 class Spool:
     """Runs that wait for the service, in a file that several processes may append to.
 
-    A flush moves the file aside, uploads it and removes it; appending goes on meanwhile. A
-    flush that died leaves the moved file to the next one.
+    A flush moves the file aside, uploads it and removes it; appending continues meanwhile. If a
+    flush dies, the next one takes over the moved file.
 
     Parameters
     ----------
     file
-        Where the runs lie.
+        The file with the runs.
     patience_s
-        How long another process may keep it from being used.
+        How long to wait for another process that uses it.
 
     Attributes
     ----------
     rejected
-        File beside it with what the service refused and what could not be read.
+        The file beside it with what the service refused and what could not be read.
     """
 
     def __init__(self, file: Path, *, patience_s: float = _PATIENCE_S) -> None:
@@ -81,18 +81,18 @@ class Spool:
         self._broken: list[str] = []
 
     def append(self, runs: Sequence[MeasuredRun]) -> None:
-        """Add runs, on the disk when this returns.
+        """Add runs; they are on the disk when this returns.
 
         Raises
         ------
         SpoolError
-            If they cannot be written. What stood in the spool before is untouched.
+            If they cannot be written. The earlier content of the spool is unchanged.
         """
         with self._guarded(), self._lock("append"):
             _append_lines(self._file, [encoded(run) for run in runs])
 
     def withdraw(self, run: MeasuredRun) -> None:
-        """Take back the run that was appended last; where others came after it, it stays.
+        """Take back the run appended last; if others came after it, it stays.
 
         Raises
         ------
@@ -110,18 +110,18 @@ class Spool:
                     stream.truncate(begin)
 
     def waiting(self) -> int:
-        """Return how many runs wait, those of a flush that died included."""
+        """Return how many runs wait, including those of a flush that died."""
         with self._guarded():
             return sum(len(_read(file)[0]) for file in (self._taken, self._file))
 
     @contextlib.contextmanager
     def flushing(self) -> Iterator[None]:
-        """Keep other flushes waiting.
+        """Keep other flushes out.
 
         Raises
         ------
         SpoolError
-            If another one goes on for long.
+            If another one takes too long.
         """
         with self._guarded():
             lock = self._lock("flush")
@@ -132,12 +132,12 @@ class Spool:
             lock.release()
 
     def take(self, report: FlushReport) -> list[MeasuredRun] | None:
-        """Move the file aside and return its runs; None when there is none.
+        """Move the file aside and return its runs; None if there is none.
 
         Raises
         ------
         SpoolError
-            If it is no spool: a file of something else is left as it is.
+            If it is not a spool: a file of something else is left as it is.
         """
         with self._guarded():
             if not self._taken.exists():
@@ -152,24 +152,24 @@ class Spool:
         return runs
 
     def take_all(self, report: FlushReport) -> list[MeasuredRun]:
-        """Move aside all that waits, to what a flush that died left there, and return it.
+        """Move everything aside, adding to what a flush that died left, and return its runs.
 
         Raises
         ------
         SpoolError
-            If it is no spool, or cannot be moved: nothing is lost then.
+            If it is not a spool, or cannot be moved: nothing is lost then.
         """
         with self._guarded(), self._lock("append"):
             if self._taken.exists() and self._file.exists():
                 self._check_form()
-                # A crash between the two leaves runs in both: their ids keep them from counting
-                # twice.
+                # A crash between these two leaves runs in both files: their ids keep them from
+                # counting twice.
                 _append_lines(self._taken, self._file.read_bytes().splitlines())
                 self._file.unlink()
         return self.take(report) or []
 
     def drop_taken(self) -> None:
-        """Remove the file that was moved aside: its runs are stored, its broken lines kept."""
+        """Remove the file moved aside: its runs are stored, its broken lines kept."""
         with self._guarded():
             said = [{"reason": "the line is no run", "line": line} for line in self._broken]
             if said:
@@ -177,7 +177,7 @@ class Spool:
             self._taken.unlink(missing_ok=True)
 
     def reject(self, run: MeasuredRun, reason: str) -> None:
-        """Keep a run that the service refused, with the reason, for a person to look at."""
+        """Keep a run that the service refused, with the reason, for a person to examine."""
         with self._guarded():
             _append_lines(self.rejected, [encoded({"reason": reason, "run": run})])
 
@@ -185,8 +185,8 @@ class Spool:
         lines = [line for line in self._file.read_bytes().splitlines() if line.strip()]
         runs = sum(_run_of(line) is not None for line in lines)
         cut = sum(_is_cut(line) for line in lines)
-        # A README may show a run, and every line of a configuration may look like a part of one:
-        # what is moved aside must be runs for the greater part.
+        # A README may show a run, and every line of a configuration may look like part of one:
+        # most of what is moved aside must be runs.
         if lines and not (runs and 2 * runs >= len(lines) - cut):
             raise SpoolError(
                 f"{self._file} is no spool: {runs} of its {len(lines)} lines are runs.",
@@ -208,7 +208,7 @@ class Spool:
             raise self._fault(error) from error
 
     def _fault(self, error: OSError) -> SpoolError:
-        # filelock's timeout is an OSError too, that of no system call.
+        # filelock's timeout is an OSError too, but without an errno.
         if isinstance(error, TimeoutError) and error.errno is None:
             return SpoolError(
                 f"The spool {self._file} is in use: another process flushes it or writes to it.",
@@ -222,7 +222,7 @@ class Spool:
 
 def _append_lines(file: Path, lines: Sequence[bytes]) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
-    # Bytes past the old end are removed when the disk fills up, so that no line is ever half.
+    # If the disk fills up, bytes past the old end are removed, so that no line is ever partial.
     with file.open("ab", buffering=0) as stream:
         end = stream.seek(0, os.SEEK_END)
         separator = b"" if _ends_a_line(file, end) else _NEWLINE
@@ -250,12 +250,12 @@ def _ends_a_line(file: Path, size: int) -> bool:
 
 
 def _read(file: Path) -> tuple[list[MeasuredRun], list[str]]:
-    """Return a file's runs and its lines that are broken."""
+    """Return a file's runs and its broken lines."""
     try:
         content = file.read_bytes()
     except FileNotFoundError:
         return [], []
-    # A run that a signal interrupted on its way may stand there twice.
+    # A run whose append was interrupted by a signal may be there twice.
     lines = dict.fromkeys(line for line in content.split(_NEWLINE) if line.strip())
     read = [(line, _run_of(line)) for line in lines]
     runs = [run for _, run in read if run is not None]
@@ -265,7 +265,7 @@ def _read(file: Path) -> tuple[list[MeasuredRun], list[str]]:
 def _run_of(line: bytes) -> MeasuredRun | None:
     try:
         run = json.loads(line)
-        # Python reads NaN and 1e400, which no request takes.
+        # Python reads NaN and 1e400, which no request may contain.
         encoded(run)
     except ValueError:
         return None
@@ -274,5 +274,5 @@ def _run_of(line: bytes) -> MeasuredRun | None:
 
 
 def _is_cut(line: bytes) -> bool:
-    """Return whether a line may be the beginning of a run that a crash has cut."""
+    """Return whether a line may be the start of a run cut off by a crash."""
     return line.startswith(b'{"') and not line.endswith(b"}") and _run_of(line) is None

@@ -1,4 +1,4 @@
-"""Turns runs and files of runs into requests, in pieces where they are many."""
+"""Converts runs and files of runs to requests, in pieces if they are many."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def runs_upload(
     Raises
     ------
     BadNumberError
-        If a number is infinite or NaN, as pandas writes what it does not have.
+        If a number is infinite or NaN, as pandas writes missing values.
     """
     rows = enumerate(_listed(runs), start=1)
     lines = b"".join(encoded(run, f"Row {row}: ") + b"\n" for row, run in rows)
@@ -53,12 +53,12 @@ def file_upload(
     params: Mapping[str, str] | None = None,
     idempotency_key: str | None = None,
 ) -> Request[UploadAnswer]:
-    """Return the request that uploads a file as it is.
+    """Return the request that uploads a file unchanged.
 
     Raises
     ------
     UploadFileError
-        If the name tells no type that the service reads, or the file cannot be read.
+        If the name shows no type that the service reads, or the file cannot be read.
     """
     path = Path(file)
     headers = _file_headers(path)
@@ -71,7 +71,7 @@ def file_upload(
 
 
 def with_external_ids(runs: MeasuredRun | Iterable[MeasuredRun]) -> list[MeasuredRun]:
-    """Return runs that each have an `external_id`: with one none is ever stored twice."""
+    """Return the runs with an `external_id` each, so that none is ever stored twice."""
     return [
         run if run.get("external_id") else {**run, "external_id": f"client-{uuid.uuid4()}"}
         for run in _listed(runs)
@@ -84,7 +84,7 @@ def chunked(items: Iterable[T], size: int) -> Iterator[tuple[int, list[T]]]:
     Raises
     ------
     ValueError
-        If lists of this size hold nothing.
+        If `size` is less than 1.
 
     Examples
     --------
@@ -102,7 +102,7 @@ def chunked(items: Iterable[T], size: int) -> Iterator[tuple[int, list[T]]]:
 
 
 def merged(answers: Sequence[tuple[int, UploadAnswer]]) -> UploadAnswer:
-    """Return one answer for several requests; rows count from the first request's first row."""
+    """Return one answer for several requests; rows are numbered from the first request on."""
     runs = [
         {**run, "row": run["row"] + offset}
         for offset, answer in answers

@@ -142,7 +142,7 @@ class RefitService:
     def _request_some(
         self, before: datetime, project_id: ProjectId | None, after: WorkloadId, room: int | None
     ) -> tuple[WorkloadId, int] | None:
-        """Return the last workload of a batch and the number of queued fits; None after the last."""
+        """Return the last workload of a batch and the number of new fits, None after the last."""
         now, settings = self._context.now(), self._context.settings
         with self._context.database.transaction() as stores:
             keys = stores.fits.stale_workloads(

@@ -46,7 +46,7 @@ class Chunk:
     parameters: dict[str, list[str | float | None]] = field(default_factory=dict)
 
     def __len__(self) -> int:
-        """The number of rows."""
+        """Return the number of rows."""
         return len(self.rows)
 
     def keep(self, good: BoolArray) -> "Chunk":

@@ -1,1 +1,1 @@
-"""The asynchronous client: the one source, from which `_sync` is generated."""
+"""The asynchronous client: the source from which `_sync` is generated."""

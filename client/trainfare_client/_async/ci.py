@@ -1,4 +1,4 @@
-"""Reports of a CI system: fresh runs in, a verdict out."""
+"""Reports of a CI system: new runs in, a verdict out."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class AsyncCi:
-    """The reports of the key's project."""
+    """The CI reports of the key's project."""
 
     def __init__(self, transport: AsyncTransport) -> None:
         self._transport = transport
@@ -28,7 +28,7 @@ class AsyncCi:
         idempotency_key: str | None = None,
         **options: Any,
     ) -> CiReport:
-        """Store fresh runs and return whether they became slower.
+        """Store new runs and return whether they became slower.
 
         `options` may hold `commit`, `branch`, `base_branch`, `pull_request` and `gate`.
         """
@@ -48,13 +48,13 @@ class AsyncCi:
         return await self._transport.send(request)
 
     async def acknowledge(self, report_id: str, *, author: str, reason: str) -> CiReport:
-        """Take a report's durations as the new normal."""
+        """Accept a report's durations as the new normal."""
         path = path_of("ci", "reports", report_id) + ":acknowledge"
         request: Request[CiReport] = post(path, {"author": author, "reason": reason})
         return await self._transport.send(request)
 
     async def promote(self, report_id: str) -> CiReport:
-        """Take a report's runs into fits: its branch was merged."""
+        """Include a report's runs in fits: its branch was merged."""
         path = path_of("ci", "reports", report_id) + ":promote"
         request: Request[CiReport] = post(path, {})
         return await self._transport.send(request)

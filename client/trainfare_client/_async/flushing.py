@@ -19,11 +19,11 @@ _ROWS_PER_REQUEST: Final = 1000
 
 
 async def flush(transport: AsyncTransport, file: Path) -> FlushReport:
-    """Upload what lies in the spool and take it out.
+    """Upload the runs in the spool and remove them from it.
 
-    Runs that the service refuses for their content are kept in a file of their own beside the
-    spool, with the reason; they hold up no others. A flush that is cut short is repeated by the
-    next one: the runs' external ids keep them from being stored twice.
+    Runs that the service refuses for their content are kept in a separate file beside the spool,
+    with the reason; they do not block others. An interrupted flush is repeated by the next one: the
+    runs' external ids keep them from being stored twice.
     """
     spool = Spool(file)
     report = FlushReport()
@@ -37,7 +37,7 @@ async def flush(transport: AsyncTransport, file: Path) -> FlushReport:
 async def store(
     transport: AsyncTransport, runs: list[MeasuredRun], spool: Spool, report: FlushReport
 ) -> None:
-    """Upload runs of a spool, which stay in it; those that are refused are kept beside it too."""
+    """Upload runs of a spool, which stay in it; refused ones are also kept beside it."""
     with ProgressBar("runs", total=len(runs)) as progress:
         for _, chunk in chunked(runs, _ROWS_PER_REQUEST):
             await _upload(transport, chunk, spool, report)
@@ -50,14 +50,14 @@ async def _upload(
     try:
         answer: UploadAnswer = await transport.send(runs_upload(runs))
     except InProgressError:
-        # Says nothing about the runs: an attempt that nobody waited for is still storing them.
+        # Says nothing about the runs: an abandoned attempt is still storing them.
         raise
     except (InvalidRequestError, ConflictError) as error:
         if len(runs) == 1:
             spool.reject(runs[0], str(error))
             report.refused.append(str(error))
             return
-        # Halves find one bad run among a thousand in twenty requests.
+        # Halving finds one bad run among a thousand in twenty requests.
         middle = len(runs) // 2
         for half in (runs[:middle], runs[middle:]):
             await _upload(transport, half, spool, report)

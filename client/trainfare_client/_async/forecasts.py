@@ -63,7 +63,7 @@ class AsyncForecasts:
     ) -> BatchAnswer:
         """Return the answers to any number of questions, each a forecast or a problem.
 
-        More than 10,000 go in several requests. Nothing is recorded in the ledger.
+        More than 10,000 are sent in several requests. Nothing is recorded in the ledger.
         """
         shared = given(defaults=defaults, fields=fields)
         entries: list[BatchEntry] = []
@@ -87,7 +87,7 @@ class AsyncForecasts:
         parameters: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> list[Forecast]:
-        """Return the forecasts of a grid: every value may be a list of values.
+        """Return the forecasts of a grid: every value may also be a list of values.
 
         `options` are flat fields such as `price_per_hour`. Nothing is recorded in the ledger.
         """
@@ -134,7 +134,7 @@ class AsyncForecasts:
         elapsed_s: float | None = None,
         **options: Any,
     ) -> Remaining:
-        """Return what is left of a job under way, given its progress and elapsed time.
+        """Return how much longer a job under way takes, given its progress and elapsed time.
 
         `options` may hold `parameters`, `segments` (past ones on other configurations),
         `confidence` and `deadline`.

@@ -1,4 +1,4 @@
-"""Exchange rates and grid factors: what turns prices and energy into what a user counts in."""
+"""Exchange rates and grid factors, which convert prices and energy to a user's units."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ class AsyncExchangeRates:
     async def add(
         self, rates: Mapping[str, Any] | Sequence[Mapping[str, Any]]
     ) -> CreatedExchangeRates:
-        """Add one rate or some of them, all or none."""
+        """Add one or several rates, all or none."""
         request: Request[CreatedExchangeRates] = post(path_of("exchange-rates"), rates)
         return await self._transport.send(request)
 
     async def withdraw(self, rate_id: str) -> None:
-        """Let a rate convert no longer; it stays on record for past costs."""
+        """Withdraw a rate; it stays on record for past costs."""
         await self._transport.send(delete(path_of("exchange-rates", rate_id)))
 
 
 class AsyncGridFactors:
-    """How much CO2e a kilowatt hour stands for: the project's own factors and built-in ones."""
+    """CO2e per kilowatt hour: the project's own factors and built-in ones."""
 
     def __init__(self, transport: AsyncTransport) -> None:
         self._transport = transport
@@ -58,10 +58,10 @@ class AsyncGridFactors:
     async def add(
         self, factors: Mapping[str, Any] | Sequence[Mapping[str, Any]]
     ) -> CreatedGridFactors:
-        """Add one factor or some of them, all or none; own factors go before built-in ones."""
+        """Add one or several factors, all or none; own ones take precedence over built-in ones."""
         request: Request[CreatedGridFactors] = post(path_of("grid-factors"), factors)
         return await self._transport.send(request)
 
     async def withdraw(self, factor_id: str) -> None:
-        """Let a factor count no longer; it stays on record for past estimates."""
+        """Withdraw a factor; it stays on record for past estimates."""
         await self._transport.send(delete(path_of("grid-factors", factor_id)))

@@ -1,4 +1,4 @@
-"""Measured runs: upload them, look at them, keep them while the service is away."""
+"""Measured runs: upload them, read them, keep them while the service is away."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class AsyncRuns:
         skip_invalid: bool = False,
         idempotency_key: str | None = None,
     ) -> UploadAnswer:
-        """Upload one run or some of them in one request: all are stored or none.
+        """Upload one or several runs in one request: all are stored or none.
 
         Raises
         ------
@@ -60,8 +60,8 @@ class AsyncRuns:
     ) -> UploadAnswer:
         """Upload any number of runs in requests of bounded size; return one merged answer.
 
-        Each request is stored whole or not at all; rows keep the numbers of the whole.
-        A progress bar is drawn when standard error is a terminal.
+        Each request is stored as a whole or not at all; row numbers count over all requests. A
+        progress bar is drawn if standard error is a terminal.
         """
         params = _upload_params(dry_run=False, skip_invalid=skip_invalid)
         answers: list[tuple[int, UploadAnswer]] = []
@@ -83,13 +83,13 @@ class AsyncRuns:
     ) -> UploadAnswer:
         """Upload a CSV, JSON or NDJSON file, also compressed (.gz, .zst).
 
-        Called again it uploads again: runs with an `external_id` are stored once all the same,
-        others once more. An `idempotency_key` of your own makes the calls of a day one.
+        A repeated call uploads again: runs with an `external_id` are still stored only once, others
+        once more. The same `idempotency_key` makes repeated calls within a day count as one.
 
         Raises
         ------
         UploadFileError
-            If the name tells no type that the service reads.
+            If the name shows no type that the service reads.
         """
         params = _upload_params(dry_run=dry_run, skip_invalid=skip_invalid)
         return await self._transport.send(
@@ -99,13 +99,13 @@ class AsyncRuns:
     async def upload_or_spool(
         self, runs: MeasuredRun | Iterable[MeasuredRun]
     ) -> UploadAnswer | None:
-        """Upload runs, or keep them in the spool file while the service is away or not wanted.
+        """Upload runs, or spool them if the service is away or the settings say `offline`.
 
         Returns
         -------
         UploadAnswer or None
-            None where the runs were spooled: `flush` uploads them later. Runs get an
-            `external_id` where they have none, so that none is ever stored twice.
+            None if the runs were spooled: `flush` uploads them later. Runs without an `external_id`
+            get one, so that none is ever stored twice.
 
         Raises
         ------
@@ -132,7 +132,7 @@ class AsyncRuns:
         page_size: int | None = None,
         **filters: Any,
     ) -> AsyncIterator[Run]:
-        """Yield a workload's runs, newest first; `filters` are those of the service."""
+        """Yield a workload's runs, newest first; `filters` are the service's."""
         named = given(status=status, gpu_type=gpu_type, excluded=excluded, page_size=page_size)
         return self._transport.items(
             path_of("workloads", workload, "runs"), "runs", {**named, **filters}
@@ -144,7 +144,7 @@ class AsyncRuns:
         return await self._transport.send(request)
 
     async def assessment(self, run_id: str) -> Assessment:
-        """Return a run's judgement against what the published regressor forecasts for it."""
+        """Return how a run compares with what the published regressor forecasts for it."""
         request: Request[Assessment] = get(path_of("runs", run_id, "assessment"))
         return await self._transport.send(request)
 
@@ -156,7 +156,7 @@ class AsyncRuns:
         reason: str | None = None,
         labels: dict[str, str | None] | None = None,
     ) -> Run:
-        """Keep a run out of fits (with a reason) or change its labels; None removes a label."""
+        """Exclude a run from fits (with a reason) or change its labels; None removes a label."""
         body = given(excluded=excluded, reason=reason, labels=labels)
         request: Request[Run] = patch(path_of("runs", run_id), body)
         return await self._transport.send(request)

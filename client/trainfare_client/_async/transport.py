@@ -1,4 +1,4 @@
-"""Sends requests, again where that helps."""
+"""Sends requests, with retries where these help."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ class AsyncTransport:
         self._http: httpx.AsyncClient | None = None
 
     def _connections(self) -> httpx.AsyncClient:
-        # httpx takes longer to import than the rest of this package together.
+        # httpx takes longer to import than the rest of this package.
         import httpx  # noqa: PLC0415
 
         if self._http is None:
             url, key = self.settings.url, self.settings.api_key
             try:
                 self._http = httpx.AsyncClient(
-                    # The login is not in the address, which answers and httpx's log show.
+                    # Without the login: answers and httpx's log show this address.
                     base_url=self.settings.shown_url,
                     auth=login_of(url),
                     headers={"Authorization": f"Bearer {key}"} if key else {},
@@ -61,7 +61,7 @@ class AsyncTransport:
         return document
 
     async def answer(self, request: Request[Any]) -> httpx.Response:
-        """Return the last answer to a request, whatever it says.
+        """Return the last answer to a request, whatever its status.
 
         Raises
         ------
@@ -107,14 +107,14 @@ class AsyncTransport:
 
     @asynccontextmanager
     async def lines(self, path: str) -> AsyncIterator[AsyncIterator[str]]:
-        """Yield the lines of an answer while they come.
+        """Yield the lines of an answer as they arrive.
 
         Raises
         ------
         ProblemError
             If the service refused.
         UnreachableError
-            If it does not answer, something else does, or the stream breaks.
+            If it does not answer, something else answers, or the stream breaks.
         """
         try:
             async with self._connections().stream("GET", path, timeout=None) as answer:
@@ -137,5 +137,5 @@ class AsyncTransport:
 def _transport_error() -> type[Exception]:
     import httpx  # noqa: PLC0415 - as above
 
-    # Besides those of the transport: a body that cannot be decoded.
+    # Also covers a body that cannot be decoded, not just transport errors.
     return httpx.RequestError

@@ -1,4 +1,4 @@
-"""Workloads, their registry of regressors, their accuracy and plans of what to measure."""
+"""Workloads, their regressor versions, their accuracy and profiling plans."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class AsyncWorkloads:
         return self._transport.items(path_of("workloads"), "workloads", {"page_size": page_size})
 
     async def accuracy(self, workload: str, *, window: str | None = None) -> Accuracy:
-        """Return how right earlier forecasts were; `window` such as `90d`."""
+        """Return how accurate earlier forecasts were; `window` such as `90d`."""
         path = path_of("workloads", workload, "accuracy")
         request: Request[Accuracy] = get(path, {"window": window})
         return await self._transport.send(request)
@@ -93,7 +93,7 @@ class AsyncRegressors:
         return await self._transport.send(request)
 
     async def publish(self, workload: str, version: int) -> Regressor:
-        """Let a version answer forecasts from now on."""
+        """Make a version the one that answers forecasts."""
         path = path_of("workloads", workload, "regressors", version) + ":publish"
         request: Request[Regressor] = post(path, {})
         return await self._transport.send(request)

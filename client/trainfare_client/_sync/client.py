@@ -1,4 +1,4 @@
-"""The client: one object that knows the service and all its resources."""
+"""The client: one object for the service and all its resources."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Client:
-    """Asks a Trainfare service.
+    """A client of a Trainfare service.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ class Client:
     api_key
         Key of the project; else `TRAINFARE_API_KEY`.
     settings
-        All settings at once, instead of the others.
+        All settings at once, instead of the other parameters.
 
     Attributes
     ----------
@@ -67,7 +67,7 @@ class Client:
         self.ci = Ci(self._transport)
 
     def is_ready(self) -> bool:
-        """Return whether the service says that it can answer.
+        """Return whether the service says that it is ready.
 
         Raises
         ------
@@ -78,7 +78,7 @@ class Client:
         return bool(answer.is_success)
 
     def openapi(self) -> dict[str, Any]:
-        """Return the service's own description of itself."""
+        """Return the service's OpenAPI description."""
         document: dict[str, Any] = self._transport.send(get("/openapi.json"))
         return document
 
@@ -88,9 +88,9 @@ class Client:
         Raises
         ------
         UnreachableError, ServiceFailedError
-            If it still is; the runs stay in the spool.
+            If it still is away; the runs stay in the spool.
         InProgressError
-            If it still works on an earlier attempt to store them; they stay in the spool too.
+            If it is still working on an earlier attempt to store them; they stay in the spool too.
         """
         return flush(self._transport, self.settings.spool)
 

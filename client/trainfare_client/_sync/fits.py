@@ -1,4 +1,4 @@
-"""Fits: ask for them, follow them, wait for their end."""
+"""Fits: request them, follow them, wait for their end."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _FINAL: Final = frozenset({"succeeded", "failed", "cancelled"})
 _LOOK_S: Final = 10.0
-"""How long the service holds one look back: it answers at once when the fit has ended."""
+"""How long the service may hold back one answer; it answers at once when the fit has ended."""
 
 
 class Fits:
@@ -39,7 +39,7 @@ class Fits:
         wait_s: float = 0,
         **options: Any,
     ) -> Fit:
-        """Ask for a fit and return it, or the active one; at most `wait_s` (60) later."""
+        """Request a fit and return it, or the active one; waits up to `wait_s` (60 at most)."""
         body = given(time_budget_s=time_budget_s, seed=seed, regressors=regressors, publish=publish)
         request: Request[Fit] = post(
             path_of("workloads", workload, "fits"), {**body, **options}, wait_s=wait_s
@@ -47,7 +47,7 @@ class Fits:
         return self._transport.send(request)
 
     def get(self, fit_id: str, *, wait_s: float = 0) -> Fit:
-        """Return a fit; with `wait_s` (60 at most) when it has ended or that time is over."""
+        """Return a fit; with `wait_s` (60 at most), when it has ended or that time is over."""
         request: Request[Fit] = get(path_of("fits", fit_id), wait_s=wait_s)
         return self._transport.send(request)
 
@@ -82,7 +82,7 @@ class Fits:
                     yield document
 
     def cancel(self, fit_id: str) -> Fit:
-        """End a fit: a queued one at once, a running one at its next step."""
+        """Cancel a fit: a queued one at once, a running one at its next step."""
         request: Request[Fit] = post(path_of("fits", fit_id) + ":cancel", {})
         return self._transport.send(request)
 

@@ -27,12 +27,12 @@ class Prices:
         )
 
     def add(self, prices: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> CreatedPrices:
-        """Add one price or some of them, all or none; own prices go before the catalogue."""
+        """Add one or several prices, all or none; own prices take precedence over the catalogue."""
         request: Request[CreatedPrices] = post(path_of("prices"), prices)
         return self._transport.send(request)
 
     def withdraw(self, price_id: str) -> None:
-        """Let a price count no longer; it stays on record for past costs."""
+        """Withdraw a price; it stays on record for past costs."""
         self._transport.send(delete(path_of("prices", price_id)))
 
 
@@ -53,7 +53,7 @@ class Gpus:
         Raises
         ------
         AmbiguousGpuError
-            If the name means several; the remedy names them.
+            If the name stands for several; the remedy names them.
         """
         request: Request[Gpu] = get(path_of("gpus", *name.split("/")))
         return self._transport.send(request)

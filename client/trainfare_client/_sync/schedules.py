@@ -1,4 +1,4 @@
-"""Schedules: order a queue, share GPUs out, say how many will be needed."""
+"""Schedules: order a queue, distribute GPUs, forecast how many will be needed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Schedules:
     def allocate(
         self, capacity: Mapping[str, int], jobs: Sequence[Mapping[str, Any]], **options: Any
     ) -> Allocation:
-        """Return how the GPUs of `capacity` (by type) are shared out over elastic jobs.
+        """Return how the GPUs of `capacity` (by type) are distributed over elastic jobs.
 
         `options` may hold `objective`, `confidence`, `on_shortage`, `time_limit_s` and `pricing`.
         """

@@ -1,1 +1,1 @@
-"""The CI hook's client side: `trainfare ci report` and what it says where."""
+"""The client side of the CI hook: `trainfare ci report` and its output."""

@@ -1,4 +1,4 @@
-"""What a CI system tells of the build that it runs; git tells the rest."""
+"""What a CI system says about the build that it runs; git supplies the rest."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ _GITLAB_PIPELINE: Final = ("CI_SERVER_URL", "CI_PROJECT_ID", "CI_PIPELINE_ID")
 
 @dataclass(frozen=True)
 class Build:
-    """Where fresh runs come from; what nothing tells is None.
+    """The origin of new runs; what is unknown is None.
 
     Attributes
     ----------
     system
         `github` or `gitlab`; empty on any other machine.
     branch
-        With its owner in front (`ada:main`) where it lies in a fork, so that a fork's branch is
-        never taken for the base branch of the same name.
+        Prefixed with its owner (`ada:main`) if it lies in a fork, so that a fork's branch is never
+        taken for the base branch of the same name.
     base_branch
         The branch that the pull request goes into, else the project's default branch; where no
-        system tells it, the one of git's `origin`, or `main` or `master` where there is one.
+        system states it, that of git's `origin`, or `main` or `master` if there is one.
     key
-        Names the build within its system.
+        Identifies the build within its system.
     """
 
     system: str = ""
@@ -52,10 +52,11 @@ class Build:
     key: str | None = None
 
     def split(self, runs: Sequence[MeasuredRun]) -> tuple[list[MeasuredRun], list[MeasuredRun]]:
-        """Return the runs of this build's commit, or that tell none, and those of others.
+        """Return the runs of this build's commit or of no stated commit, and those of others.
 
-        Collectors write down the commit that the CI system tells. For a pull request GitHub tells
-        them the merge commit, and `commit` is the head of its branch: runs of either are meant.
+        Collectors record the commit that the CI system states. For a pull request GitHub states the
+        merge commit, whereas `commit` is the head of its branch: runs of either belong to the
+        build.
         """
         known = [each for each in (self.commit, read_labels().get(_LABEL)) if each]
         own: list[MeasuredRun] = []
@@ -67,11 +68,11 @@ class Build:
         return own, others
 
     def identified(self, runs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """Return runs that each have an `external_id`, so that a repeated step adds none.
+        """Return the runs with an `external_id` each, so that a repeated step adds none.
 
-        Derived from the build, else the commit, from the row and from what was measured: an id
-        of chance would be another one in the repetition. Where neither is known, the same numbers
-        may have been measured anew, and runs keep none.
+        It is derived from the build, else the commit, from the row and from the measured values: a
+        random id would differ in the repetition. Where neither is known, equal numbers may be a new
+        measurement, and runs get no id.
         """
         origin = self.key or self.commit
         context = [origin, self.commit, self.branch, self.base_branch, self.pull_request]
@@ -83,9 +84,9 @@ class Build:
         ]
 
     def idempotency_key(self, body: bytes) -> str | None:
-        """Return the key under which a repeated step stores nothing twice, None outside of CI.
+        """Return a key under which a repeated step stores nothing twice, None outside of CI.
 
-        The legs of a matrix are one build with different runs, hence the body in it.
+        The body is part of it, as the jobs of a matrix are one build with different runs.
         """
         if self.key is None:
             return None
@@ -107,12 +108,12 @@ def _commit_of(run: Mapping[str, Any]) -> str:
 
 
 def _is_same(one: str, other: str) -> bool:
-    """Whether two names of a commit, each perhaps cut short, are of the same one."""
+    """Whether two commit hashes, each perhaps abbreviated, are of the same commit."""
     return one.startswith(other) or other.startswith(one)
 
 
 def read_build(environ: Mapping[str, str] = os.environ) -> Build:
-    """Return the build that the environment tells of."""
+    """Return the build described by the environment."""
     if environ.get("GITHUB_ACTIONS"):
         return _github(environ)
     if environ.get("GITLAB_CI"):
@@ -135,11 +136,11 @@ def _elsewhere(environ: Mapping[str, str]) -> Build:
 
 
 def _default_branch() -> str | None:
-    """Return the branch that others come from, as far as this clone knows."""
+    """Return the default branch, as far as this clone knows."""
     remote = _git("symbolic-ref", "--short", "refs/remotes/origin/HEAD")
     if remote is not None:
         return remote.removeprefix("origin/")
-    # A CI system often fetches the one branch that it builds, and makes no origin/HEAD.
+    # A CI system often fetches only the branch that it builds, without an origin/HEAD.
     for name in ("main", "master"):
         for place in (f"refs/remotes/origin/{name}", f"refs/heads/{name}"):
             if _git("rev-parse", "--verify", "--quiet", place) is not None:
@@ -193,7 +194,7 @@ def _gitlab(environ: Mapping[str, str]) -> Build:
         base_branch=environ.get("CI_MERGE_REQUEST_TARGET_BRANCH_NAME")
         or environ.get("CI_DEFAULT_BRANCH"),
         pull_request=int(number) if number.isdecimal() else None,
-        # A job that is retried has another URL in the same pipeline.
+        # A retried job has another URL in the same pipeline.
         key=" ".join(["gitlab", *(environ.get(name, "") for name in _GITLAB_PIPELINE)]),
     )
 

@@ -1,4 +1,4 @@
-"""The command `trainfare ci report`: fresh runs in, the build's exit code out."""
+"""The command `trainfare ci report`: new runs in, the build's exit code out."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _EXIT_CODES: Final = (
 
 
 def main(arguments: Sequence[str], *, program: str = "trainfare") -> int:
-    """Run `trainfare ci ...`, or that of another `program`; return the exit code."""
+    """Run `trainfare ci ...`, or the same of another `program`; return the exit code."""
     options = _parser(program).parse_args(arguments)
     build = _build(options)
     try:
@@ -145,10 +145,10 @@ def _build(options: argparse.Namespace) -> Build:
 def _runs(
     options: argparse.Namespace, build: Build, settings: ClientSettings
 ) -> Iterator[list[dict[str, Any]]]:
-    """Yield the runs to report; those of the spool leave it when the report was taken.
+    """Yield the runs to report; those from the spool leave it once the report is accepted.
 
-    Runs of other commits, which earlier builds could not deliver, are stored beside: they count
-    as any other run, and this build is not judged by them.
+    Runs of other commits, which earlier builds could not deliver, are stored separately: they count
+    like any other run, but this build is not judged by them.
     """
     runs = read_files(options.files)
     if not options.from_spool:
@@ -241,7 +241,7 @@ def _send(
 
 
 def _told(runs: list[dict[str, Any]], error: ProblemError) -> TrainfareError:
-    """Return a refusal of runs with their places, any other as it is."""
+    """Return the error for refused runs with their places, any other error unchanged."""
     is_of_rows = any(fault.get("row") is not None for fault in error.errors)
     return RefusedRunsError(runs, error) if is_of_rows else error
 
@@ -268,7 +268,7 @@ def _publish(options: argparse.Namespace, build: Build, report: CiReport) -> Non
 
 @contextlib.contextmanager
 def _warned(build: Build) -> Iterator[None]:
-    """Warn of a file that cannot be written: the verdict stands all the same."""
+    """Warn of a file that cannot be written: the verdict stands."""
     try:
         yield
     except OSError as error:
@@ -296,14 +296,14 @@ def _comment(options: argparse.Namespace, build: Build, markdown: str) -> None:
     try:
         done = place(thread, markdown)
     except CommentError as error:
-        # A fork's token may not comment; the verdict stands all the same.
+        # A fork's token may not comment; the verdict stands.
         say(build, "warning", str(error))
         return
     sys.stderr.write(f"The comment was {done}.\n")
 
 
 def _be_without(options: argparse.Namespace, build: Build, error: TrainfareError) -> int:
-    """Say that nothing was judged; the build goes on unless it was told to be strict."""
+    """Report that nothing was judged; the build continues unless it is strict."""
     say(build, "error" if options.strict else "warning", f"Nothing was judged: {error}")
     _write_summary(options, build, f"### Training cost: not judged\n\n{error.message}\n")
     exit_code = str(_AWAY if options.strict else 0)

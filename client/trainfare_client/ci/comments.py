@@ -1,4 +1,4 @@
-"""Writes a report's comment on a pull request, or edits the one that stands there already."""
+"""Writes a report's comment on a pull request, or edits the existing one."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class CommentError(TrainfareError):
 
 @dataclass(frozen=True)
 class Thread:
-    """The comments of one pull request, as the forge's API offers them.
+    """The comments of one pull request, as offered by the forge's API.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class Thread:
     edit
         The method that replaces a comment.
     headers
-        What authorises.
+        The headers that authorise.
     """
 
     comments: str
@@ -51,7 +51,7 @@ class Thread:
 
 
 def thread_of(build: Build, environ: Mapping[str, str] = os.environ) -> Thread | None:
-    """Return where the comment goes; None where there is no pull request or no token.
+    """Return where the comment goes; None without a pull request or a token.
 
     GitHub: `GITHUB_TOKEN`, `GITHUB_API_URL`, `GITHUB_REPOSITORY`. GitLab: `GITLAB_TOKEN`,
     `CI_API_V4_URL`, `CI_PROJECT_ID` (a job's own token may not write notes).
@@ -79,7 +79,7 @@ def thread_of(build: Build, environ: Mapping[str, str] = os.environ) -> Thread |
 
 
 def place(thread: Thread, markdown: str) -> str:
-    """Write a comment, in the place of the earlier one with the same hidden marker; say which.
+    """Write a comment in place of the earlier one with the same hidden marker; say which.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ def place(thread: Thread, markdown: str) -> str:
 
 
 def _find(forge: httpx.Client, thread: Thread, marker: str) -> int | None:
-    """Return the id of the first comment that begins with the marker."""
+    """Return the id of the first comment that starts with the marker."""
     for comment in _comments(forge, thread):
         if str(comment.get("body") or "").lstrip().startswith(marker):
             return int(comment["id"])

@@ -1,4 +1,4 @@
-"""Says which runs of a report were refused, by their places in the caller's own files."""
+"""Reports which runs were refused, by their places in the caller's own files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MOST_LINES: Final = 20
 
 
 class RefusedRunsError(TrainfareError):
-    """The service refused runs of a report; `lines` name each, as far as they are not too many."""
+    """The service refused runs of a report; `lines` lists them, up to a limit."""
 
     def __init__(self, runs: Sequence[Run], error: ProblemError) -> None:
         said = f"{error.title} ({error.status} {error.code}): {error.detail}"
@@ -34,7 +34,7 @@ def _line(runs: Sequence[Run], fault: Mapping[str, Any]) -> str:
     if isinstance(run, TableRun) and field in run.cells:
         value = run.cells[field]
         if message == f"{field} is a text.":
-            # True of the JSON that the cell was sent as: the file has no types.
+            # True of the JSON in which the cell was sent, but the file has no types.
             message, remedy = f"{field} is no number.", "Write a number, such as 4 or 0.5."
     shown = f"{field} {value!r}" if field and value is not None else field
     place = ", ".join(part for part in (_place(run, number), shown) if part)

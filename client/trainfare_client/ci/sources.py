@@ -1,4 +1,4 @@
-"""Where the runs of a CI report come from: files, and the spool that collectors write."""
+"""The runs of a CI report: read from files, or from the spool that collectors write."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?", re.ASC
 
 
 class TableRun(Run):
-    """A run of a CSV file; `cells` is what the file says, as its cells have no types.
+    """A run from a CSV file; `cells` holds the original texts, since cells have no types.
 
     `place` names file and row, counted from 1 without the header.
     """
@@ -44,10 +44,10 @@ class TableRun(Run):
 
 
 def with_categories(runs: Sequence[Run], error: ProblemError) -> list[Run] | None:
-    """Return runs with those cells as texts that a refusal names as values of a category.
+    """Return the runs, with the cells that an error names as values of a category sent as texts.
 
     A cell "16" of a CSV file is sent as a number until the service says that the parameter is a
-    category (16, bf16). None where the refusal names nothing of the kind.
+    category (16, bf16). None if the error names nothing of the kind.
     """
     mended = [TableRun(run.cells, run.place) if isinstance(run, TableRun) else run for run in runs]
     is_mended = False
@@ -65,7 +65,7 @@ def read_files(names: Sequence[str]) -> list[Run]:
     Raises
     ------
     UploadFileError
-        If a file cannot be read, or its name or content tells no runs.
+        If a file cannot be read, or its name or content shows no runs.
     """
     return [run for name in names for run in _read(Path(name))]
 
@@ -127,7 +127,7 @@ def _flat_run(row: dict[str, Any], place: str) -> Run:
 
 
 def _value(name: str, cell: str) -> float | int | str:
-    """Return a cell as its field takes it: JSON has types, a CSV file has none.
+    """Return a cell in its field's type: JSON has types, a CSV file has none.
 
     Examples
     --------
@@ -138,6 +138,6 @@ def _value(name: str, cell: str) -> float | int | str:
         return cell
     number = float(cell)
     if math.isinf(number):
-        # The service says what is wrong with it, and where.
+        # The service reports what is wrong with it, and where.
         return cell
     return int(cell) if cell.isdecimal() else number

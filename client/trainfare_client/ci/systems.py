@@ -1,4 +1,4 @@
-"""The variables by which CI systems other than GitHub and GitLab tell of a build."""
+"""The variables by which CI systems other than GitHub and GitLab describe a build."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ _PREFIXES: Final = ("refs/heads/", "origin/")
 
 @dataclass(frozen=True)
 class System:
-    """Names of variables; of several the first that is set counts.
+    """Names of variables; of several, the first one that is set counts.
 
     Attributes
     ----------
     mark
-        Set by this system alone.
+        Set only by this system.
     fork
         Names the owner of the fork that a pull request comes from, or says `True`.
     key
-        Name the build together.
+        Identify the build together.
     """
 
     mark: str
@@ -34,7 +34,7 @@ class System:
     fork: str = ""
 
     def branch_of(self, environ: Mapping[str, str]) -> str | None:
-        """Return the branch, with the owner of its fork in front."""
+        """Return the branch, prefixed with the owner of its fork."""
         branch = _branch(environ, self.branch)
         owner = environ.get(self.fork, "").partition("/")[0]
         if branch is None or owner.casefold() in {"", "false"}:
@@ -51,7 +51,7 @@ class System:
         return int(number) if number.isdecimal() else None
 
     def key_of(self, environ: Mapping[str, str]) -> str:
-        """Return what names the build."""
+        """Return what identifies the build."""
         return " ".join([self.mark, *(environ.get(name, "") for name in self.key)])
 
 
@@ -59,7 +59,7 @@ _SYSTEMS: Final = (
     System(
         mark="JENKINS_URL",
         commit="GIT_COMMIT",
-        # BRANCH_NAME of a pull request is `PR-17`; a job of one branch has GIT_BRANCH alone.
+        # BRANCH_NAME of a pull request is `PR-17`; a single-branch job has only GIT_BRANCH.
         branch=("CHANGE_BRANCH", "BRANCH_NAME", "GIT_BRANCH"),
         base_branch=("CHANGE_TARGET",),
         pull_request=("CHANGE_ID",),

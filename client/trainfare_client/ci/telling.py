@@ -1,4 +1,4 @@
-"""Says what became of a report: lines of the log, annotations, a job summary, outputs."""
+"""Reports the outcome: log lines, annotations, a job summary, outputs."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 _KINDS: Final = {"fail": "error", "warn": "warning"}
 _MOST_ANNOTATIONS: Final = 10
-"""GitHub shows ten of each kind a step."""
+"""GitHub shows ten of each kind per step."""
 
 
 def put(line: str) -> None:
-    """Write a line to standard output; that it takes none changes no exit code."""
+    """Write a line to standard output; if that fails, the exit code does not change."""
     try:
         sys.stdout.write(line + "\n")
         sys.stdout.flush()
@@ -31,7 +31,7 @@ def put(line: str) -> None:
 
 
 def say(build: Build, kind: str, text: str) -> None:
-    """Write a line to standard output, on GitHub as an annotation of a kind.
+    """Write a line to standard output, on GitHub as an annotation of a given kind.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ def say(build: Build, kind: str, text: str) -> None:
 
 
 def tell(report: CiReport, build: Build) -> None:
-    """Write what a report found: its sentence, and what is wrong with single runs."""
+    """Write a report's findings: its sentence, and what is wrong with single runs."""
     put(report["summary"])
     for kind, text in list(_findings(report))[:_MOST_ANNOTATIONS]:
         say(build, kind, text)
@@ -58,7 +58,7 @@ def tell(report: CiReport, build: Build) -> None:
 
 
 def _findings(report: CiReport) -> Iterator[tuple[str, str]]:
-    """Yield the kind and sentence of each finding, the gravest first."""
+    """Yield the kind and sentence of each finding, the most severe first."""
     runs = sorted(report["runs"], key=lambda run: run["verdict"] != "fail")
     for run in runs:
         if run["verdict"] in _KINDS:
@@ -85,7 +85,7 @@ def summarize(file: Path, markdown: str) -> None:
 
 
 def hand_on(file: Path, outputs: Mapping[str, str]) -> None:
-    """Append the outputs of a step as GitHub reads them."""
+    """Append the outputs of a step in GitHub's format."""
     _append(file, "".join(f"{name}={value}\n" for name, value in outputs.items()))
 
 
@@ -95,7 +95,7 @@ def _append(file: Path, text: str) -> None:
 
 
 def _escaped(text: str) -> str:
-    r"""Return a message as a workflow command takes it.
+    r"""Return a message escaped for a workflow command.
 
     Examples
     --------

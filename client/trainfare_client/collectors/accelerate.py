@@ -1,4 +1,4 @@
-"""An Accelerate tracker that records what lies between `init_trackers` and `end_training`."""
+"""An Accelerate tracker that records the time from `init_trackers` to `end_training`."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _KNOWN: Final = ("dataset_size", "batch_size", "epochs")
 class TrainfareTracker(GeneralTracker):
     """Records a run: `Accelerator(log_with=TrainfareTracker("cnn"))`.
 
-    Each step of the optimizer counts as a step (of several optimizers, those of the first);
-    without any, each `accelerator.log` does. `dataset_size`, `batch_size` (global) and `epochs`
-    are taken from the configuration that `init_trackers` gets, where they stand there.
+    Each step of the optimizer counts as a step (with several optimizers, those of the first);
+    without one, each `accelerator.log` does. `dataset_size`, `batch_size` (global) and `epochs` are
+    taken from the configuration passed to `init_trackers`, if they are there.
     """
 
     name = "trainfare"
@@ -50,7 +50,7 @@ class TrainfareTracker(GeneralTracker):
         return self._recorder
 
     def start(self) -> None:
-        """Begin a run, once: Accelerate starts a tracker again for each run that it had before."""
+        """Begin a run, once: Accelerate starts a tracker again for each of its earlier runs."""
         from accelerate import PartialState
 
         if self._recorder is not None:
@@ -73,14 +73,14 @@ class TrainfareTracker(GeneralTracker):
                     self._recorder.step_ended()
 
     def store_init_configuration(self, values: dict[str, Any]) -> None:
-        """Take the sizes that the configuration names; the set-up is over."""
+        """Take the sizes named in the configuration; the set-up is over."""
         if self._recorder is not None:
             with self._recorder.guard:
                 self._recorder.know(**{name: values.get(name) for name in _KNOWN})
                 self._recorder.setup_is_over()
 
     def log(self, values: dict[str, Any], step: int | None = None, **kwargs: Any) -> None:
-        """Count a step where no optimizer tells of them."""
+        """Count a step if there is no optimizer to count by."""
         if self._recorder is not None and self._optimizer is None:
             with self._recorder.guard:
                 self._recorder.step_ended()
@@ -98,14 +98,14 @@ class TrainfareTracker(GeneralTracker):
 
 
 def _tell_of_failures(workload: str, options: RunOptions) -> None:
-    """Let rank 0 learn why this rank fails: Accelerate starts its trackers on rank 0 alone."""
-    # No address is needed to write a note, nor has a wrong one to be complained of here too.
+    """Let rank 0 know why this rank fails: Accelerate starts its trackers on rank 0 alone."""
+    # Writing a note needs no address, and a wrong one is reported on rank 0 already.
     settings = options.get("settings") or read_settings(url=LOCAL_URL, api_key="none")
     notes = RankNotes(settings.spool.parent, workload, os.environ)
 
     def leave(status: str) -> None:
-        # A process that ends by itself is none that was cancelled: nobody tells this rank when
-        # the training is over.
+        # A process that exits by itself was not cancelled: this rank is not told when the training
+        # is over.
         if status != CANCELLED:
             notes.leave(status)
 

@@ -1,4 +1,4 @@
-"""Brings a measured run to the service, or into the spool, within bounded time."""
+"""Delivers a measured run to the service, or into the spool, within bounded time."""
 
 from __future__ import annotations
 
@@ -24,30 +24,30 @@ _WORDS: Final = {"as_expected": "as expected", "slower": "slower", "faster": "fa
 
 
 def delivery_settings(guard: Guard) -> ClientSettings:
-    """Return the environment's settings, but keep a training waiting for seconds at most."""
+    """Return the environment's settings, limited so that a training waits for seconds at most."""
     try:
         settings = read_settings()
     except SettingsError as error:
         guard.complain(error)
-        # A long training is not lost for a wrong address or key: its run waits in the spool.
+        # A long training is not lost to a wrong address or key: its run waits in the spool.
         kept = read_settings(url=LOCAL_URL, api_key="none", timeout_s=1.0)
         return dataclasses.replace(kept, offline=True)
     return dataclasses.replace(settings, attempts=2, timeout_s=min(settings.timeout_s, 6.0))
 
 
 class Delivery:
-    """Brings one run to the service, or into the spool where that does not succeed in time.
+    """Delivers one run to the service, or into the spool if that does not succeed in time.
 
     Parameters
     ----------
     run
-        What was measured.
+        The run as measured.
     settings
-        The service's and the spool's address.
+        The addresses of service and spool.
     deadline_s
         How long the service may take.
     is_shared
-        Whether several ranks may tell of the run under the same id; the first counts.
+        Whether several ranks may deliver the run under the same id; the first one counts.
     """
 
     def __init__(
@@ -69,18 +69,18 @@ class Delivery:
         self._is_safe = self._is_kept = self._is_told = False
 
     def upload(self) -> None:
-        """Give the service its time; what it says is told by `settle`."""
+        """Give the service its time; `settle` reports the outcome."""
         self._begin()
         if self._thread is not None:
             self._thread.join(self._deadline_s)
 
     async def uploaded(self) -> None:
-        """Do as `upload` does, and let the loop of asyncio go on meanwhile."""
+        """Do the same as `upload`, but let asyncio's event loop continue meanwhile."""
         import asyncio
 
         self._begin()
         ends = time.monotonic() + self._deadline_s
-        # The thread may outlive the loop, so that it has no event to set.
+        # Not an asyncio event: the thread may outlive the loop.
         while self._is_under_way() and time.monotonic() < ends:  # noqa: ASYNC110 - see above
             await asyncio.sleep(_GLANCE_S)
 
@@ -92,18 +92,18 @@ class Delivery:
         try:
             thread.start()
         except RuntimeError:
-            # No thread starts any more while the interpreter ends.
+            # No thread can start while the interpreter shuts down.
             self._upload()
         else:
             self._thread = thread
 
     def settle(self) -> str:
-        """Make the run safe if it did not arrive, and return a sentence about it.
+        """Save the run if it did not arrive, and return a sentence about it.
 
         Raises
         ------
         UndeliveredError
-            If the service refused the run, which then waits in the spool for a better key or a
+            If the service refused the run, which then waits in the spool for a better key or for a
             person.
         SpoolError
             If the spool cannot be written.
@@ -115,12 +115,12 @@ class Delivery:
         """Put the run into the spool at once, then give its upload a last moment.
 
         For a signal that interrupts `upload`: the process may be over when this returns. Returns a
-        sentence about the run, None where it was told of before.
+        sentence about the run, None if that was returned before.
 
         Raises
         ------
         UndeliveredError, SpoolError
-            As `settle` does.
+            As for `settle`.
         """
         if self._is_told:
             return None
@@ -130,7 +130,7 @@ class Delivery:
         return self._said()
 
     def keep(self) -> None:
-        """Put the run into the spool, unless it is there or with the service.
+        """Put the run into the spool, unless it is already there or with the service.
 
         Raises
         ------
@@ -187,7 +187,7 @@ def tell(text: str) -> None:
 
 
 def sentence(run: MeasuredRun, uploaded: UploadedRun | None) -> str:
-    """Return what became of a run, and its assessment where there is one."""
+    """Return a sentence on the outcome of a run, with its assessment if there is one."""
     said = f"Trainfare: {run['workload']} took {run['duration_seconds']:.4g} s"
     if run.get("status", SUCCEEDED) != SUCCEEDED:
         said += f" and ended as {run['status']}"

@@ -1,4 +1,4 @@
-"""What a training's GPUs took from the mains, by the driver's own counters."""
+"""The energy that a training's GPUs drew, by the driver's own counters."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
 _LEAST_SECONDS: Final = 1.0
-"""Drivers renew the counter some ten times a second: a shorter span tells more of that."""
+"""Drivers update the counter about ten times a second, which would distort a shorter span."""
 
 
 def counters_joules() -> dict[str, float]:
-    """Return what each GPU of this machine has taken since its driver was loaded, by its UUID.
+    """Return the joules that each GPU of this machine drew since its driver was loaded, by UUID.
 
-    Empty without the package `nvidia-ml-py` (the extra `energy`), without a driver, and for GPUs
-    that do not count: those older than Volta. A GPU in MIG mode counts for all of its parts.
+    Empty without the package `nvidia-ml-py` (the extra `energy`) or without a driver; GPUs without
+    a counter, those older than Volta, are missing. A GPU in MIG mode counts for all its parts.
     """
     try:
         import pynvml
@@ -40,7 +40,7 @@ def counters_joules() -> dict[str, float]:
 
 
 def gpus_in_use() -> set[str]:
-    """Return the UUIDs of the GPUs that hold memory of this process, as PyTorch tells them."""
+    """Return the UUIDs of the GPUs on which this process holds memory, according to PyTorch."""
     cuda = torch_cuda()
     if cuda is None:
         return set()
@@ -55,12 +55,12 @@ def _bare(uuid: str | bytes) -> str:
 
 
 class EnergyMeter:
-    """The energy of the GPUs that this process trains on, from one instant to another.
+    """The energy of the GPUs that this process trains on, over a span of time.
 
     Parameters
     ----------
     read, used, clock
-        What counts joules by GPU, tells which GPUs are this process's, and tells seconds.
+        Returns joules by GPU, the GPUs of this process, and seconds.
 
     Examples
     --------
@@ -82,15 +82,15 @@ class EnergyMeter:
         self._began = 0.0
 
     def begin(self) -> None:
-        """Count from now on."""
+        """Start counting now."""
         self._before = self._read()
         self._began = self._clock()
 
     def mean_watts(self) -> float | None:
         """Return the mean power of this process's GPUs since `begin`.
 
-        None where a GPU in use does not count, where none is in use, or where the span is too
-        short to tell.
+        None if a GPU in use has no counter, if none is in use, or if the span is too short to
+        measure.
         """
         if not self._before:
             return None

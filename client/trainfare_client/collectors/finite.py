@@ -1,4 +1,4 @@
-"""Tells which facts of a run are no finite numbers: the service takes none of them."""
+"""Finds facts of a run that are not finite numbers, which the service does not accept."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def split(facts: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return the facts that can be told, and what is wrong with the others.
+    """Return the facts that can be sent, and what is wrong with the others.
 
     Examples
     --------
@@ -22,7 +22,7 @@ def split(facts: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
 
 
 def _fault(value: Any) -> str | None:
-    """Return how a number is shown that is none or has no end, None for all else."""
+    """Return how to show a number that is NaN, infinite or too large, None for all else."""
     try:
         return None if isinstance(value, str) or math.isfinite(value) else str(float(value))
     except OverflowError:

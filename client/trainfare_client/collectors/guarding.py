@@ -1,4 +1,4 @@
-"""Keeps what goes wrong in a collector away from the training that it measures."""
+"""Keeps failures of a collector away from the training that it measures."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 _LOGGER: Final = logging.getLogger("trainfare_client")
 _RUN_IS_AMISS: Final = (LostRunError, SpoolError, UndeliveredError)
-"""Where the run itself did not arrive, what was told before is no excuse."""
+"""If the run itself did not arrive, that is logged even after an earlier complaint."""
 
 
 class Guard:
-    """Swallows the exceptions of its blocks; logs the first, and why a run did not arrive.
+    """Swallows exceptions in its blocks; logs the first, and why a run did not arrive.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The GPU's name and peak memory, from the framework that already runs on it."""
+"""The GPU's name and peak memory, from the framework that already uses it."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ if TYPE_CHECKING:
 
 
 def torch_cuda() -> Any:
-    """Return PyTorch's view of the GPUs where this process trains on one by it, else None."""
-    # A framework that the training has not loaded is not loaded for the collector's sake.
+    """Return PyTorch's CUDA module if this process trains on a GPU through it, else None."""
+    # A framework that the training has not loaded is not loaded just for the collector.
     torch = sys.modules.get("torch")
     if torch is None or not torch.cuda.is_available() or not torch.cuda.is_initialized():
         return None
@@ -19,10 +19,10 @@ def torch_cuda() -> Any:
 
 
 def _jax_gpu() -> Any:
-    """Return JAX's first GPU where this process computes on one by it, else None."""
+    """Return JAX's first GPU if this process computes on one through it, else None."""
     jax, bridge = sys.modules.get("jax"), sys.modules.get("jax._src.xla_bridge")
-    # To list the devices of a JAX that has not begun takes most of their memory. Only this module
-    # of its own tells; a later JAX without it has no GPU that is told.
+    # Listing the devices of a JAX that has not started takes most of their memory. Only this
+    # private module of JAX says whether it has; without the module no GPU is reported.
     has_begun = getattr(bridge, "backends_are_initialized", None)
     if jax is None or has_begun is None or not has_begun():
         return None
@@ -39,21 +39,21 @@ def gpu_name() -> str | None:
 
 
 def peak_memory_bytes() -> int | None:
-    """Return the most GPU memory that this process held at once, None without a GPU."""
+    """Return the most GPU memory that this process held at any time, None without a GPU."""
     cuda = torch_cuda()
     if cuda is not None:
         return int(cuda.max_memory_allocated())
     gpu = _jax_gpu()
-    # A backend whose allocator is CUDA's own keeps no count.
+    # A backend that uses CUDA's own allocator keeps no count.
     peak = None if gpu is None else (gpu.memory_stats() or {}).get("peak_bytes_in_use")
     return None if peak is None else int(peak)
 
 
 class PeakMemory:
-    """The most GPU memory that a process held during one of the runs that it makes.
+    """The most GPU memory that a process held during one of its runs.
 
-    The framework counts from the process's start, and its count is the user's: it is not set back.
-    A run that held less than what came before it in the process has no peak that anybody knows.
+    The framework counts from the process's start, and its count is the user's, so it is not reset.
+    For a run that held less than what came before it in the process, the peak is unknown.
 
     Examples
     --------
@@ -77,12 +77,12 @@ class PeakMemory:
 
 
 def wait_for_gpu() -> None:
-    """Return when the GPU has done what it was asked to: steps are queued ahead.
+    """Wait until the GPU has done what it was asked to: steps are queued ahead.
 
     Raises
     ------
     Exception
-        What the framework raises where something that it was asked to do has failed.
+        What the framework raises if part of the queued work has failed.
     """
     cuda = torch_cuda()
     if cuda is not None:
@@ -91,5 +91,5 @@ def wait_for_gpu() -> None:
     gpu = _jax_gpu()
     if gpu is not None:
         jax = sys.modules["jax"]
-        # The device computes in the order in which it was asked: this comes last.
+        # The device computes in order, so this comes last.
         (jax.device_put(0.0, gpu) + 1.0).block_until_ready()

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 class TrainfareCallback(TrainerCallback):
     """Records each `Trainer.train` as a run: `Trainer(callbacks=[TrainfareCallback("bert")])`.
 
-    The Trainer tells its callbacks of no exception: a training that failed is recorded when the
+    The Trainer does not notify callbacks of exceptions: a failed training is recorded when the
     interpreter ends or the next training begins, as of its last step. With `auto_find_batch_size`
-    the Trainer begins anew with smaller batches where memory was lacking: each attempt is a run.
+    the Trainer restarts with smaller batches after running out of memory: each attempt is a run.
     """
 
     def __init__(self, workload: str, **options: Unpack[RunOptions]) -> None:
@@ -33,7 +33,7 @@ class TrainfareCallback(TrainerCallback):
         self._batch_size = 0
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Begin a run; learn what the trainer knows. One that is still open failed before."""
+        """Begin a run with what the trainer knows. One that is still open has failed."""
         before, self._batch_size = self._batch_size, _batch_size(args, state)
         if self._recorder is not None:
             is_search = getattr(args, "auto_find_batch_size", False)
@@ -64,7 +64,7 @@ class TrainfareCallback(TrainerCallback):
                 self._recorder.step_ended()
 
     def _leave_out(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Leave logging, saving and evaluation out of waiting for data."""
+        """Exclude logging, saving and evaluation from waiting for data."""
         if self._recorder is not None:
             with self._recorder.guard:
                 self._recorder.mark()
@@ -77,7 +77,7 @@ class TrainfareCallback(TrainerCallback):
             return
         with self._recorder.guard:
             if "dataset_size" in self._recorder.facts:
-                # A training that was resumed went over the rest alone.
+                # A resumed training covered only the rest.
                 share = 1 - self._steps_before / max(state.global_step, 1)
                 self._recorder.know(epochs=float(state.epoch) * share or None)
             steps = self._recorder.timing.computing.count
@@ -88,7 +88,7 @@ class TrainfareCallback(TrainerCallback):
 
 
 def _batch_size(args: Any, state: Any) -> int:
-    """Return the batch of one process: what was asked for, or found to fit into its memory."""
+    """Return the batch size of one process: as requested, or as found to fit into memory."""
     return int(getattr(state, "train_batch_size", None) or args.train_batch_size)
 
 

@@ -10,7 +10,7 @@ from trainfare_client.collectors.recording import Recorder
 from trainfare_client.collectors.surroundings import Place
 from trainfare_client.collectors.torch import communication_s, samples_in
 
-# Lightning comes under two names; a trainer of one takes no callback of the other.
+# Lightning has two package names; a trainer of one accepts no callback of the other.
 if "pytorch_lightning" in sys.modules and "lightning" not in sys.modules:
     from pytorch_lightning import Callback
 else:
@@ -38,7 +38,7 @@ class TrainfareCallback(Callback):
             self._recorder = Recorder(self._workload, self._options, place=place)
 
     def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
-        """Wait for data from now on; learn what the trainer knows."""
+        """Wait for data from now on; read what the trainer knows."""
         if self._recorder is not None:
             with self._recorder.guard:
                 self._recorder.know(**_facts_of(trainer))
@@ -54,7 +54,7 @@ class TrainfareCallback(Callback):
         if self._recorder is not None:
             with self._recorder.guard:
                 self._recorder.data_arrived()
-                # Samplers of batches and several loaders tell no size.
+                # Batch samplers and combined loaders do not state a size.
                 samples = samples_in(batch) * _batches_per_step(trainer)
                 self._recorder.know(batch_size=samples or None)
 
@@ -68,13 +68,13 @@ class TrainfareCallback(Callback):
                 self._batches += 1
 
     def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
-        """Leave validation out of waiting for data; it stays in the duration."""
+        """Exclude validation from waiting for data; it stays in the duration."""
         if self._recorder is not None:
             with self._recorder.guard:
                 self._recorder.mark()
 
     def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
-        """Count a pass over the data, if it went to the end."""
+        """Count a pass over the data, if it was complete."""
         if self._recorder is not None:
             with self._recorder.guard:
                 if _is_whole(trainer, self._batches):
@@ -96,7 +96,7 @@ class TrainfareCallback(Callback):
             self._recorder.finish(status_of(exception))
 
     def teardown(self, trainer: Any, pl_module: Any, stage: str) -> None:
-        """Drop a run that nothing has ended: the fit only searched a learning rate or a batch."""
+        """Drop a run that nothing has ended: a mere search for a learning rate or batch size."""
         if self._recorder is not None:
             self._recorder.discard()
 
@@ -116,10 +116,10 @@ def _batches_per_step(trainer: Any) -> int:
 
 
 def _is_whole(trainer: Any, batches: int) -> bool:
-    """Return whether an epoch of so many batches went over all data: limits may end it before."""
+    """Return whether an epoch of so many batches covered all data: limits may end it before."""
     try:
         return bool(batches >= len(trainer.train_dataloader))
     except TypeError:
-        # A stream has no length: it went to its end unless a limit was met.
+        # A stream has no length: it was read to its end unless a limit was reached.
         is_limited = trainer.limit_train_batches not in {None, 1.0}
         return not is_limited and trainer.global_step != trainer.max_steps

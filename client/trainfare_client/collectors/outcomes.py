@@ -1,4 +1,4 @@
-"""How a training ended: by itself, by an error, for lack of memory, by the machine's owner."""
+"""How a training ended: by itself, by an error, out of memory, cancelled or preempted."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ _MEMORY_WORDS: Final = (
     "bad_alloc",
     "bad allocation",
 )
-"""What CUDA, PyTorch on CPUs, cuBLAS, JAX, TensorFlow, the system and C++ say of it."""
+"""How CUDA, PyTorch on CPUs, cuBLAS, JAX, TensorFlow, the system and C++ word it."""
 _CALLED_OFF: Final = frozenset({"CancelledError", "Cancelled", "TrialPruned"})
-"""How asyncio, trio and Optuna end what nobody waits for: no framework is loaded to tell."""
+"""How asyncio, trio and Optuna cancel; compared by name, so that no framework is loaded."""
 
 
 def status_of(error: BaseException | None) -> str:
@@ -58,17 +58,16 @@ def status_of(error: BaseException | None) -> str:
 
 
 class EndWatch:
-    """Tells when the process ends before the training said that it had.
+    """Reports when the process ends before the training said that it had.
 
-    On SIGTERM `ended` is called with `preempted` and then the handler that was there before; at
-    the interpreter's end `left` (else `ended`) is called with the status of the exception that
-    ended the program. Children that inherit the handler by a fork (data loading workers) do not
-    count.
+    On SIGTERM `ended` is called with `preempted`, then the previous handler; at the interpreter's
+    end `left` (else `ended`) is called with the status of the exception that ended the program.
+    Children that inherit the handler by a fork (data loading workers) do not count.
 
     Attributes
     ----------
     is_leaving
-        Whether the interpreter ends.
+        Whether the interpreter is shutting down.
     """
 
     def __init__(
@@ -83,14 +82,14 @@ class EndWatch:
         self.is_leaving = False
 
     def start(self) -> None:
-        """Begin to watch; signals only where this is the main thread."""
+        """Start watching; signals only if this is the main thread."""
         atexit.register(self._at_exit)
         if threading.current_thread() is threading.main_thread():
             self._previous = signal.signal(signal.SIGTERM, self._on_signal)
             self._is_handling = True
 
     def stop(self) -> None:
-        """Stop watching, and put back the handler that was there before."""
+        """Stop watching, and restore the previous signal handler."""
         atexit.unregister(self._at_exit)
         is_main = threading.current_thread() is threading.main_thread()
         if self._is_handling and is_main:
@@ -99,12 +98,12 @@ class EndWatch:
                 signal.signal(signal.SIGTERM, self._previous or signal.SIG_DFL)
 
     def is_in_a_child(self) -> bool:
-        """Return whether this process was forked from the one that is watched."""
+        """Return whether this process was forked from the one being watched."""
         return os.getpid() != self._process
 
     @contextlib.contextmanager
     def holding(self) -> Iterator[None]:
-        """Let a signal that interrupts this block count when the block is over."""
+        """Defer signals that interrupt this block until it is over."""
         outer, self._holder = self._holder, threading.get_ident()
         try:
             yield
@@ -136,8 +135,8 @@ class EndWatch:
             return
         self.is_leaving = True
         error = getattr(sys, "last_value", None)
-        # A launcher ends all ranks when one fails, while rank 0 tells of it: the program is over
-        # anyway, and what tells may be the thread that a signal interrupts.
+        # A launcher ends all ranks when one fails, while rank 0 reports it: the program is over
+        # anyway, and the signal may interrupt the very thread that reports.
         with self.holding():
             self._left(CANCELLED if error is None else status_of(error))
 
@@ -145,8 +144,9 @@ class EndWatch:
 class RankNotes:
     """Lets other ranks tell rank 0 why they ended.
 
-    When one rank runs out of memory, rank 0 sees a broken connection or its launcher's SIGTERM.
-    The ranks of one node share a file beside the spool; those of other nodes are not heard.
+    When one rank runs out of memory, rank 0 only sees a broken connection or its launcher's
+    SIGTERM. The ranks of one node share a file beside the spool; ranks on other nodes cannot be
+    heard.
     """
 
     def __init__(self, folder: Path, workload: str, environ: Mapping[str, str]) -> None:
@@ -156,19 +156,19 @@ class RankNotes:
         self._file = folder / f"ranks-{digest}.txt" if any(job) else None
 
     def clear(self) -> None:
-        """Forget what an earlier job left."""
+        """Remove what an earlier job left."""
         if self._file is not None:
             self._file.unlink(missing_ok=True)
 
     def leave(self, status: str) -> None:
-        """Tell how a rank other than 0 ended; the first cause counts."""
+        """Record how a rank other than 0 ended; the first cause counts."""
         if self._file is not None and status not in {SUCCEEDED, PREEMPTED}:
             self._file.parent.mkdir(parents=True, exist_ok=True)
             with self._file.open("a", encoding="utf-8") as stream:
                 stream.write(status + "\n")
 
     def cause(self, status: str) -> str:
-        """Return the status of the rank that failed first, this rank's own where none told."""
+        """Return the status of the rank that failed first, or this rank's own if none reported."""
         if self._file is None or status == SUCCEEDED or not self._file.exists():
             return status
         told = self._file.read_text(encoding="utf-8").split()

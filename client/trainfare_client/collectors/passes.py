@@ -1,4 +1,4 @@
-"""Counts what a training went over: samples, and whole passes over its data set."""
+"""Counts what a training processed: samples, and whole passes over its data set."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from dataclasses import dataclass
 class Passes:
     """The samples of one run, and which of them belong to whole passes.
 
-    A loop may leave a pass early, to end after so many steps or after so many batches an epoch;
-    a data set may not know its length. Both are told by counting.
+    A loop may leave a pass early, after a limit of steps in total or of batches per epoch, and a
+    data set may not know its length. Counting finds both.
 
     Attributes
     ----------
     samples
         Samples of all workers so far.
     whole
-        Passes that went to the end of the data.
+        Passes that reached the end of the data.
     is_counted
-        Whether passes are told at all: a loader is watched.
+        Whether passes are counted at all: a loader is watched.
 
     Examples
     --------
@@ -40,26 +40,26 @@ class Passes:
     _begun_at: float = 0.0
 
     def begin(self) -> None:
-        """Let a pass begin."""
+        """Start a pass."""
         self.is_counted = True
         self._begun_at = self.samples
 
     def end(self) -> None:
-        """Count the pass that began last as a whole one."""
+        """Count the latest pass as a whole one."""
         self.whole += 1
         self._of_whole += self.samples - self._begun_at
 
     def dataset_size(self) -> float | None:
-        """Return the samples of one pass; where none was whole, all samples count as one pass."""
+        """Return the samples of one pass; if none was whole, all samples count as one pass."""
         if not self.is_counted or not self.samples:
             return None
         return self._of_whole / self.whole if self._of_whole else self.samples
 
     def epochs(self, dataset_size: float | None) -> float | None:
-        """Return how often the data was gone over; None where nothing tells.
+        """Return the number of passes over the data; None if unknown.
 
-        Parts of passes are measured against whole ones, which a loader may make shorter than the
-        data set (`drop_last`) or longer (so that all workers get equally many).
+        Partial passes are measured against whole ones, which a loader may make shorter than the
+        data set (`drop_last`) or longer (so that all workers get the same number of samples).
         """
         if self._of_whole:
             rest = self.samples - self._of_whole

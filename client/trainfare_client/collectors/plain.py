@@ -24,18 +24,18 @@ T = TypeVar("T")
 
 
 class RecordedRun:
-    """A run under way: tell it what you know, or nothing at all."""
+    """A run under way: report what you know, or nothing at all."""
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
 
     def setup_is_over(self) -> None:
-        """Let the duration count from now on."""
+        """Start counting the duration now."""
         with self._recorder.guard:
             self._recorder.setup_is_over()
 
     def step(self, samples: float | None = None) -> None:
-        """Say that a step has ended; `samples` of all workers, the batch size where left out."""
+        """Report the end of a step; `samples` of all workers, by default the batch size."""
         with self._recorder.guard:
             self._recorder.step_ended(samples)
 
@@ -48,14 +48,14 @@ class RecordedRun:
 class record:  # noqa: N801 - it reads as a verb: `with record("resnet50"):`
     """Records a block (`with record(...) as run:`) or each call of a function (`@record(...)`).
 
-    `async with record(...) as run:` lets other tasks of asyncio go on while the run is uploaded.
+    `async with record(...) as run:` lets other asyncio tasks continue while the run is uploaded.
 
     Parameters
     ----------
     workload
         The workload's id.
     options
-        What may be said of the run; see `RunOptions`.
+        What can be stated about the run; see `RunOptions`.
     """
 
     def __init__(self, workload: str, **options: Unpack[RunOptions]) -> None:
@@ -83,7 +83,7 @@ class record:  # noqa: N801 - it reads as a verb: `with record("resnet50"):`
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        # What is closed may not wait.
+        # A generator that is being closed must not await.
         if isinstance(error, GeneratorExit) or not _is_task():
             self._recorder.finish(status_of(error))
         else:
@@ -92,7 +92,7 @@ class record:  # noqa: N801 - it reads as a verb: `with record("resnet50"):`
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         """Return a function whose every call is recorded as a run.
 
-        That of a coroutine or a generator is recorded to its end.
+        A coroutine or a generator is recorded to its end.
         """
         if inspect.iscoroutinefunction(function):
             return self._awaited(function)  # type: ignore[return-value] # R is awaitable
@@ -142,7 +142,7 @@ class record:  # noqa: N801 - it reads as a verb: `with record("resnet50"):`
 
 
 def _is_task() -> bool:
-    """Whether a task of asyncio runs; the loops of others have other ways to wait."""
+    """Whether an asyncio task is running; other event loops wait in other ways."""
     import asyncio
 
     try:

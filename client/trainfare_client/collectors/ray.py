@@ -1,4 +1,4 @@
-"""Records Ray Train jobs: exactly, on their workers, or from the controller that polls them."""
+"""Records Ray Train jobs: exactly, on their workers, or from the polling controller."""
 
 from __future__ import annotations
 
@@ -30,10 +30,9 @@ def recorded(
 ) -> Callable[..., Any]:
     """Return a training loop that is recorded: `TorchTrainer(recorded(loop, "cnn"), ...)`.
 
-    Rank 0 uploads; where another rank fails, that one does, before Ray ends all of them.
-    The time is that of the loop itself on its worker; starting the workers is not in it. Each
-    `ray.train.report` is left to the loop: for steps and data loading use a `TorchCollector`
-    inside the loop instead.
+    Rank 0 uploads; if another rank fails, that one does, before Ray ends all of them. The time is
+    that of the loop itself on its worker, without starting the workers. `ray.train.report` is left
+    to the loop: to record steps and data loading, use a `TorchCollector` inside the loop instead.
     """
     located = _located(options)
 
@@ -68,7 +67,7 @@ class TrainfareCallback(ControllerCallback, WorkerGroupCallback, ReportCallback)
         self._recorder = Recorder(self._workload, self._options, place=Place())
 
     def after_worker_group_training_start(self, worker_group: Any) -> None:
-        """Count from now on; learn how many workers there are, on how many nodes."""
+        """Start counting; read the number of workers and of their nodes."""
         if self._recorder is not None:
             with self._recorder.guard:
                 workers = worker_group.get_workers()
@@ -80,7 +79,7 @@ class TrainfareCallback(ControllerCallback, WorkerGroupCallback, ReportCallback)
         """Count a step."""
         if self._recorder is not None:
             with self._recorder.guard:
-                # Loops report once an epoch as well as once a batch: samples are not known.
+                # Loops may report once an epoch or once a batch, so the samples are unknown.
                 self._recorder.step_ended(samples=0)
 
     def after_controller_finish(self, result: Any) -> None:
@@ -90,14 +89,14 @@ class TrainfareCallback(ControllerCallback, WorkerGroupCallback, ReportCallback)
 
 
 def _status_of_job(error: Any) -> str:
-    """Return the status of a job for the error that Ray ended it with, the workers' among them."""
+    """Return the status of a job by the error with which Ray ended it, or its workers' errors."""
     failures = (getattr(error, "worker_failures", None) or {}).values()
     told = {status_of(getattr(each, "_base_exc", each)) for each in failures}
     return OUT_OF_MEMORY if OUT_OF_MEMORY in told else status_of(error)
 
 
 def _located(options: RunOptions) -> RunOptions:
-    """Return options that hold what only the driver knows: its environment and its commit."""
+    """Return the options with what only the driver knows: its environment and its commit."""
     labels = {**read_labels(), **options.get("labels", {})}
     settings = options.get("settings") or read_settings()
     return {**options, "labels": labels, "settings": settings}
@@ -120,9 +119,9 @@ def _worker_place() -> Place:
 
 
 def _placed_nodes() -> int:
-    """Return on how many nodes the job's placement group lies, 0 where it has none.
+    """Return the number of nodes in the job's placement group, 0 if it has none.
 
-    Several nodes of a cluster may share an address, so that ranks within a node tell too little.
+    Several nodes of a cluster may share an address, so ranks within a node do not suffice.
     """
     from ray.util import get_current_placement_group, placement_group_table
 

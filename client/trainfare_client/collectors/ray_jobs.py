@@ -1,4 +1,4 @@
-"""Which Ray job this process trains in, without importing Ray where nobody did."""
+"""The Ray job in which this process trains, found without importing Ray."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import sys
 
 
 def ray_job() -> str | None:
-    """Return what all workers of one Ray job share and no other job has; None outside of Ray.
+    """Return an id that all workers of one Ray job share and no other job has; None outside of Ray.
 
-    It is the id of the workers' placement group: a job that Ray starts anew after a failure has
+    It is the id of the workers' placement group: a job that Ray restarts after a failure gets
     another one.
     """
     ray = sys.modules.get("ray")
-    # Asking Ray more than this where it does not run would start it.
+    # Asking Ray for more than this would start it if it is not running.
     if ray is None or not ray.is_initialized():
         return None
     from ray.util import get_current_placement_group

@@ -1,4 +1,4 @@
-"""Measures one training and makes a run of it: the part that all collectors share."""
+"""Measures one training and makes a run of it: the part shared by all collectors."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ if TYPE_CHECKING:
     from trainfare_client.settings import ClientSettings
 
 _PREEMPTION_S: Final = 5.0
-"""An owner who takes the machine gives little time."""
+"""Whoever preempts the machine allows little time."""
 _TRAINED_SHARE: Final = 0.1
-"""A batch that the loop had for this share of a usual step was trained on: leaving takes none."""
+"""A batch held for this fraction of a usual step was trained on: merely leaving is faster."""
 
 
 class RunOptions(TypedDict, total=False):
-    """What may be said of a run; what is left out is measured or looked up where it can be.
+    """What can be stated about a run; what is left out is measured or looked up if possible.
 
     `batch_size` is global, `dataset_size` in the workload's unit, `workers` the processes that
-    train together. `warmup_steps` (3) may hold compilation; `settings` replaces the
-    environment's; `quiet` silences the sentence about the run's arrival.
+    train together. The first `warmup_steps` (3) may include compilation; `settings` replaces the
+    environment's; `quiet` suppresses the sentence about the run's arrival.
     """
 
     dataset_size: float
@@ -77,7 +77,7 @@ _WORK: Final = ("dataset_size", "batch_size", "epochs")
 class Recorder:
     """The measurement of one run, from its construction to `finish`.
 
-    No method raises an exception of its own; the first one inside is logged.
+    No method raises an exception of its own; the first internal one is logged.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class Recorder:
         self._usage = Usage(self.guard)
         with self.guard:
             self._begin(place)
-        # What was looked up so far, such as by git on a slow disk, is no part of the training.
+        # Look-ups so far, such as git on a slow disk, are not part of the training.
         self.timing.started = self._mark = self._clock()
         self._started_at = datetime.now(timezone.utc)
 
@@ -139,22 +139,22 @@ class Recorder:
             self.guard.complain(f"a run has no {', '.join(sorted(unknown))}")
 
     def know(self, **facts: Any) -> None:
-        """Take facts that were found, where nothing was said by the user."""
+        """Add facts found by the collector, unless the user stated them."""
         for name, value in self._finite(given(**facts)).items():
             self.facts.setdefault(name, value)
 
     def setup_is_over(self) -> None:
-        """Let the run count from now on; what came before is set-up. Only the first call counts."""
+        """Start counting the run now; what came before is set-up. Only the first call counts."""
         if self.timing.steps_from is None:
             self._usage.setup_is_over()
             self.timing.steps_from = self._mark = self._clock()
 
     def mark(self) -> None:
-        """Leave the time since the last step out of the next one: it was none of its kind."""
+        """Exclude the time since the last step from the next one: it was something else."""
         self._mark = self._clock()
 
     def data_arrived(self, samples: float | None = None) -> None:
-        """Count the time since the last step as waiting for data, a batch of so many `samples`."""
+        """Count the time since the last step as waiting for data, for a batch of `samples`."""
         self.setup_is_over()
         now = self._clock()
         self.timing.waiting.add(now - self._mark)
@@ -180,16 +180,16 @@ class Recorder:
             self.timing.add_phase(name, float(told))
 
     def leave_batch(self) -> None:
-        """Learn that the loop was left while it had a batch."""
+        """Note that the loop was left while it held a batch."""
         if self._pending is not None:
             self._held_s = self._clock() - self._mark
 
     def settle_batch(self) -> None:
-        """Count the batch that the loop had when it was left, if it was trained on before.
+        """Count the batch that the loop held when it was left, if it was trained on before.
 
-        A loop that ends after so many steps may leave before or after the last batch's step:
-        the time that it had the batch tells. Only who goes on or succeeds may ask: a batch that
-        an exception ended was none.
+        A loop that ends after a number of steps may leave before or after the last batch's step;
+        how long it held the batch decides. Only for loops that continued or succeeded: a batch
+        ended by an exception does not count.
         """
         samples, held_s = self._pending, self._held_s
         self._pending = self._held_s = None
@@ -197,19 +197,19 @@ class Recorder:
         if samples is None or usual_s is None:
             return
         if held_s is None:
-            # Nothing told when the loop was left; what came after it is none of the step.
+            # When the loop was left is unknown; what came after it is not part of the step.
             held_s = min(self._clock() - self._mark, usual_s)
         if held_s >= usual_s * _TRAINED_SHARE:
             self.timing.computing.add(held_s)
             self.passes.samples += samples
 
     def finish(self, status: str = SUCCEEDED) -> None:
-        """End the measurement and deliver the run, once; rank 0 does, or the rank that fails."""
+        """End the measurement and deliver the run, once; done by rank 0, or the rank that fails."""
         self._settle_last_batch(status)
         self._finish_at(status, None)
 
     async def finish_awaited(self, status: str = SUCCEEDED) -> None:
-        """End as `finish` does; a task of asyncio lets the others go on while the run is sent."""
+        """End as `finish` does; lets other asyncio tasks continue while the run is sent."""
         self._settle_last_batch(status)
         if self._is_to_end(status):
             with self.guard, self._delivering(status, None) as delivery:
@@ -225,13 +225,13 @@ class Recorder:
     def finish_as_of_last_step(self, status: str) -> None:
         """End a measurement that nobody ended when its loop did.
 
-        The process may have gone on with other things for hours; the last step is the last that
-        is known of the training.
+        The process may have done other things for hours since; the last step is the last known
+        moment of the training.
         """
         self._finish_at(status, self._mark if self.timing.computing.count else None)
 
     def discard(self) -> None:
-        """End a measurement that came to no training; one that has ended stays as it is."""
+        """End a measurement without any training; one that has ended stays as it is."""
         if not self._is_finished and not self._watch.is_in_a_child():
             self._close()
 
@@ -252,7 +252,7 @@ class Recorder:
         if self._is_finished or self._watch.is_in_a_child():
             return False
         if self._delivery is not None:
-            # A signal came while the run was delivered, or Ctrl-C has broken that off.
+            # A signal came during delivery, or Ctrl-C interrupted it.
             self._hurry(_PREEMPTION_S if status == PREEMPTED else 0.0)
             return False
         if status == SUCCEEDED:
@@ -266,7 +266,7 @@ class Recorder:
                 witness.dismiss()
 
     def _begin_delivery(self, status: str, ended: float | None) -> Delivery | None:
-        """Return what brings the run to the service, None where this process is not to tell it."""
+        """Return the delivery of the run, None if this process is not the one to report it."""
         if status == SUCCEEDED:
             status = self._usage.status_of_steps()
         is_now, ended = ended is None, self._clock() if ended is None else ended
@@ -275,10 +275,10 @@ class Recorder:
             status = self._notes.cause(status)
         else:
             self._notes.leave(status)
-        # A signal in here ends the run from within: as what it had ended before.
+        # A signal in here ends the run from within; the first status stands.
         status, ended = self._end = self._end or (status, ended)
         is_shared = self.place.job is not None and status in _FAILURES
-        # A scheduler that hears of a failure may end rank 0 before it can tell.
+        # A scheduler that notices a failure may end rank 0 before it can report.
         if self.place.rank != 0 and not is_shared:
             return None
         if is_profiled(self.workload):
@@ -293,14 +293,14 @@ class Recorder:
 
     @contextlib.contextmanager
     def _delivering(self, status: str, ended: float | None) -> Iterator[Delivery | None]:
-        """Let the block wait for the service, then tell what became of the run."""
+        """Run the block, which waits for the service, then report what became of the run."""
         delivery = self._begin_delivery(status, ended)
         if delivery is None:
             yield None
             return
         if self._watch.is_leaving:
-            # A scheduler that has ended the process by a signal does not wait for long. Whether the
-            # spool's fault matters is told below.
+            # A scheduler that ended the process by a signal does not wait for long. A spool error
+            # that matters is reported below.
             with contextlib.suppress(SpoolError):
                 delivery.keep()
         try:
@@ -310,8 +310,8 @@ class Recorder:
         except Exception:
             raise
         except BaseException:
-            # Ctrl-C, a task called off, or what the user's handler of a signal raises: there is no
-            # time any more.
+            # Ctrl-C, a cancelled task, or an exception from the user's signal handler: no time is
+            # left.
             self._hurry(0.0)
             raise
 
@@ -359,7 +359,7 @@ class Recorder:
         return run  # type: ignore[return-value] # built field by field
 
     def _external_id(self, status: str) -> str:
-        """Return an id of the run; all ranks of a job that fails name the same one."""
+        """Return an id of the run; all ranks of a failing job derive the same one."""
         if self.place.job is not None and status in _FAILURES:
             return f"failed-{self.workload}-{self.place.job}"
         return f"run-{uuid.uuid4()}"
@@ -372,14 +372,14 @@ class Recorder:
             self.know(epochs=self.passes.epochs(self.facts.get("dataset_size")))
 
     def _progress(self, planned: float | None) -> float | None:
-        """Return the share of the work told that was done; all of it where nobody had a plan."""
+        """Return the fraction done of the stated work; 1 without a plan, None if unknown."""
         done = self.passes.epochs(self.facts.get("dataset_size"))
         if done is None:
             return None
         return float(min(done / planned, 1.0)) if planned else 1.0
 
     def _finite(self, facts: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the facts that can be told; the others are complained of."""
+        """Return the facts that can be sent; complain about the others."""
         kept, faults = finite.split(facts)
         if faults:
             named = ", ".join(f"{name} is {fault}" for name, fault in faults.items())

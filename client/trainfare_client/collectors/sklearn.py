@@ -1,4 +1,4 @@
-"""A scikit-learn estimator that records the fits of the one it holds."""
+"""A scikit-learn estimator that records the fits of the estimator in it."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
     from trainfare_client.collectors.recording import RunOptions
 
 _FITS: Final = frozenset({"fit_predict", "fit_transform"})
-"""They would fit without a record; a pipeline does with `fit` and `transform`."""
+"""Methods that would fit without a record; a pipeline uses `fit` and `transform` instead."""
 
 
 _PHYSICAL: Final = "lightgbm"
 _THREADED: Final = frozenset({_PHYSICAL, "xgboost"})
 _OF_OPENMP: Final = "HistGradientBoosting"
-"""They take all cores where no `n_jobs` is said, LightGBM the physical ones."""
+"""Estimators that take all cores if no `n_jobs` is given; LightGBM takes the physical ones."""
 
 
 def _delegated(name: str) -> Any:
-    """Return a method of the fitted estimator, there where the estimator has it."""
+    """Return a method of the fitted estimator, available only if the estimator has it."""
 
     def call(self: Recorded, *arguments: Any, **options: Any) -> Any:
         check_is_fitted(self, "estimator_")
@@ -48,19 +48,19 @@ def _has(name: str) -> Callable[[Recorded], bool]:
 
 
 class Recorded(BaseEstimator):
-    """Fits and predicts as the estimator it holds, and records each `fit` as a run.
+    """Fits and predicts like the estimator in it, and records each `fit` as a run.
 
     Parameters
     ----------
     estimator
-        What is fitted; a clone of it, as scikit-learn's meta-estimators do.
+        The estimator to fit, in a clone, as in scikit-learn's meta-estimators.
     workload
         The workload's id.
     parameters
-        Names of the estimator's parameters that are worth telling, such as `max_depth`; the
-        forecast depends on them.
+        Names of the estimator's parameters to record, such as `max_depth`; the forecast depends on
+        them.
     options
-        What else may be said of the run; see `RunOptions`.
+        What else can be stated about the run; see `RunOptions`.
 
     Attributes
     ----------
@@ -80,7 +80,7 @@ class Recorded(BaseEstimator):
         self.parameters = parameters
         self.options = options
 
-    # scikit-learn asks for these before a fit: a search for `score`, a vote for the probabilities.
+    # Looked up by scikit-learn before a fit: a search needs `score`, a vote the probabilities.
     predict = _delegated("predict")
     predict_proba = _delegated("predict_proba")
     predict_log_proba = _delegated("predict_log_proba")
@@ -94,7 +94,7 @@ class Recorded(BaseEstimator):
         """Fit a clone of the estimator and deliver the run."""
         estimator = clone(self.estimator)
         options: RunOptions = {
-            # Sparse matrices have a shape and no length, lists the other way round.
+            # Sparse matrices have a shape but no length, lists the reverse.
             "dataset_size": X.shape[0] if hasattr(X, "shape") else len(X),
             "workers": 1,
             "parameters": self._told(estimator.get_params()),
@@ -116,19 +116,19 @@ class Recorded(BaseEstimator):
         return told
 
     def __sklearn_tags__(self) -> Any:
-        # A classifier's folds are stratified, for instance.
+        # For instance, the folds of a classifier are stratified.
         from sklearn.utils import get_tags  # since scikit-learn 1.6, which alone asks for tags
 
         return copy.deepcopy(get_tags(self.estimator))
 
     @property
     def _estimator_type(self) -> str:
-        # What scikit-learn asked for before it had tags.
+        # What scikit-learn used before tags.
         told: str = self.estimator._estimator_type  # noqa: SLF001 - its protocol
         return told
 
     def __getattr__(self, name: str) -> Any:
-        # classes_ and all else is the fitted estimator's.
+        # classes_ and everything else is the fitted estimator's.
         fitted = self.__dict__.get("estimator_")
         if fitted is None or name.startswith("__") or name in _FITS:
             raise AttributeError(f"{type(self).__name__} has no {name!r} before it is fitted")
@@ -136,7 +136,7 @@ class Recorded(BaseEstimator):
 
 
 def _cores(estimator: Any, n_jobs: int | None) -> int:
-    """Return how many cores an estimator takes for `n_jobs`, of those that the process may use."""
+    """Return how many of the cores that the process may use an estimator takes for `n_jobs`."""
     import joblib
 
     library = type(estimator).__module__.partition(".")[0]

@@ -1,4 +1,4 @@
-"""What a process knows of its place: its rank, the cluster, the commit, the CI job."""
+"""What a process knows of its environment: its rank, the cluster, the commit, the CI job."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ _GIT_TIMEOUT_S: Final = 2.0
 
 @dataclass(frozen=True)
 class Place:
-    """A process among those that train together.
+    """The place of a process among those that train together.
 
     Attributes
     ----------
     rank
         From 0; only rank 0 uploads, unless another one fails in a known job.
     workers, nodes
-        How many train together; None where nothing tells.
+        How many train together; None if unknown.
     job
-        What the ranks of one job share and no other job has; None where nothing tells.
+        An id that the ranks of one job share and no other job has; None if unknown.
     """
 
     rank: int = 0
@@ -40,7 +40,7 @@ class Place:
 
 
 def read_place(environ: Mapping[str, str] = os.environ) -> Place:
-    """Return the place that launchers tell by the environment: torchrun, Slurm, MPI.
+    """Return the place that launchers state in the environment: torchrun, Slurm, MPI.
 
     Examples
     --------
@@ -56,7 +56,7 @@ def read_place(environ: Mapping[str, str] = os.environ) -> Place:
 
 
 def is_profiled(workload: str, environ: Mapping[str, str] = os.environ) -> bool:
-    """Return whether `trainfare profile` runs this process, and tells of its run itself.
+    """Return whether `trainfare profile` runs this process, and reports its run itself.
 
     Examples
     --------
@@ -69,7 +69,7 @@ def is_profiled(workload: str, environ: Mapping[str, str] = os.environ) -> bool:
 
 
 def read_labels(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Return the labels `git_sha` and `ci_url`, each where it can be known."""
+    """Return the labels `git_sha` and `ci_url`, each if it is known."""
     labels = {"git_sha": _commit(environ), "ci_url": _ci_url(environ)}
     return {name: value for name, value in labels.items() if value}
 

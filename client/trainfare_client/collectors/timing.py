@@ -13,13 +13,13 @@ _KEPT_STEPS: Final = 4096
 class StepTimes:
     """Times of the steps of one kind: waiting for data, or computing.
 
-    The first steps also compile, choose kernels and fill caches. What they took beyond the
-    median of the later steps is warm-up; where there are no later steps nothing is known of it.
+    The first steps also compile, choose kernels and fill caches. The time that they took beyond
+    the median of the later steps is warm-up; without later steps it is unknown.
 
     Attributes
     ----------
     warmup_steps
-        How many steps may hold warm-up, 0 or more.
+        How many steps may include warm-up, 0 or more.
     """
 
     warmup_steps: int
@@ -38,7 +38,7 @@ class StepTimes:
             self._later.append(seconds)
 
     def usual_s(self) -> float | None:
-        """Return the median of the steps in seconds, warm-up apart; None before the first step.
+        """Return the median of the steps after warm-up in seconds; None before the first step.
 
         Examples
         --------
@@ -79,7 +79,7 @@ class Timing:
     started
         When the run began.
     steps_from
-        When its set-up was over; None while it is not known.
+        When its set-up was over; None while unknown.
     """
 
     started: float
@@ -96,7 +96,7 @@ class Timing:
         self.phases[name] = self.phases.get(name, 0.0) + seconds
 
     def setup_s(self) -> float:
-        """Return the seconds before the first step and those of the warm-up."""
+        """Return the seconds before the first step plus those of the warm-up."""
         before = 0.0 if self.steps_from is None else self.steps_from - self.started
         return before + self.waiting.warmup_s() + self.computing.warmup_s()
 
@@ -105,14 +105,14 @@ class Timing:
         return ended - self.started - self.setup_s()
 
     def phase_seconds(self) -> dict[str, float]:
-        """Return the phases by their names on the wire."""
+        """Return the phases by their names in the API."""
         seconds = {
             "setup": self.setup_s(),
             "data_loading": self.waiting.total_s - self.waiting.warmup_s(),
             "compute": self.computing.total_s - self.computing.warmup_s(),
             **self.phases,
         }
-        # Waiting for gradients happens inside the steps; it is communication, not computing.
+        # Waiting for gradients happens within the steps; it counts as communication, not compute.
         seconds["compute"] -= min(seconds.get("communication", 0.0), seconds["compute"])
         return {
             f"{name}_seconds": round(value, 6)

@@ -1,4 +1,4 @@
-"""Records a PyTorch loop: wrap its data loader and say when it is over."""
+"""Records a PyTorch loop: wrap its data loader and call `finish` at the end."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 
 
 class TorchCollector:
-    """Measures a training loop from its construction to `finish`, on every rank alike.
+    """Measures a training loop from its construction to `finish`, the same on every rank.
 
     Parameters
     ----------
     workload
         The workload's id.
     model
-        The model; a `DistributedDataParallel` one tells its communication.
+        The model; one with `DistributedDataParallel` reports its communication.
     options
-        What may be said of the run; dataset size, batch size, epochs, workers, nodes and GPU are
-        found where they are left out.
+        What can be stated about the run; dataset size, batch size, epochs, workers, nodes and GPU
+        are found if they are left out.
 
     Examples
     --------
@@ -79,7 +79,7 @@ class TorchCollector:
 
 
 class WatchedLoader:
-    """A data loader that is measured; everything else is the loader's own."""
+    """A data loader that is measured; all else is the original loader's."""
 
     def __init__(self, loader: Any, recorder: Recorder, workers: int) -> None:
         self._loader = loader
@@ -132,10 +132,10 @@ def samples_in(batch: Any) -> int:
 
 
 def communication_s(model: Any, steps: int) -> float | None:
-    """Return the seconds that backward passes waited for gradients of other ranks.
+    """Return the seconds in which backward passes waited for gradients of other ranks.
 
     `DistributedDataParallel` times some of its steps; their mean communication beyond what
-    overlapped with computing stands for all steps. None where the model tells nothing.
+    overlapped with computing is taken for all steps. None if the model reports nothing.
     """
     told = getattr(model, "_get_ddp_logging_data", None)
     if told is None:

@@ -1,4 +1,4 @@
-"""What a run takes of the GPUs that it trains on."""
+"""What a run uses of the GPUs that it trains on."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 
 class Usage:
-    """Peak memory and energy of one run; what a framework or driver fails to tell is left out.
+    """Peak memory and energy of one run; what a framework or driver cannot report is left out.
 
     Parameters
     ----------
     guard
-        Keeps faults away from the training, and from what else is known of the run.
+        Keeps failures away from the training, and from the rest of the run's facts.
     """
 
     def __init__(self, guard: Guard) -> None:
@@ -30,7 +30,7 @@ class Usage:
         self._watts: float | None = None
 
     def begin(self) -> None:
-        """Learn what was held before the run, and count energy from now on."""
+        """Read what was held before the run, and count energy from now on."""
         with self._guard:
             self._memory = PeakMemory()
         self.setup_is_over()
@@ -41,7 +41,7 @@ class Usage:
             self._energy.begin()
 
     def status_of_steps(self) -> str:
-        """Wait for the steps that are queued, and return how they ended: perhaps after the loop."""
+        """Wait for the queued steps, and return how they ended: they may outlast the loop."""
         try:
             wait_for_gpu()
         except Exception as error:  # noqa: BLE001 - the framework's own, of any kind
@@ -50,7 +50,7 @@ class Usage:
         return SUCCEEDED
 
     def end(self, *, is_now: bool) -> None:
-        """Learn what the run took until now; where it ended long before, energy is not known."""
+        """Read what the run used until now; if it ended long before, its energy is unknown."""
         with self._guard:
             self._watts = self._energy.mean_watts() if is_now else None
         with self._guard:
@@ -59,8 +59,8 @@ class Usage:
     def resources(self, duration_s: float, processes: int) -> dict[str, float]:
         """Return the `resources` of a run.
 
-        The energy is the mean power of this process's GPUs times the duration and the processes
-        that train together: they do the same on GPUs of the same kind.
+        The energy is the mean power of this process's GPUs times the duration and the number of
+        processes that train together: all do the same on GPUs of the same kind.
         """
         joules = None if self._watts is None else self._watts * duration_s * processes
         return given(

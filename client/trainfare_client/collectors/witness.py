@@ -1,7 +1,7 @@
-"""A process beside the training that tells of a run when the training is killed.
+"""A process beside the training that reports a run when the training is killed.
 
-Nothing in a process speaks after SIGKILL, whoever sends it: a scheduler, a person, the kernel for
-lack of memory. The witness holds the other end of a pipe: when that closes before the training
+After SIGKILL a process can report nothing, whoever sent it: a scheduler, a person, the kernel for
+lack of memory. The witness holds the other end of a pipe: if that closes before the training
 said that it had ended, the run has failed, and the witness delivers it.
 """
 
@@ -34,7 +34,7 @@ _KERNEL_COUNTERS: Final = Path("/proc/vmstat")
 
 
 class Witness:
-    """The training's end of the pipe; POSIX systems only, elsewhere nothing is started."""
+    """The training's end of the pipe; POSIX only, elsewhere nothing is started."""
 
     def __init__(self, run: MeasuredRun, settings: ClientSettings, *, quiet: bool = False) -> None:
         self._process: subprocess.Popen[bytes] | None = None
@@ -42,7 +42,7 @@ class Witness:
             return
         told = {**vars(settings), "spool": str(settings.spool.absolute())}
         testimony = encoded({"run": run, "settings": told, "quiet": quiet})
-        # A session of its own: what ends the training's process group does not end the witness.
+        # In a session of its own, which outlives the end of the training's process group.
         self._process = subprocess.Popen(
             [sys.executable, "-m", __name__],
             stdin=subprocess.PIPE,
@@ -53,10 +53,10 @@ class Witness:
         self._write(testimony + b"\n")
 
     def dismiss(self, patience_s: float = _FAREWELL_S) -> None:
-        """Tell the witness that the training says itself how it ended.
+        """Tell the witness that the training itself reports how it ended.
 
-        One that has not begun to listen after ``patience_s`` seconds, as on a machine with all
-        cores taken, is ended: it has nothing to tell any more.
+        A witness that has not begun to listen after ``patience_s`` seconds, as on a fully loaded
+        machine, is killed: it is no longer needed.
         """
         process, self._process = self._process, None
         if process is None or process.stdin is None:
@@ -79,14 +79,14 @@ class Witness:
 
 
 def _environment() -> dict[str, str]:
-    """Return an environment in which this package is found, as it was found here."""
+    """Return an environment in which this package is found as it was here."""
     here = str(Path(__file__).parents[2])
     paths = [here, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths))}
 
 
 def kernel_kills(counters: Path = _KERNEL_COUNTERS) -> int:
-    """Return how many processes the kernel has killed for lack of memory, 0 where it is silent."""
+    """Return how many processes the kernel has killed for lack of memory, 0 if it does not say."""
     try:
         lines = counters.read_text(encoding="ascii").splitlines()
     except OSError:
@@ -95,10 +95,10 @@ def kernel_kills(counters: Path = _KERNEL_COUNTERS) -> int:
 
 
 def watch(pipe: BinaryIO, kills: Callable[[], int] = kernel_kills) -> tuple[bytes, bool]:
-    """Return what the training said before its pipe closed, and whether memory was lacking.
+    """Return what the training said before its pipe closed, and whether memory ran out.
 
-    The kernel's count is read again and again: a kill counts for this end only where it came in
-    the last moments.
+    The kernel's count is read repeatedly: a kill is attributed to this end only if it came in the
+    last moments.
     """
     said, before = b"", (kills(), kills())
     while True:
@@ -112,7 +112,7 @@ def watch(pipe: BinaryIO, kills: Callable[[], int] = kernel_kills) -> tuple[byte
 
 
 def tell_of(said: bytes, *, lacked_memory: bool, seconds: float) -> str | None:
-    """Deliver the run of a training that was killed; return a sentence, None where it ended."""
+    """Deliver the run of a killed training; return a sentence, None if the training had ended."""
     from trainfare_client.collectors.delivering import Delivery
     from trainfare_client.settings import ClientSettings
 
@@ -132,8 +132,8 @@ def tell_of(said: bytes, *, lacked_memory: bool, seconds: float) -> str | None:
 
 
 def main() -> None:
-    """Leave the training's family, listen, and tell where it cannot any more."""
-    # Ray ends the children of a worker that it ends.
+    """Detach from the training, listen, and report once it no longer can."""
+    # Ray kills the children of a worker that it kills.
     if os.fork():
         os._exit(0)
     begun = time.perf_counter()

@@ -1,1 +1,1 @@
-"""Turns what other tools recorded into runs: Spark, Slurm, MLflow, benchmarks, plain tables."""
+"""Converts what other tools recorded to runs: Spark, Slurm, MLflow, benchmarks, tables."""

@@ -1,4 +1,4 @@
-"""Names that an option asks for, held against those that a source has."""
+"""Compares names that an option asks for with those that a source has."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SHOWN_NAMES = 40
 
 
 def nearest_hint(name: str, known: Iterable[str]) -> str:
-    """Return which name may be meant, as the beginning of a remedy; nothing where none is near."""
+    """Return which name may be meant, as the start of a remedy; empty if none is similar."""
     nearest = difflib.get_close_matches(name, list(known), n=1)
     return f"Did you mean {nearest[0]!r}? " if nearest else ""
 
@@ -24,14 +24,14 @@ class UnknownNameError(TrainfareError):
 
 
 class Asked:
-    """The names of one option, and which of them were met.
+    """The names of one option, and which of them were found.
 
     Parameters
     ----------
     flag, kind
-        The option, and what it names.
+        The option, and what its values name.
     names
-        What it asks for; nothing where it was not given.
+        The values of the option; empty if it was not given.
     """
 
     def __init__(self, flag: str, kind: str, names: Iterable[str]) -> None:
@@ -41,19 +41,19 @@ class Asked:
         self._is_empty = True
 
     def meet(self, names: Iterable[str]) -> None:
-        """Note the names of one run."""
+        """Record the names of one run."""
         self._is_empty = False
         if self._unseen:
             self._there.update(dict.fromkeys(names))
             self._unseen -= self._there.keys()
 
     def check(self) -> None:
-        """Refuse names that no run had; a source without runs is another's to refuse.
+        """Refuse names that no run had; a source without runs is refused elsewhere.
 
         Raises
         ------
         UnknownNameError
-            If there are any; the remedy names what there is.
+            If there are such names; the remedy lists the existing ones.
         """
         if self._is_empty or not self._unseen:
             return

@@ -1,4 +1,4 @@
-"""Benchmark files of CI: those of github-action-benchmark, and Bencher's metric format."""
+"""Benchmark files of CI: github-action-benchmark's, and Bencher's metric format."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ def read_action(paths: Sequence[str], report: Report, options: Options) -> Itera
 
 
 def read_bencher(paths: Sequence[str], report: Report, options: Options) -> Iterator[ImportedRow]:
-    """Yield the benchmarks of Bencher Metric Format; a list of such objects is of iterations.
+    """Yield the benchmarks in Bencher Metric Format; a list of such objects holds iterations.
 
     Raises
     ------
     SourceError
-        If a file is no such object.
+        If a file is not such an object.
     UnknownNameError
-        If a measure is to be taken that no benchmark has.
+        If a requested measure is in no benchmark.
     """
     names, asked = _Names(options), Asked("--measure", "measure", dict(options.measures))
     wanted = dict(options.measures) or {"latency": "ns"}
@@ -80,14 +80,14 @@ def read_bencher(paths: Sequence[str], report: Report, options: Options) -> Iter
 
 
 class _Names:
-    """Names the workloads of benchmarks and sees that two never become one."""
+    """Names the workloads of benchmarks, and ensures that no two become the same."""
 
     def __init__(self, options: Options) -> None:
         self.options = options
         self._taken: dict[str, str] = {}
 
     def fields(self, name: str) -> dict[str, Cell]:
-        """Return the fields that a benchmark's name becomes.
+        """Return the fields derived from a benchmark's name.
 
         Raises
         ------
@@ -106,7 +106,7 @@ class _Names:
         return {"workload": workload, "label.benchmark": name[:500]}
 
     def key(self, source: str, *parts: object) -> str | None:
-        """Return the key of a benchmark's run; None where the file says nothing that is its own."""
+        """Return the key of a benchmark's run; None if nothing in the file identifies it."""
         given = [] if self.options.key is None else [self.options.key]
         known = [*given, *(str(part) for part in parts if part not in {None, ""})]
         return run_key(source, *known) if len(known) > 1 else None

@@ -37,7 +37,7 @@ _EPILOG: Final = (
 
 
 def main(arguments: Sequence[str], *, program: str = "trainfare") -> int:
-    """Run `trainfare import ...`, or that of another `program`; return the exit code."""
+    """Run `trainfare import ...`, or the same of another `program`; return the exit code."""
     options = _parser(program).parse_args(arguments)
     try:
         return _run(options, SOURCES[options.source])
@@ -47,7 +47,7 @@ def main(arguments: Sequence[str], *, program: str = "trainfare") -> int:
         sys.stderr.write("Interrupted. Import again: no run is stored twice.\n")
         return _INTERRUPTED
     except BrokenPipeError:
-        # Who read a dry run has seen enough; what is still buffered goes nowhere.
+        # The reader of a dry run closed the pipe; what is still buffered is discarded.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
 

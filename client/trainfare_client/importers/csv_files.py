@@ -1,4 +1,4 @@
-"""Plain CSV files: columns with an upload's names are taken, others through the map."""
+"""Plain CSV files: columns named as in an upload are taken, others through the map."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _AFTER_RETURN: Final = re.compile(r"(?<=\r)(?!\n)")
 
 
 class _Lines:
-    """Feeds the reader with lines and their ends, and remembers where it is."""
+    """Feeds the reader with lines and their line breaks, and keeps track of the position."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -33,7 +33,7 @@ class _Lines:
     def __iter__(self) -> Iterator[str]:
         number = 0
         for _, text in text_lines(self._path):
-            # The lines of old Macs end with a carriage return alone.
+            # Old Macs end lines with a carriage return alone.
             for line in _AFTER_RETURN.split(text + "\n"):
                 number += 1
                 self.place = at_line(self._path, number)
@@ -41,7 +41,7 @@ class _Lines:
 
 
 def read_csv(paths: Sequence[str], report: Report, options: Options) -> Iterator[ImportedRow]:
-    """Yield the rows of CSV files with a header; it shows the separator where none is given.
+    """Yield the rows of CSV files with a header; it shows the separator if none is given.
 
     Raises
     ------
@@ -55,20 +55,20 @@ def read_csv(paths: Sequence[str], report: Report, options: Options) -> Iterator
 def table(
     path: str, report: Report, delimiter: str | None, *, quoted: bool = True
 ) -> Iterator[tuple[str, dict[str, Cell]]]:
-    """Yield the rows of a table as cells by column; rows of another width are named as bad.
+    """Yield the rows of a table as cells by column; rows of another width are reported as bad.
 
     Empty rows, and empty columns without a name after the last one, are left out.
 
     Raises
     ------
     SourceError
-        As `read_csv`.
+        As for `read_csv`.
     """
     lines = _Lines(path)
     source = iter(lines)
     header = _next_line(source)
     if header.startswith(_TOLD):
-        # Excel's own line that tells the separator.
+        # Excel's own line that states the separator.
         delimiter = delimiter or header.removeprefix(_TOLD).rstrip("\r\n") or None
         header = _next_line(source)
     mark = delimiter or max(_MARKS, key=header.count)
@@ -123,7 +123,7 @@ def _read_file(path: str, report: Report, options: Options) -> Iterator[Imported
 
 
 def _check_fields(path: str, columns: Iterable[str], mapping: ColumnMap) -> None:
-    """Refuse columns that would be the same field, unless the map says what it is."""
+    """Refuse columns that would become the same field, unless the map settles it."""
     names: dict[str, list[str]] = {}
     for column in columns:
         field = field_of(column)

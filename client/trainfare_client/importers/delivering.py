@@ -22,13 +22,13 @@ _MAX_BYTES: Final = 64 << 20
 def upload(rows: RowFile, options: argparse.Namespace) -> UploadAnswer:
     """Upload all rows and return the answer; its bad rows, if they are skipped, have a `place`.
 
-    The rows carry stable keys, so that an import may be repeated; the answer tells what was there
-    already.
+    The rows have stable keys, so that an import can be repeated; the answer says what was already
+    there.
 
     Raises
     ------
     ImportRefusedError
-        If the rows are too many for one request, or the service refuses some.
+        If there are too many rows for one request, or the service refuses some.
     ProblemError, UnreachableError
         If the service refuses all or does not answer.
     """

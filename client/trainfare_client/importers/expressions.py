@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
 Cell = str | int | float | None
-"""A value of a source; None where it is absent."""
+"""A value of a source; None if absent."""
 
 _MAX_LENGTH: Final = 500
 _MAX_DEPTH: Final = 40
@@ -41,7 +41,7 @@ _OPERATIONS: Final[dict[str, Callable[[float, float], float]]] = {
 
 
 class ExpressionError(ValueError):
-    """A text is no expression."""
+    """A text is not an expression."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Operation:
-    """Two values and what is done with them."""
+    """Two values and the operation on them."""
 
     mark: str
     left: Node
@@ -71,12 +71,12 @@ Node = Union[Number, Column, "Operation"]
 
 
 def parse(text: str) -> Node:
-    """Return the expression that a text stands for.
+    """Return the expression that a text represents.
 
     Raises
     ------
     ExpressionError
-        If it is none; the message says where.
+        If it is not one; the message says where.
 
     Examples
     --------
@@ -91,7 +91,7 @@ def parse(text: str) -> Node:
 
 
 def columns_of(node: Node) -> Iterator[str]:
-    """Yield the names of the columns that an expression reads."""
+    """Yield the names of the columns used in an expression."""
     if isinstance(node, Column):
         yield node.name
     elif isinstance(node, Operation):
@@ -100,14 +100,14 @@ def columns_of(node: Node) -> Iterator[str]:
 
 
 def evaluate(node: Node, cells: Mapping[str, Cell]) -> Cell:
-    """Return what an expression is worth in a row; None where a cell is absent.
+    """Return the value of an expression in a row; None if a cell is absent.
 
-    A single column keeps its cell as it is, a word too.
+    A single column keeps its cell unchanged, even a word.
 
     Raises
     ------
     RowError
-        If a cell is no number, or the value is not finite.
+        If a cell is not a number, or the value is not finite.
     """
     if isinstance(node, Column):
         return cells.get(node.name)
@@ -119,7 +119,7 @@ def evaluate(node: Node, cells: Mapping[str, Cell]) -> Cell:
         value = math.inf
     if value is not None and not math.isfinite(value):
         raise RowError("The map gives no finite number.", "Mend the cell, or the map.")
-    # 9875300 * 0.001 is meant to be 9875.3, and not what the last bit makes of it.
+    # 9875300 * 0.001 should be 9875.3, without the error in the last bit.
     return None if value is None else float(f"{value:.15g}")
 
 
@@ -129,12 +129,12 @@ def is_number(text: str) -> bool:
 
 
 def number_in(cell: Cell, name: str) -> float | None:
-    """Return the number in a cell, None where it is absent.
+    """Return the number in a cell, None if it is absent.
 
     Raises
     ------
     RowError
-        If it is no number.
+        If it is not a number.
     """
     if isinstance(cell, str):
         text = cell.strip()
@@ -150,7 +150,7 @@ def number_in(cell: Cell, name: str) -> float | None:
 
 
 def as_float(number: float) -> float:
-    """Return a number as float, infinity for a whole number that is larger than any."""
+    """Return a number as a float, infinity for a whole number too large for one."""
     try:
         return float(number)
     except OverflowError:

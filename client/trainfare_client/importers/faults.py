@@ -1,4 +1,4 @@
-"""What is wrong with a source, and what an import left out: named by file and line."""
+"""What is wrong with a source, and what an import left out, with file and line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAX_NAMED: Final = 1000
 
 
 def at_line(file: str, line: int) -> str:
-    """Return the name of a place: a file, and a line from 1 on.
+    """Return the name of a place: a file, and a line counted from 1.
 
     Examples
     --------
@@ -27,7 +27,7 @@ def at_line(file: str, line: int) -> str:
 
 @dataclass(frozen=True)
 class Fault:
-    """One thing that is wrong, and what to do about it."""
+    """One fault, and what to do about it."""
 
     place: str
     message: str
@@ -35,7 +35,7 @@ class Fault:
 
     @property
     def sentence(self) -> str:
-        """The fault as it is shown."""
+        """The fault as shown to the user."""
         return f"{self.place}: {self.message} {self.remedy}".strip()
 
 
@@ -62,7 +62,7 @@ class ImportRefusedError(TrainfareError):
 
 
 class SourceError(ImportRefusedError):
-    """A source cannot be read on.
+    """A source cannot be read any further.
 
     Attributes
     ----------
@@ -82,7 +82,7 @@ class RowError(TrainfareError):
 
 @dataclass
 class Report:
-    """Collects bad rows, and counts rows that were left out on purpose.
+    """Collects bad rows, and counts rows that are left out on purpose.
 
     Attributes
     ----------
@@ -91,7 +91,7 @@ class Report:
     notes
         How many rows were left out, by reason.
     unread
-        Columns that no importer knows.
+        Columns that no importer uses.
     """
 
     faults: list[Fault] = field(default_factory=list)
@@ -100,21 +100,21 @@ class Report:
     unread: dict[str, None] = field(default_factory=dict)
 
     def add(self, place: str, message: str, remedy: str) -> None:
-        """Note a bad row."""
+        """Record a bad row."""
         self.fault_count += 1
         if len(self.faults) < MAX_NAMED:
             self.faults.append(Fault(place, message, remedy))
 
     def leave_out(self, reason: str) -> None:
-        """Count a row that is left out though nothing is wrong with it."""
+        """Count a row that is left out although nothing is wrong with it."""
         self.notes[reason] += 1
 
     def pass_over(self, columns: Iterable[str]) -> None:
-        """Note columns that nothing is made of."""
+        """Record columns that are not used."""
         self.unread.update(dict.fromkeys(columns))
 
     def refuse(self) -> ImportRefusedError:
-        """Return the error that names all bad rows."""
+        """Return the error that lists the bad rows."""
         rows = "1 row is" if self.fault_count == 1 else f"{self.fault_count:,} rows are"
         return ImportRefusedError(
             f"{rows} bad; nothing was imported.",

@@ -74,7 +74,7 @@ _MEMBER: Final = re.compile(
 
 
 def field_of(name: str) -> str | None:
-    """Return the field that a name stands for, None where there is none.
+    """Return the field that a name stands for, None if there is none.
 
     Examples
     --------
@@ -91,12 +91,12 @@ def field_of(name: str) -> str | None:
 
 
 def status_of(word: str) -> str | None:
-    """Return how a run ended by the word of another tool, None while it has not.
+    """Return how a run ended, given another tool's word for it; None if it has not ended.
 
     Raises
     ------
     ValueError
-        If it is none of the known words.
+        If the word is unknown.
 
     Examples
     --------
@@ -122,7 +122,7 @@ def unknown_field_remedy(name: str) -> str:
 
 
 def column_order(name: str) -> tuple[int, str]:
-    """Return where a column stands: the plain fields in their order, then the families."""
+    """Return the sort key of a column: the plain fields in their order, then the families."""
     if name in PLAIN_FIELDS:
         return PLAIN_FIELDS.index(name), ""
     return len(PLAIN_FIELDS), name

@@ -1,4 +1,4 @@
-"""Reads lines and documents of bounded size and says where they are bad."""
+"""Reads lines and documents of bounded size, and says where they are bad."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _split(source: Source, path: str) -> Iterator[bytes]:
 
 
 def text_lines(path: str) -> Iterator[tuple[str, str]]:
-    """Yield the lines of a text in UTF-8 with their places.
+    """Yield the lines of a UTF-8 text with their places.
 
     Raises
     ------
@@ -73,7 +73,7 @@ def _decoded(place: str, line: bytes) -> str:
 
 
 def document(path: str) -> Any:
-    """Return the JSON document that a file is.
+    """Return the JSON document in a file.
 
     Raises
     ------
@@ -101,7 +101,7 @@ def read_document(path: str) -> bytes:
 
 
 def parsed(place: str, content: bytes | str) -> Any:
-    """Return the value that a JSON text stands for.
+    """Return the value of a JSON text.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What the caller says about all rows: `--map FIELD=EXPRESSION` and `--set FIELD=TEXT`."""
+"""What the caller states about all rows: `--map FIELD=EXPRESSION` and `--set FIELD=TEXT`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SHOWN_NAMES = 40
 
 
 class MapError(TrainfareError):
-    """A `--map` or `--set` says nothing that can be done."""
+    """A `--map` or `--set` is invalid."""
 
 
 @dataclass
@@ -36,7 +36,7 @@ class ColumnMap:
     Attributes
     ----------
     expressions, values
-        What stands for a field: an expression over the facts, or a text.
+        The source of each field: an expression over the facts, or a text.
     """
 
     expressions: Mapping[str, Node] = field(default_factory=dict)
@@ -49,16 +49,16 @@ class ColumnMap:
 
     @property
     def columns(self) -> set[str]:
-        """The columns that any expression reads."""
+        """The columns used in any expression."""
         return {name for node in self.expressions.values() for name in columns_of(node)}
 
     @property
     def fields(self) -> set[str]:
-        """The fields that the map fills."""
+        """The fields filled by the map."""
         return {*self.expressions, *self.values}
 
     def apply(self, fields: Mapping[str, Cell], facts: Mapping[str, Cell]) -> dict[str, Cell]:
-        """Return a row's fields with those of the map in place of its own.
+        """Return a row's fields, with those of the map replacing its own.
 
         Raises
         ------
@@ -79,7 +79,7 @@ class ColumnMap:
         Raises
         ------
         MapError
-            If there are any; the remedy names what there is.
+            If there are such columns; the remedy lists the existing ones.
         """
         if not self._unseen:
             return
@@ -95,12 +95,12 @@ class ColumnMap:
 def column_map(
     maps: Iterable[str], sets: Iterable[str], *, workload: str | None = None
 ) -> ColumnMap:
-    """Return the map that the options of a command stand for.
+    """Return the map given by a command's options.
 
     Raises
     ------
     MapError
-        If a field does not exist or comes twice, or an expression is none.
+        If a field does not exist or is given twice, or an expression is invalid.
     """
     expressions: dict[str, Node] = {}
     values: dict[str, str] = {} if workload is None else {"workload": workload}

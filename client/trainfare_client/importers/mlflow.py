@@ -41,14 +41,14 @@ _TOO_LONG: Final = "parameters whose name or value is too long or cannot be prin
 
 
 def read_mlflow(paths: Sequence[str], report: Report, options: Options) -> Iterator[ImportedRow]:
-    """Yield the ended runs of MLflow; deleted ones and those that go on are left out.
+    """Yield the ended runs of MLflow; deleted and unfinished ones are left out.
 
     Raises
     ------
     SourceError
-        If a path holds nothing of MLflow.
+        If a path holds nothing from MLflow.
     UnknownNameError
-        If a parameter is to be taken that no run has.
+        If a requested parameter is in no run.
     """
     asked = Asked("--params", "parameter", options.parameters)
     for path in paths:
@@ -119,7 +119,7 @@ def _fits(name: str, value: str) -> bool:
 
 
 def _measured(run: MlflowRun) -> dict[str, Cell]:
-    # The duration is that from start to end; --map takes another one.
+    # The duration runs from start to end; --map can take another one.
     told: dict[str, Cell] = {
         name: value
         for name, value in run.metrics.items()

@@ -1,4 +1,4 @@
-"""Reads MLflow's folder of files: a file for each parameter, metric and tag."""
+"""Reads MLflow's folder of files, with a file for each parameter, metric and tag."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _REMEDY: Final = "Name MLflow's folder mlruns, or one of its experiments or runs
 
 @dataclass
 class MlflowRun:
-    """A run as MLflow keeps it; instants are milliseconds since 1970.
+    """A run as MLflow stores it; instants are milliseconds since 1970.
 
     Attributes
     ----------
     metrics, largest
-        The last and the largest value of each metric; where only the last is told, both are it.
-        What is infinite or NaN is no value.
+        The last and the largest value of each metric; equal if only the last is known. Infinite and
+        NaN values are left out.
     """
 
     place: str
@@ -81,7 +81,7 @@ def _meta(folder: Path) -> dict[str, str]:
             name = found[1]
             entries[name] = found[2] or ""
         elif name and line.startswith(" "):
-            # Long words go on in the next line.
+            # Long words continue on the next line.
             entries[name] += f" {line.strip()}"
     return {name: _scalar(text.strip()) for name, text in entries.items()}
 
@@ -151,12 +151,12 @@ def _text(file: Path) -> str:
 
 
 def is_value(number: float) -> bool:
-    """Return whether a metric's number is one: MLflow keeps infinity as the largest number."""
+    """Return whether a metric's value is real: MLflow stores infinity as the largest number."""
     return math.isfinite(number) and abs(number) < sys.float_info.max
 
 
 def whole_of(value: Any) -> int | None:
-    """Return the whole number that a value is, also as text; None where it is none."""
+    """Return the whole number in a value, possibly as text; None if it is not one."""
     if isinstance(value, str) and re.fullmatch(r"\d{1,18}", value, re.ASCII):
         return int(value)
     is_whole = isinstance(value, int) and not isinstance(value, bool)

@@ -1,4 +1,4 @@
-"""Finds MLflow's runs in its folder of files, its SQLite database, or an export of its REST API."""
+"""Finds MLflow's runs in its folder of files, its SQLite database, or an export of its API."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def find_runs(path: str, report: Report) -> Iterator[MlflowRun]:
     Raises
     ------
     SourceError
-        If it is no folder, database or export of MLflow.
+        If it is not a folder, database or export of MLflow.
     """
     if Path(path).is_dir():
         yield from read_folder(Path(path))

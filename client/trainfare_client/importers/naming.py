@@ -1,4 +1,4 @@
-"""Names workloads and runs by what the source calls them, so that the same thing keeps its name."""
+"""Names workloads and runs by their names in the source, so that they stay the same."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NO_SLUG: Final = re.compile(r"[^a-z0-9._-]+")
 
 
 def slug(name: str) -> str:
-    """Return the workload id that a name becomes; empty where nothing of it is left.
+    """Return the workload id for a name; empty if nothing of it is left.
 
     Examples
     --------
@@ -25,7 +25,7 @@ def slug(name: str) -> str:
 
 
 def run_key(source: str, *parts: str) -> str:
-    """Return the `external_id` of a run that a source knows by the given parts.
+    """Return the `external_id` of a run that a source identifies by the given parts.
 
     Examples
     --------
@@ -39,5 +39,5 @@ def run_key(source: str, *parts: str) -> str:
 
 
 def digest(text: str) -> str:
-    """Return 32 characters that stand for a text."""
+    """Return a digest of a text in 32 characters."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 STDIN: Final = "-"
 MAX_RATIO: Final = 1000
-"""How much larger than itself a compressed source may become: the same lines over and over do not
-reach it, zeros do."""
+"""The largest factor by which a compressed source may grow: endless repetitions of the same lines
+stay below it, zeros do not."""
 _RATIO_FROM_BYTES: Final = 16 << 20
 # A kilobyte of zstd is at most 32 MiB of data: a block of 4 bytes can stand for 128 KiB.
 _ZSTD_BYTES: Final = 1 << 10
@@ -45,20 +45,20 @@ _NO_TEXT: Final = {
 
 
 class TruncatedError(SourceError):
-    """A compressed source ends before its end."""
+    """A compressed source is cut off."""
 
 
 @contextlib.contextmanager
 def opened(path: str) -> Iterator[Source]:
     """Open a source for reading, decompressed; `-` is standard input.
 
-    A progress bar over its bytes is drawn where it is long and a terminal is attached.
+    A progress bar over its bytes is drawn if it is long and a terminal is attached.
 
     Raises
     ------
     SourceError
-        If it cannot be read, is compressed in another way, is cut or broken, or grows to more
-        than 1000 times its size.
+        If it cannot be read, has another compression, is cut or broken, or grows to more than 1000
+        times its size.
     """
     with contextlib.ExitStack() as stack:
         try:
@@ -78,7 +78,7 @@ def _source(path: str) -> contextlib.AbstractContextManager[IO[bytes]]:
 
 
 class _Counted:
-    """Reads on, counts and shows how far."""
+    """Reads a file, counting bytes and showing progress."""
 
     def __init__(self, source: IO[bytes], progress: ProgressBar | None) -> None:
         self._head = source.read(_MAGIC_BYTES)
@@ -98,7 +98,7 @@ class _Counted:
 
 
 class Source:
-    """Reads decompressed bytes and refuses what no honest source holds."""
+    """Reads decompressed bytes, and refuses more than an honest source can hold."""
 
     def __init__(self, path: str, source: _Counted) -> None:
         self._path = path

@@ -1,4 +1,4 @@
-"""What a caller says about an import besides its files."""
+"""What a caller states about an import besides its files."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from trainfare_client.importers.mapping import ColumnMap
 
 @dataclass(frozen=True)
 class Options:
-    """Options of all importers; each reads those that it knows.
+    """Options of all importers; each uses those that apply to it.
 
     Attributes
     ----------
     mapping
-        Fields that the caller fills.
+        The fields that the caller fills.
     delimiter
-        What separates the cells of a table; None where its header shows it.
+        The separator of a table's cells; None if its header shows it.
     zone
         The time zone of instants without an offset.
     key
-        The caller's own id of what a file measured, such as that of a CI run.
+        The caller's own id for what a file measured, such as that of a CI run.
     measures
         Units of a benchmark's measures, by name.
     parameters
-        The parameters to take; all where none is named.
+        The parameters to take; all if none is named.
     """
 
     mapping: ColumnMap = field(default_factory=ColumnMap)

@@ -1,4 +1,4 @@
-"""Rows on their way: checked, kept in a temporary file, written as the CSV of an upload."""
+"""Rows of an import: checked, kept in a temporary file, written as the CSV of an upload."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ _FORMULA_MARKS: Final = ("=", "+", "-", "@")
 
 @dataclass(frozen=True)
 class ImportedRow:
-    """One run as a source tells it.
+    """One run as a source states it.
 
     Attributes
     ----------
     place
-        Where it stands.
+        Its position in the source.
     fields
-        What the importer makes of it, by the names of an upload.
+        The importer's result, by the field names of an upload.
     facts
-        What the source says, for maps.
+        The source's own values, for maps.
     """
 
     place: str
@@ -49,7 +49,7 @@ class ImportedRow:
 
 
 class RowFile:
-    """Rows of one import in a temporary file, so that a million need no memory."""
+    """Rows of one import in a temporary file, so that a million take no memory."""
 
     def __init__(self, source: str) -> None:
         self._source = source
@@ -60,7 +60,7 @@ class RowFile:
         self.count = 0
 
     def fill(self, rows: Iterable[ImportedRow], mapping: ColumnMap, report: Report) -> None:
-        """Take in all rows; bad ones are named in the report.
+        """Take in all rows; bad ones are listed in the report.
 
         Raises
         ------
@@ -118,13 +118,13 @@ class RowFile:
             yield place, fields
 
     def places(self, numbers: Iterable[int]) -> dict[int, str]:
-        """Return where the rows of the given numbers, from 1 on, come from."""
+        """Return the places of the rows with the given numbers, counted from 1."""
         wanted = set(numbers)
         rows = enumerate(self._rows(), start=1)
         return {number: place for number, (place, _) in rows if number in wanted}
 
     def write_csv(self, target: IO[str]) -> None:
-        """Write the rows as an upload, its columns those that any row has."""
+        """Write the rows as an upload, with the columns that any row has."""
         columns = sorted(self._columns, key=column_order)
         writer = csv.writer(target, lineterminator="\n")
         writer.writerow(columns)
@@ -150,7 +150,7 @@ def _check(fields: Mapping[str, Cell]) -> None:
 
 
 def _settle_status(fields: dict[str, Cell]) -> bool:
-    """Write the status in the words of an upload; return whether the run has ended."""
+    """Convert the status to an upload's term; return whether the run has ended."""
     told = fields.get("status")
     if told is None:
         return True
@@ -189,8 +189,8 @@ def _text(cell: Cell) -> str:
         return ""
     if not isinstance(cell, str):
         return repr(cell)
-    # The service takes one such mark away; a spreadsheet takes no formula from a dry run.
+    # The service removes one such mark; it keeps spreadsheets from reading formulas in a dry run.
     is_formula = cell.lstrip("'").startswith(_FORMULA_MARKS) and not is_number(cell)
-    # Half of a surrogate pair, which JSON can name, is no text that can be written.
+    # A lone surrogate, which JSON can contain, cannot be written.
     writable = cell.encode("utf-8", "backslashreplace").decode()
     return f"'{writable}" if is_formula else writable

@@ -39,12 +39,12 @@ _LABELS: Final = {
 
 
 def read_sacct(paths: Sequence[str], report: Report, options: Options) -> Iterator[ImportedRow]:
-    """Yield the ended jobs of `sacct --parsable2`; steps and jobs that go on are left out.
+    """Yield the ended jobs of `sacct --parsable2`; steps and unfinished jobs are left out.
 
     Raises
     ------
     SourceError
-        If a file is no such output, or lacks a column that is needed.
+        If a file is not such output, or lacks a required column.
     """
     seen: Counter[str] = Counter()
     for path in paths:
@@ -130,7 +130,7 @@ def _facts(cells: Mapping[str, str], seconds: float) -> dict[str, Cell]:
 
 
 def _gpus(cells: Mapping[str, str], nodes: int) -> tuple[int, list[str]]:
-    # A cluster may count GPUs in one of them alone; what was asked for as GRES is by the node.
+    # A cluster may count GPUs in only one of these; the GRES request is per node.
     count, types = gpus_in_gres(cells.get("ReqGRES", ""))
     found = (
         gpus_in_tres(cells.get("AllocTRES", "")),
@@ -167,7 +167,7 @@ def _with_key(row: ImportedRow, cells: Mapping[str, Cell], seen: Counter[str]) -
     job = str(cells.get("JobIDRaw") or cells.get("JobID"))
     key = run_key("slurm", *(str(cells[name]) for name in ("Cluster",) if cells.get(name)), job)
     seen[key] += 1
-    # A job that was requeued comes again under its id: with -D, each time that it started.
+    # A requeued job appears again under its id: with -D, once for each start.
     restarts = str(cells.get("Restarts") or "")
     times = int(restarts) if restarts.isdecimal() else seen[key] - 1
     named = key if not times else f"{key}/restart-{times}"

@@ -1,4 +1,4 @@
-"""What Slurm writes into the cells of sacct: states, times, resources."""
+"""The values in the cells of sacct: states, times, resources."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _OLD_GRES: Final = re.compile(r"(?:gres[:/])?gpu(?::([^:=(]+))?[:=](\d+)(?:\(.*\
 
 
 def status_of(state: str) -> str | None:
-    """Return how a job ended, None while it has not.
+    """Return how a job ended, None if it has not.
 
     Raises
     ------
@@ -64,7 +64,7 @@ def status_of(state: str) -> str | None:
         return None
     if word in _ENDED:
         return _ENDED[word]
-    # sacct cuts words to the width of their column, unless -P is said.
+    # sacct cuts words to the width of their column, unless -P is given.
     found = {status for name, status in _ENDED.items() if len(word) > 1 and name.startswith(word)}
     if len(found) == 1:
         return found.pop()
@@ -96,7 +96,7 @@ def elapsed_s(text: str) -> float:
 
 
 def instant(text: str, zone: tzinfo) -> str | None:
-    """Return an RFC 3339 instant in UTC, None where the cell tells none.
+    """Return an RFC 3339 instant in UTC, None if the cell holds none.
 
     Raises
     ------
@@ -127,7 +127,7 @@ def instant(text: str, zone: tzinfo) -> str | None:
 
 
 def resources(text: str) -> dict[str, str]:
-    """Return the trackable resources of a TRES cell by name.
+    """Return the trackable resources in a TRES cell by name.
 
     Examples
     --------

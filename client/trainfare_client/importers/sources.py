@@ -33,11 +33,11 @@ class Source:
     Attributes
     ----------
     help, description, paths, workload
-        What the command line says about it.
+        The texts of the command line.
     read
         Yields its rows.
     nothing
-        What to do where it holds no runs.
+        What to do if it holds no runs.
     arguments
         Its own options: flag and argparse's keywords.
     """
@@ -51,17 +51,17 @@ class Source:
     arguments: Sequence[tuple[str, dict[str, Any]]] = ()
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
-        """Add the options that only this source has."""
+        """Add this source's own options."""
         for flag, keywords in self.arguments:
             parser.add_argument(flag, **keywords)
 
     def options(self, given: argparse.Namespace) -> Options:
-        """Return the options that a command line gave.
+        """Return the options given on a command line.
 
         Raises
         ------
         MapError
-            If a map is none.
+            If a map is invalid.
         """
         own = {name: value for name, value in vars(given).items() if name in _OWN}
         named = {name: value for name, value in own.items() if value is not None}

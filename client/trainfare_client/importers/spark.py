@@ -51,12 +51,12 @@ class Application:
     jobs: Jobs = field(default_factory=Jobs)
 
     def take(self, event: Mapping[str, Any]) -> None:
-        """Take in an event; those that tell nothing are passed over.
+        """Process an event; irrelevant ones are ignored.
 
         Raises
         ------
         ValueError
-            If a value in it is not of its kind.
+            If a value in it is of the wrong type.
         """
         self.last_ms = max(self.last_ms, _latest(event))
         handler = _HANDLERS.get(event["Event"])
@@ -65,27 +65,27 @@ class Application:
 
     @property
     def seconds(self) -> float:
-        """How long it took, or ran as far as the log tells."""
+        """How long it took, or how long it ran as far as the log shows."""
         ended_ms = self.last_ms if self.ended_ms is None else self.ended_ms
         return (ended_ms - self.started_ms) / 1000
 
     def start(self, event: Mapping[str, Any]) -> None:
-        """Take in its start."""
+        """Process its start."""
         self.name, self.app_id = text(event, "App Name"), text(event, "App ID")
         self.attempt = text(event, "App Attempt ID")
         self.started_ms = whole(event, "Timestamp")
 
     def end(self, event: Mapping[str, Any]) -> None:
-        """Take in its end."""
+        """Process its end."""
         self.ended_ms = whole(event, "Timestamp")
         self.exit_code = whole(event, "ExitCode")
 
     def learn_settings(self, event: Mapping[str, Any]) -> None:
-        """Take in its settings."""
+        """Process its settings."""
         self.conf.update(_texts(mapping_in(event, "Spark Properties"), "spark."))
 
     def begin_job(self, event: Mapping[str, Any]) -> None:
-        """Take in a job's start, with the settings of SQL that were changed on the way."""
+        """Process a job's start, with the SQL settings that were changed on the way."""
         self.jobs.begin(event)
         changed = _texts(mapping_in(event, "Properties"), "spark.sql.")
         self.conf.update(
@@ -96,7 +96,7 @@ class Application:
 
 
 def read_spark(paths: Sequence[str], report: Report, options: Options) -> Iterator[ImportedRow]:
-    """Yield the applications of event logs; what cannot be read is named as bad."""
+    """Yield the applications of event logs; unreadable ones are reported as bad."""
     del options
     for path in paths:
         for log in _logs(path, report):
@@ -155,14 +155,14 @@ def _row(log: SparkLog, application: Application) -> ImportedRow:
         "label.stages": str(application.jobs.stages),
     }
     if not log.is_compacted:
-        # A compacted log has lost the tasks of jobs that were over.
+        # A compacted log has lost the tasks of finished jobs.
         fields |= _work(application) | _phases(application)
     return ImportedRow(log.name, fields, _facts(application, fields))
 
 
 def _key(application: Application, *, has_ended: bool) -> str:
     parts = [part for part in (application.app_id, application.attempt) if part]
-    # What is written of a run that goes on is another lower bound each time.
+    # What an unfinished run has written is another lower bound each time.
     return run_key("spark", *parts, *([] if has_ended else [f"until-{application.last_ms}"]))
 
 
@@ -193,7 +193,7 @@ def _work(application: Application) -> dict[str, Cell]:
 
 
 def _input_bytes(application: Application) -> int:
-    # Tasks do not count what Parquet's vectored reads fetch; queries know their files' sizes.
+    # Tasks do not count bytes read by Parquet's vectored reader; queries know their files' sizes.
     return max(application.tasks.input_bytes, application.scans.bytes_read)
 
 
@@ -211,7 +211,7 @@ def _phases(application: Application) -> dict[str, Cell]:
         return phases
     moved_ms = tasks.fetch_wait_ms + tasks.shuffle_write_ns / 1e6
     computed_ms = max(tasks.run_ms - moved_ms - tasks.collection_ms, 0)
-    # Seconds over all tasks become those of the clock by the share of the slots' time.
+    # Converts seconds over all tasks to wall-clock seconds, in proportion to the slots' time.
     per_ms = elapsed_s / slot_s / 1000
     return {
         **phases,

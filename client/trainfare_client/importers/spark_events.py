@@ -1,4 +1,4 @@
-"""Reads the events of a Spark log, one line at a time."""
+"""Reads the events of a Spark log, line by line."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ Event = dict[str, Any]
 def read_events(log: SparkLog) -> Iterator[tuple[str, Event]]:
     """Yield the events of a log with their places.
 
-    What a killed driver leaves behind is read as far as it goes: the last line may be cut, and
-    the last compressed block where Spark marks the log as in progress.
+    What a killed driver leaves is read as far as possible: the last line may be cut, and the last
+    compressed block if Spark marks the log as in progress.
 
     Raises
     ------
     SourceError
-        If a line is no event, or a file cannot be read.
+        If a line is not an event, or a file cannot be read.
     """
     last = log.files[-1]
     for path in log.files:
@@ -49,7 +49,7 @@ def _read_file(path: str, *, may_be_cut: bool, log: SparkLog) -> Iterator[tuple[
         except TruncatedError:
             if not (may_be_cut and log.is_in_progress):
                 raise
-    # Only a last line that began as an event can be one that was being written.
+    # Only a last line that starts as an event can be one that was being written.
     if failure is not None and (not may_be_cut or has_ended or not line.startswith(b'{"Event"')):
         raise failure
 
@@ -69,13 +69,13 @@ def _event(place: str, line: bytes) -> tuple[Event | None, SourceError | None]:
 
 
 def mapping_in(event: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """Return the object under a name, an empty one where there is none."""
+    """Return the object under a name, an empty one if there is none."""
     value = event.get(name)
     return value if isinstance(value, dict) else {}
 
 
 def objects_in(event: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
-    """Return the objects in the list under a name, none where there is no list."""
+    """Return the objects in the list under a name, none if there is no list."""
     values = event.get(name)
     return (
         [value for value in values if isinstance(value, dict)] if isinstance(values, list) else []
@@ -83,7 +83,7 @@ def objects_in(event: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
 
 
 def whole(event: Mapping[str, Any], name: str) -> int:
-    """Return the whole number under a name, 0 where there is none.
+    """Return the whole number under a name, 0 if there is none.
 
     Raises
     ------
@@ -99,6 +99,6 @@ def whole(event: Mapping[str, Any], name: str) -> int:
 
 
 def text(event: Mapping[str, Any], name: str) -> str:
-    """Return the text under a name, an empty one where there is none."""
+    """Return the text under a name, an empty one if there is none."""
     value = event.get(name)
     return value if isinstance(value, str) else ""

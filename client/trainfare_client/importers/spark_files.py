@@ -28,9 +28,9 @@ class SparkLog:
     name
         The file, or the folder of a rolling log.
     files
-        What to read.
+        The files to read.
     is_in_progress
-        Whether Spark marks it as still being written: its end may be cut.
+        Whether Spark marks it as still being written, so that its end may be cut.
     is_compacted
         Whether Spark has dropped events of finished jobs.
     """
@@ -47,7 +47,7 @@ def find_logs(path: str) -> Iterator[SparkLog]:
     Raises
     ------
     SourceError
-        If there is nothing, or a part of a rolling log is missing.
+        If there is none, or a part of a rolling log is missing.
     """
     folder = Path(path)
     if path == STDIN or not folder.is_dir():

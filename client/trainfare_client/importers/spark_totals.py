@@ -1,4 +1,4 @@
-"""Adds up what a Spark log tells of executors, tasks and jobs; times are milliseconds."""
+"""Sums up what a Spark log says of executors, tasks and jobs; times are milliseconds."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ _FILES_SIZE: Final = "size of files read"
 
 @dataclass
 class Executors:
-    """The executors that live, and the most that lived at once.
+    """The current executors, and the most at any one time.
 
     Attributes
     ----------
     most, most_nodes, most_cores
-        At any one time: executors, the nodes that they were on, and their cores.
+        The most at any one time: executors, their nodes, and their cores.
     largest_cores
-        The cores of one executor.
+        The cores of the largest executor.
     core_ms
-        Cores times the time that they were there.
+        Cores times the time that they existed.
     """
 
     most: int = 0
@@ -36,7 +36,7 @@ class Executors:
     _until_ms: int = 0
 
     def add(self, event: Mapping[str, Any]) -> None:
-        """Take in a new executor."""
+        """Add a new executor."""
         self.pass_to(whole(event, "Timestamp"))
         info = mapping_in(event, "Executor Info")
         cores = whole(info, "Total Cores")
@@ -47,7 +47,7 @@ class Executors:
         self.largest_cores = max(self.largest_cores, cores)
 
     def remove(self, event: Mapping[str, Any]) -> None:
-        """Take an executor out."""
+        """Remove an executor."""
         self.pass_to(whole(event, "Timestamp"))
         self._alive.pop(text(event, "Executor ID"), None)
 
@@ -63,7 +63,7 @@ class Executors:
 
 @dataclass
 class Tasks:
-    """What the tasks did: times over all of them, and bytes of those that succeeded."""
+    """Totals of the tasks: times of all of them, and bytes of those that succeeded."""
 
     count: int = 0
     failed: int = 0
@@ -80,7 +80,7 @@ class Tasks:
     spilled_bytes: int = 0
 
     def add(self, event: Mapping[str, Any]) -> None:
-        """Take in a task that has ended."""
+        """Add a task that has ended."""
         self.count += 1
         metrics = mapping_in(event, "Task Metrics")
         self._add_times(mapping_in(event, "Task Info"), metrics)
@@ -98,7 +98,7 @@ class Tasks:
         self.fetch_wait_ms += whole(read, "Fetch Wait Time")
         self.shuffle_write_ns += whole(write, "Shuffle Write Time")
         lived_ms = whole(info, "Finish Time") - whole(info, "Launch Time")
-        # Deserialising, serialising the result, fetching it, and the scheduler's delay.
+        # Deserialising, serialising the result, fetching it, and scheduler delay.
         self.overhead_ms += max(lived_ms - run_ms, 0) if metrics else 0
 
     def _add_bytes(self, metrics: Mapping[str, Any]) -> None:
@@ -117,18 +117,18 @@ class Tasks:
 
 @dataclass
 class Scans:
-    """The sizes of the files that SQL queries read, as their plans and the driver tell them."""
+    """The sizes of the files that SQL queries read, by their plans and the driver's counters."""
 
     _wanted: set[int] = field(default_factory=set)
     _sizes: dict[int, int] = field(default_factory=dict)
 
     @property
     def bytes_read(self) -> int:
-        """The bytes of all files of all scans."""
+        """The total size of all files of all scans."""
         return sum(self._sizes.values())
 
     def plan(self, event: Mapping[str, Any]) -> None:
-        """Take in a plan: which counters will tell sizes of files."""
+        """Process a plan: it says which counters hold file sizes."""
         nodes = [mapping_in(event, "sparkPlanInfo")]
         while nodes:
             node = nodes.pop()
@@ -140,7 +140,7 @@ class Scans:
             nodes.extend(objects_in(node, "children"))
 
     def update(self, event: Mapping[str, Any]) -> None:
-        """Take in what the driver counted."""
+        """Process the driver's counters."""
         updates = event.get("accumUpdates")
         for update in updates if isinstance(updates, list) else ():
             if isinstance(update, list) and update and update[0] in self._wanted:
@@ -149,18 +149,18 @@ class Scans:
 
 @dataclass
 class Jobs:
-    """The jobs, how long any of them ran, and whether the last thing that ended failed.
+    """The jobs, how long any of them ran, and whether the last one to end failed.
 
     Attributes
     ----------
     count, stages
-        Jobs that were started, stages that were completed.
+        Jobs started, stages completed.
     first_ms
-        When the first job was submitted; None where there was none.
+        When the first job was submitted; None if there was none.
     busy_ms
         How long at least one job ran.
     failure
-        Why the last job or query that ended failed; None where it did not.
+        Why the last job or query to end failed; None if it did not.
     """
 
     count: int = 0
@@ -173,11 +173,11 @@ class Jobs:
 
     @property
     def is_running(self) -> bool:
-        """Whether a job has begun and not ended."""
+        """Whether a job has started and not ended."""
         return bool(self._open)
 
     def begin(self, event: Mapping[str, Any]) -> None:
-        """Take in a job's start."""
+        """Process a job's start."""
         now_ms = whole(event, "Submission Time")
         self.first_ms = now_ms if self.first_ms is None else self.first_ms
         if not self._open:
@@ -186,7 +186,7 @@ class Jobs:
         self.count += 1
 
     def end(self, event: Mapping[str, Any]) -> None:
-        """Take in a job's end."""
+        """Process a job's end."""
         was_running = self.is_running
         self._open.discard(whole(event, "Job ID"))
         if was_running and not self._open:
@@ -197,6 +197,6 @@ class Jobs:
         self.failure = (told or "the job failed") if has_failed else None
 
     def end_query(self, event: Mapping[str, Any]) -> None:
-        """Take in the end of an SQL query: it may fail without a job."""
+        """Process the end of an SQL query: it may fail without a job."""
         if "errorMessage" in event:
             self.failure = text(event, "errorMessage") or None

@@ -1,4 +1,4 @@
-"""What Spark's settings and messages mean."""
+"""The meaning of Spark's settings and messages."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _DEFAULT_PARTITIONS: Final = 200
 
 
 def bytes_of(size: str) -> int | None:
-    """Return the bytes of a size such as 4g; a bare number counts MiB, as Spark counts memory.
+    """Return the bytes in a size such as 4g; a bare number is in MiB, as in Spark's settings.
 
     Examples
     --------
@@ -40,20 +40,20 @@ def bytes_of(size: str) -> int | None:
 
 
 def executor_memory_bytes(conf: Mapping[str, str]) -> int | None:
-    """Return the heap of an executor; of a local run that of the driver, which is its executor."""
-    # local-cluster[...], Spark's own trial of a cluster, has executors.
+    """Return an executor's heap; in a local run the driver's, which is the executor."""
+    # local-cluster[...], Spark's own simulation of a cluster, has executors.
     is_local = conf.get("spark.master", "").partition("[")[0] == "local"
     name = "spark.driver.memory" if is_local else "spark.executor.memory"
     return bytes_of(conf.get(name, _DEFAULT_MEMORY))
 
 
 def shuffle_partitions(conf: Mapping[str, str]) -> int | None:
-    """Return into how many partitions SQL shuffles."""
+    """Return the number of partitions that SQL shuffles into."""
     return count_of(conf.get("spark.sql.shuffle.partitions", str(_DEFAULT_PARTITIONS)))
 
 
 def count_of(value: str) -> int | None:
-    """Return the whole number that a setting is; None where it is none."""
+    """Return the whole number in a setting; None if it is not one."""
     return int(value) if value.strip().isdecimal() and len(value) < 10 else None  # noqa: PLR2004 - a billion
 
 
@@ -63,12 +63,12 @@ def outcome(failure: str | None, *, exit_code: int, has_ended: bool, is_running:
     Parameters
     ----------
     failure
-        Why its last job failed; None where it did not.
+        Why its last job failed; None if it did not.
     exit_code
-        What the application said at its end; 0 also where it said nothing.
+        The application's own exit code; 0 also if it stated none.
     has_ended
-        Whether the log has an end. Without one the driver was killed, or still runs: what is
-        known is a lower bound, as of a run that was cancelled.
+        Whether the log has an end. Without one the driver was killed, or still runs: what is known
+        is a lower bound, as for a cancelled run.
     is_running
         Whether a job had not ended.
 

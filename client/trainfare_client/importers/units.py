@@ -35,7 +35,7 @@ _BRACKETS: Final = re.compile(r".*\((\w+)\)")
 
 
 def duration_s(value: float, unit: str) -> float | None:
-    """Return the seconds of one execution, None where the unit is no time.
+    """Return the seconds of one execution, None if the unit is not one of time.
 
     A rate of executions per second is read as the time of one.
 
