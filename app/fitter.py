@@ -128,8 +128,7 @@ class Fitter:
             detail = str(loss)
             return lambda: self._fitting.retry(claim, detail)
         except ComputerRefusedError:
-            # The next fit would be refused too: requeue this one for fitters that can have it
-            # computed.
+            # The next fit would be refused too: requeue this one for other fitters.
             self._patiently(lambda: self._fitting.leave(claim))
             raise
         except StorageUnavailableError:

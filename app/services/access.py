@@ -123,8 +123,7 @@ class AccessService:
     async def authenticate(self, authorization: str | None) -> Principal:
         """Return the caller that an Authorization header names.
 
-        What was read about a key is used for a few seconds, and longer while the database does not
-        answer.
+        What was read about a key is used for a few seconds, or longer while the database is away.
 
         Raises
         ------

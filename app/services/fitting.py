@@ -60,8 +60,7 @@ def _pool(stores: Stores, claim: ClaimedFit) -> Pool:
         try:
             summaries.append(WorkloadSummary.from_document({**document, "workload": slug}))
         except (KeyError, TypeError, ValueError):
-            # Written by another version of the library; the contributor's next fit writes a new
-            # one.
+            # Written by another version of the library; the contributor's next fit replaces it.
             _logger.warning("summary unusable", extra=_fields(claim, contributor=slug))
     return Pool(mode, tuple(summaries))
 

@@ -133,7 +133,7 @@ class _Copying:
     """A COPY that stays open while blocks have the same columns; other columns begin a new one."""
 
     def __init__(self, driver: object, table: str) -> None:
-        import psycopg  # noqa: PLC0415 - on PostgreSQL it is there already, on SQLite nobody needs it
+        import psycopg  # noqa: PLC0415 - loaded already on PostgreSQL, unneeded on SQLite
 
         assert isinstance(driver, psycopg.Connection)
         self._driver, self._table = driver, table

@@ -271,8 +271,7 @@ class FitStore:
 
         Returns False for a fit that has ended.
 
-        A single statement decides, so that a fit that is just being claimed or released is not
-        missed.
+        A single statement decides, so that a fit being claimed or released is not missed.
         """
         is_idle = sa.or_(FitRow.state == FitState.QUEUED, is_lapsed(FitRow, now))
         cancelled = self._session.execute(

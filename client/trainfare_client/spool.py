@@ -162,8 +162,7 @@ class Spool:
         with self._guarded(), self._lock("append"):
             if self._taken.exists() and self._file.exists():
                 self._check_form()
-                # A crash between these two leaves runs in both files: their ids keep them from
-                # counting twice.
+                # A crash between these two leaves runs in both files: by their ids they count once.
                 _append_lines(self._taken, self._file.read_bytes().splitlines())
                 self._file.unlink()
         return self.take(report) or []

@@ -48,6 +48,6 @@ def answer(task: FitTask, on_progress: OnProgress, fold_map: FoldMap = map) -> D
         return Refused(refusal.problem)
     except MemoryError:
         raise
-    except Exception as error:  # noqa: BLE001 - whatever went wrong is told to the fitter
+    except Exception as error:  # noqa: BLE001 - any failure is reported to the fitter
         detail = f"The computation failed unexpectedly: {type(error).__name__}: {error}"
         return Refused(FitProblem("internal", detail), traceback.format_exc())

@@ -26,8 +26,8 @@ def misplaced(
 ) -> dict[int, Misplaced]:
     """Return the configurations that do not fit their nodes, by row.
 
-    These are the ones with more workers than their nodes have GPUs and than any run had on one
-    node, and those with more nodes than workers.
+    These have more workers per node than a node has GPUs and than any run had on one, or more
+    nodes than workers.
     """
     most: dict[Hardware, float] = {}
     for pair in {(each.gpu_type, each.instance_type) for each in configurations}:

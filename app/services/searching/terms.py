@@ -28,8 +28,7 @@ class Buying:
     Parameters
     ----------
     providers, regions, ways
-        What is searched; `ANYWHERE` among the places stands for every place that sells the
-        hardware.
+        What is searched; `ANYWHERE` stands for every place that sells the hardware.
     pricing, book
         The rules that select prices, and the prices that there are.
     is_everywhere
@@ -115,8 +114,8 @@ class Buying:
     def _among(self, offered: Sequence[Place]) -> list[Place]:
         """Return the offered places that are searched, each once.
 
-        A provider's place without a region is dropped where one of its regions is returned: the
-        price counts there.
+        A provider's place without a region is dropped where one of its regions is returned, since
+        its price counts there.
         """
         found = [
             place

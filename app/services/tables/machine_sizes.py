@@ -44,9 +44,9 @@ def with_sizes_of_runs(told: Evidence) -> Evidence:
 def are_sized(features: FeatureTable) -> bool:
     """Return whether machine sizes tell something about the runs that no other column tells.
 
-    They do where runs on processors name instance types of at least two sizes and state the number
-    of processors neither per machine nor in total: no column, and no product or quotient of two, is
-    proportional to the sizes.
+    They do where runs on processors name instance types of at least two sizes, but state the
+    number of processors neither per machine nor in total: no column, and no product or quotient of
+    two columns, is proportional to the sizes.
 
     Examples
     --------

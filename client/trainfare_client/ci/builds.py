@@ -55,8 +55,7 @@ class Build:
         """Return the runs of this build's commit or of no stated commit, and those of others.
 
         Collectors record the commit that the CI system states. For a pull request GitHub states the
-        merge commit, whereas `commit` is the head of its branch: runs of either belong to the
-        build.
+        merge commit, whereas `commit` is the head of its branch: runs of either belong here.
         """
         known = [each for each in (self.commit, read_labels().get(_LABEL)) if each]
         own: list[MeasuredRun] = []

@@ -104,8 +104,7 @@ def _tell_of_failures(workload: str, options: RunOptions) -> None:
     notes = RankNotes(settings.spool.parent, workload, os.environ)
 
     def leave(status: str) -> None:
-        # A process that exits by itself was not cancelled: this rank is not told when the training
-        # is over.
+        # A process that exits by itself was not cancelled: this rank never hears of a normal end.
         if status != CANCELLED:
             notes.leave(status)
 

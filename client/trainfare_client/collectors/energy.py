@@ -89,8 +89,7 @@ class EnergyMeter:
     def mean_watts(self) -> float | None:
         """Return the mean power of this process's GPUs since `begin`.
 
-        None if a GPU in use has no counter, if none is in use, or if the span is too short to
-        measure.
+        None if a GPU in use has no counter, if none is in use, or if the span is too short.
         """
         if not self._before:
             return None

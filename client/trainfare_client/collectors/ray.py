@@ -105,7 +105,7 @@ def _located(options: RunOptions) -> RunOptions:
 def _place_or_none() -> Place | None:
     try:
         return _worker_place()
-    except Exception:  # noqa: BLE001 - never the training's concern; the environment tells less
+    except Exception:  # noqa: BLE001 - must not break the training
         return None
 
 

@@ -310,8 +310,7 @@ class Recorder:
         except Exception:
             raise
         except BaseException:
-            # Ctrl-C, a cancelled task, or an exception from the user's signal handler: no time is
-            # left.
+            # Ctrl-C, a cancelled task, or the user's signal handler raised: no time is left.
             self._hurry(0.0)
             raise
 
