@@ -1,4 +1,4 @@
-"""Requests and responses about whether forecasts came true."""
+"""Requests and responses about the accuracy of past forecasts."""
 
 from datetime import datetime, timedelta
 from typing import Annotated, Final
@@ -39,7 +39,7 @@ def _check_window(text: str) -> str:
 
 
 class AccuracyQuery(RequestModel):
-    """Which runs are looked at."""
+    """Which runs are evaluated."""
 
     window: Annotated[
         str,
@@ -53,7 +53,7 @@ class AccuracyQuery(RequestModel):
 
 
 class AccuracyFiguresOut(ResponseModel):
-    """Errors as fractions; coverage and widths by level of confidence."""
+    """Forecast errors as fractions; interval coverage and width by confidence level."""
 
     runs: int
     mape: Annotated[float, Field(description="mean of |forecast - observed| / observed")]
@@ -68,7 +68,7 @@ class AccuracyFiguresOut(ResponseModel):
 
     @classmethod
     def of(cls, figures: AccuracyFigures) -> "AccuracyFiguresOut":
-        """Return the schema of figures."""
+        """Return the schema of accuracy figures."""
         return cls(
             runs=figures.runs,
             mape=_shown(figures.mape),
@@ -79,7 +79,7 @@ class AccuracyFiguresOut(ResponseModel):
 
 
 class DriftOut(ResponseModel):
-    """Whether durations have shifted against one regressor."""
+    """Whether measured durations have drifted from the forecasts of one regressor version."""
 
     alarm: bool
     direction: DriftDirection | None
@@ -115,7 +115,7 @@ class DriftOut(ResponseModel):
 
 
 class AccuracyOut(ResponseModel):
-    """The forecasts of a workload held against the runs that came after them."""
+    """The forecasts of a workload compared with the runs that followed them."""
 
     workload: str
     window_start: datetime

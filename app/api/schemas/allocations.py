@@ -1,4 +1,4 @@
-"""Requests and responses about sharing GPUs out."""
+"""Requests and responses about the allocation of GPUs to elastic jobs."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Self
@@ -37,19 +37,19 @@ _Workers = Annotated[int, Field(ge=1, le=100_000)]
 
 
 class PlacedIn(RequestModel):
-    """What a job runs on now."""
+    """The resources that a job runs on now."""
 
     gpu_type: Name
     workers: _Workers
     batch_size: Size | None = None
 
     def to_domain(self) -> Placed:
-        """Return what it runs on."""
+        """Return the placement."""
         return Placed(self.gpu_type, self.workers, self.batch_size)
 
 
 class ElasticJobIn(RequestModel):
-    """A job that can run on several numbers of workers."""
+    """An elastic job: it can run on different numbers of workers."""
 
     ref: Ref
     workload: WorkloadId
@@ -111,7 +111,7 @@ class ElasticJobIn(RequestModel):
 
 
 class AllocateIn(RequestModel):
-    """Capacity and the jobs that share it."""
+    """The capacity of a cluster and the jobs that share it."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -166,7 +166,7 @@ class AllocateIn(RequestModel):
         return self
 
     def to_domain(self) -> AllocationRequest:
-        """Return what is to be shared out."""
+        """Return the allocation request."""
         return AllocationRequest(
             capacity=dict(self.capacity),
             jobs=tuple(job.to_domain() for job in self.jobs),
@@ -183,7 +183,7 @@ _MOST_GPUS = 16_384
 
 
 class AllocatedJobOut(ResponseModel):
-    """What a job gets."""
+    """The resources that a job is given."""
 
     ref: str
     workload: str
@@ -200,7 +200,7 @@ class AllocatedJobOut(ResponseModel):
 
 
 class OmittedJobOut(ResponseModel):
-    """A job that gets nothing, and why."""
+    """A job that is given no resources, and why."""
 
     ref: str
     reason: Omission
@@ -208,7 +208,7 @@ class OmittedJobOut(ResponseModel):
 
 
 class AllocateOut(ResponseModel):
-    """An allocation and how good it is."""
+    """An allocation, its objective value and how far it may be from the optimum."""
 
     objective: Goal
     objective_value: Annotated[

@@ -1,4 +1,4 @@
-"""What all requests and responses share: unknown request fields are refused by name."""
+"""The base of all requests and responses: unknown request fields are refused by name."""
 
 from collections.abc import KeysView, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,9 +13,9 @@ from app.domain.pages import DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE
 from app.domain.spelling import nearest_field
 
 SHOWN_CHARACTERS = 100
-"""So much of a name that is not known is told."""
+"""Characters of an unknown name that an error shows at most."""
 MAX_NAMED = 20
-"""So many of an object's names that are not known are told."""
+"""Unknown names of one object that an error lists at most."""
 
 
 @cache
@@ -25,7 +25,7 @@ def _known_names(model: type[BaseModel]) -> KeysView[str]:
 
 @cache
 def _known_places(model: type[BaseModel]) -> Mapping[str, str]:
-    """Return where a name may stand: among a model's own fields, else in one of its objects."""
+    """Return the path of each valid name: a field of the model itself, else of a nested model."""
     places = {name: name for name in _known_names(model)}
     for name, info in model.model_fields.items():
         for inner in (info.annotation, *get_args(info.annotation)):
@@ -36,7 +36,7 @@ def _known_places(model: type[BaseModel]) -> Mapping[str, str]:
 
 
 def hint_at(name: str, known: Sequence[str]) -> tuple[str, str]:
-    """Return what a message says of a name that is not known, and the remedy."""
+    """Return the hint and the remedy for an unknown name."""
     return _hint(name, {each: each for each in known})
 
 
@@ -56,7 +56,7 @@ def _shown(name: str) -> str:
 
 
 class RequestModel(BaseModel):
-    """A request body or a set of query parameters; strict about its names."""
+    """A request body or a set of query parameters; unknown names are refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
@@ -68,7 +68,7 @@ class RequestModel(BaseModel):
         known = _known_names(cls)
         unknown = [str(n) for n in data if n not in known and not cls.accepts_extra(str(n))]
         if unknown:
-            # Defaults of a batch change the order of members, and are to change no answer.
+            # Sorted: merging a batch's defaults reorders members, which must not change the answer.
             each = [cls._unknown(name) for name in sorted(unknown)[:MAX_NAMED]]
             message = "Unknown field {name}: {hint}"
             raise PydanticCustomError("unknown_field", message, {**each[0], "each": each})
@@ -82,12 +82,12 @@ class RequestModel(BaseModel):
 
     @classmethod
     def accepts_extra(cls, name: str) -> bool:  # noqa: ARG003 - the hook's signature
-        """Whether a field that is not declared belongs to a family such as `param.*`."""
+        """Whether an undeclared field belongs to a family such as `param.*`."""
         return False
 
 
 def told_apart(entry: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return what pydantic says of an object's unknown fields as one entry of each."""
+    """Split pydantic's one error about an object's unknown fields into one error per field."""
     each = (entry.get("ctx") or {}).get("each", ())
     return [
         {**entry, "ctx": ctx, "msg": f"Unknown field {ctx['name']}: {ctx['hint']}"} for ctx in each
@@ -96,9 +96,9 @@ def told_apart(entry: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """What an alternative of types says of a value that is none of them, for use in `Annotated`.
+    """The error for a value that matches no type of a union; for use in `Annotated`.
 
-    Without it pydantic tells one fault for each type, under its own name of that type.
+    Without it pydantic reports one error per type, under its internal name of that type.
     """
 
     message: str
@@ -107,7 +107,7 @@ class Refusal:
     def __get_pydantic_core_schema__(
         self, source: Any, handler: GetCoreSchemaHandler
     ) -> CoreSchema:
-        """Return the schema of the alternative with its one fault."""
+        """Return the schema of the union with this single error."""
         schema = handler(source)
         if schema["type"] != "union":
             message = f"{source} is no alternative of types."
@@ -121,7 +121,7 @@ class Refusal:
 
 
 class ResponseModel(BaseModel):
-    """A response body; built from keyword arguments by the schema's own `of`."""
+    """A response body; the schema's own `of` builds it from keyword arguments."""
 
     model_config = ConfigDict(frozen=True, ser_json_inf_nan="null", defer_build=True)
 
@@ -133,7 +133,7 @@ PageToken = Annotated[
 
 
 class PageQuery(RequestModel):
-    """The query of every list."""
+    """The paging parameters of every list."""
 
     page_size: Annotated[
         int, Field(ge=1, le=MAX_PAGE_SIZE, description="at most so many entries")

@@ -1,4 +1,4 @@
-"""Requests and responses about the GPUs that jobs will need."""
+"""Requests and responses about the future GPU demand of jobs."""
 
 from collections.abc import Mapping
 from dataclasses import fields
@@ -18,7 +18,7 @@ MAX_JOBS = 1000
 
 
 class CapacityJobIn(QueuedJobIn):
-    """A job that waits or runs; with `current` it is moved or resized to its configuration."""
+    """A queued or running job; with `current`, it moves or resizes to its `configuration`."""
 
     current: Annotated[
         PlacedIn | None,
@@ -42,7 +42,7 @@ _Jobs = Annotated[list[CapacityJobIn], Field(default_factory=list, max_length=MA
 
 
 class CapacityIn(RequestModel):
-    """Running jobs, and queued ones in the order of service."""
+    """Running jobs, and queued jobs in service order."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -94,7 +94,7 @@ class CapacityIn(RequestModel):
         return self
 
     def to_domain(self) -> CapacityRequest:
-        """Return what is asked."""
+        """Return the request."""
         return CapacityRequest(
             running=tuple(job.to_domain() for job in self.running),
             queued=tuple(job.to_domain() for job in self.queued),
@@ -106,7 +106,7 @@ class CapacityIn(RequestModel):
 
 
 class HourOut(ResponseModel):
-    """One hour of demand."""
+    """GPU demand in one hour."""
 
     begins_at: datetime
     expected_gpus: Annotated[float, Field(description="mean over the hour")]
@@ -118,7 +118,7 @@ class HourOut(ResponseModel):
 
 
 class TypeDemandOut(ResponseModel):
-    """The demand for one GPU type."""
+    """The hourly demand for one GPU type."""
 
     gpu_type: str
     capacity: int | None
@@ -129,7 +129,7 @@ class TypeDemandOut(ResponseModel):
 
 
 class OmittedOut(ResponseModel):
-    """A job that is not counted, and why."""
+    """A job that is left out of the demand, and why."""
 
     ref: str
     reason: Literal["no_forecast", "too_large"]
@@ -137,7 +137,7 @@ class OmittedOut(ResponseModel):
 
 
 class CapacityOut(ResponseModel):
-    """Demand by GPU type, hour by hour."""
+    """The expected GPU demand by type and hour."""
 
     confidence: float
     demand: list[TypeDemandOut]

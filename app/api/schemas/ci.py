@@ -21,7 +21,7 @@ _RUN_SCHEMA = {name: value for name, value in RUN_SCHEMA.items() if name != "req
 
 
 class GateIn(RequestModel):
-    """When a build fails."""
+    """The conditions under which a build fails."""
 
     fail_probability: Annotated[
         float, Field(gt=0, le=0.5, description="how often a report without a change may fail")
@@ -38,7 +38,7 @@ class GateIn(RequestModel):
 
 
 class CiReportIn(RequestModel):
-    """Runs that a CI system has just measured, and where they come from."""
+    """Runs that a CI system has just measured, with their commit and branch."""
 
     workload: Annotated[WorkloadId | None, Field(description="of the runs that name none")] = None
     runs: Annotated[
@@ -107,7 +107,7 @@ CI_REPORT_EXAMPLE: dict[str, Any] = {
 
 
 class AcknowledgeIn(RequestModel):
-    """Who takes the durations of a report as the new normal, and why."""
+    """Who accepts the durations of a report as the new baseline, and why."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -120,7 +120,7 @@ class AcknowledgeIn(RequestModel):
 
 
 class ExpectedOut(ResponseModel):
-    """What was forecast for a run: the band holds a new run with `confidence`."""
+    """The forecast for a run: its median and prediction interval at `confidence`, in seconds."""
 
     median: Quantity
     lower: Quantity
@@ -129,7 +129,7 @@ class ExpectedOut(ResponseModel):
 
 
 class RunCostOut(ResponseModel):
-    """What a run cost, and what it would have as forecast."""
+    """The cost of a run as observed and as forecast."""
 
     observed: str
     expected: str
@@ -155,7 +155,7 @@ class JudgedRunOut(ResponseModel):
 
 
 class CostChangeOut(ResponseModel):
-    """Observed less expected cost; above 0 is dearer."""
+    """Observed minus expected cost; positive where the runs cost more than expected."""
 
     per_run: str
     per_month: str | None
@@ -164,7 +164,7 @@ class CostChangeOut(ResponseModel):
 
 
 class CreepOut(ResponseModel):
-    """A workload whose durations creep up, run by run."""
+    """A workload whose durations have drifted over several runs."""
 
     workload: str
     direction: DriftDirection | None
@@ -175,7 +175,7 @@ class CreepOut(ResponseModel):
 
 
 class AcknowledgedOut(ResponseModel):
-    """Who took the report's durations as the new normal, when and why."""
+    """Who accepted the report's durations as the new baseline, when and why."""
 
     author: str
     reason: str
@@ -183,7 +183,7 @@ class AcknowledgedOut(ResponseModel):
 
 
 class CiReportOut(ResponseModel):
-    """Runs judged against what was forecast for them; `fit` is the active one, if any."""
+    """Runs judged against their forecasts; `fit` is the workload's active fit, if any."""
 
     report_id: str
     created_at: datetime

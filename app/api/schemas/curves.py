@@ -1,4 +1,4 @@
-"""Requests and responses about curves."""
+"""Requests and responses about forecast curves along one axis."""
 
 from typing import Annotated, Self
 
@@ -17,7 +17,7 @@ MAX_POINTS = 1000
 
 
 class CurveQuery(RequestModel):
-    """The axis of a curve; the fields of the what-if stand beside it."""
+    """The axis of a curve; the fields of the what-if are further parameters of the query."""
 
     over: Annotated[
         Printable,
@@ -37,7 +37,7 @@ class CurveQuery(RequestModel):
     @override
     @classmethod
     def accepts_extra(cls, name: str) -> bool:
-        """Whether a field is one of the what-if's; those are checked where they are read."""
+        """Whether a field belongs to the what-if; such fields are checked where they are read."""
         return name in FLAT_FIELDS or name.startswith(PARAMETER)
 
     @model_validator(mode="after")
@@ -63,7 +63,7 @@ class CurveQuery(RequestModel):
 
 
 class CurvePointOut(ResponseModel):
-    """A forecast on the curve; speed-up and efficiency compare with the first point."""
+    """A forecast on the curve; speed-up and efficiency are relative to the first point."""
 
     value: float
     forecast: ForecastOut
@@ -73,7 +73,7 @@ class CurvePointOut(ResponseModel):
 
 
 class MeasuredPointOut(ResponseModel):
-    """A measured run that agrees with the question in all but the axis."""
+    """A measured run that differs from the question in the axis alone."""
 
     run_id: str
     value: float
@@ -81,7 +81,7 @@ class MeasuredPointOut(ResponseModel):
 
 
 class CurveOut(ResponseModel):
-    """Forecasts along an axis, and the runs measured there."""
+    """Forecasts along one axis, and the measured runs on it."""
 
     workload: str
     over: str

@@ -31,7 +31,7 @@ EUR,CHF,0.9377,2026-11-02,ECB reference rate
 
 
 class ExchangeRateIn(RequestModel):
-    """How many units of one currency one unit of another buys."""
+    """An exchange rate: units of `to_currency` per unit of `from_currency`."""
 
     from_currency: Currency
     to_currency: Currency
@@ -65,7 +65,7 @@ class ExchangeRateIn(RequestModel):
 
 
 class ExchangeRateOut(ResponseModel):
-    """A stored rate."""
+    """A stored exchange rate."""
 
     rate_id: str
     from_currency: str
@@ -89,7 +89,7 @@ class ExchangeRateOut(ResponseModel):
 
 
 class ExchangeRatesOut(ResponseModel):
-    """A page of rates."""
+    """A page of exchange rates."""
 
     exchange_rates: list[ExchangeRateOut]
     next_page_token: str | None
@@ -104,7 +104,7 @@ class ExchangeRatesOut(ResponseModel):
 
 
 class CreatedExchangeRatesOut(ResponseModel):
-    """The rates that were stored, in the order in which they came."""
+    """The stored exchange rates, in the order of the request."""
 
     created: int
     exchange_rates: list[ExchangeRateOut]

@@ -13,14 +13,14 @@ from app.domain.pages import Page
 
 
 def _name_regressors(schema: JsonDict) -> None:
-    # Asked for by the OpenAPI document alone, and from a library that is slow to import.
+    # Only the OpenAPI document needs this, and the library is slow to import.
     from app.services.fits import KNOWN_REGRESSORS  # noqa: PLC0415
 
     schema["enum"] = [*KNOWN_REGRESSORS]
 
 
 class FitIn(RequestModel):
-    """What a fit shall do; everything has a default, the body may be empty."""
+    """The options of a fit; all have defaults, and the body may be empty."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"time_budget_s": 120, "seed": 0, "publish": "if_better"}]}
@@ -59,7 +59,7 @@ class FitIn(RequestModel):
 
 
 class FitRequestOut(ResponseModel):
-    """What a fit was asked to do."""
+    """The options that a fit was requested with."""
 
     time_budget_s: float
     seed: int
@@ -80,7 +80,7 @@ class FitRequestOut(ResponseModel):
 
 
 class CandidateOut(ResponseModel):
-    """A regressor that was tried; errors are held-out MAPE as fractions."""
+    """A candidate regressor and its weight; errors are held-out MAPE as fractions."""
 
     regressor: str
     weight: float
@@ -111,7 +111,7 @@ class FitProblemOut(ResponseModel):
 
 
 class FitOut(ResponseModel):
-    """A fit; `published` tells whether its regressor answers forecasts since it ended."""
+    """A fit; `published` says whether its regressor was published when the fit ended."""
 
     fit_id: str
     workload: str

@@ -1,4 +1,4 @@
-"""The documents of forecasts, for the OpenAPI document; encoded by hand for speed."""
+"""Forecast responses as the OpenAPI document shows them; they are encoded by hand for speed."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from app.domain.forecasts import Basis, ExplainedBy
 
 
 class BandOut(ResponseModel):
-    """A median with the bounds for a new run at a confidence, in seconds or as its name says."""
+    """The median and the prediction interval at `confidence`; in seconds unless named otherwise."""
 
     median: float
     lower: float
@@ -18,7 +18,7 @@ class BandOut(ResponseModel):
 
 
 class FurtherInstancesOut(ResponseModel):
-    """Instances of another size beside the main ones; same place, purchase and currency."""
+    """Additional instances of another size; same provider, region, purchase and currency."""
 
     instance_type: str | None
     gpu_count: int | None
@@ -28,7 +28,7 @@ class FurtherInstancesOut(ResponseModel):
 
 
 class ConversionOut(ResponseModel):
-    """The exchange rate that every price of the cost was multiplied by; an exact decimal."""
+    """The exchange rate by which all prices of the cost were multiplied; an exact decimal."""
 
     from_currency: str
     to_currency: str
@@ -40,7 +40,7 @@ class ConversionOut(ResponseModel):
 
 
 class UsedPriceOut(ResponseModel):
-    """The price that was used; `age_days` counts from its date."""
+    """The price that was used; `age_days` counts from `valid_from`."""
 
     source: str
     valid_from: str
@@ -57,7 +57,7 @@ class UsedPriceOut(ResponseModel):
 
 
 class LineItemOut(ResponseModel):
-    """A summand of the cost."""
+    """A line item of the cost."""
 
     kind: str
     quantity: str
@@ -67,7 +67,7 @@ class LineItemOut(ResponseModel):
 
 
 class CostOut(ResponseModel):
-    """Money; the line items add up to the median."""
+    """The cost and its prediction interval; the line items add up to the median."""
 
     currency: str
     median: str
@@ -80,21 +80,21 @@ class CostOut(ResponseModel):
 
 
 class FeasibilityOut(ResponseModel):
-    """Whether the job fits into memory; null without evidence on it."""
+    """The probability that the job fits into GPU memory; null without evidence."""
 
     fits_probability: float | None
     basis: str
 
 
 class ChancesOut(ResponseModel):
-    """Probabilities of what was asked; null where nothing was asked or known."""
+    """Probabilities of meeting deadline and budget; null where not asked for or not known."""
 
     deadline: float | None
     budget: float | None
 
 
 class AxisOut(ResponseModel):
-    """A feature beyond its measured range; `distance` is in widths of that range."""
+    """A feature outside its measured range; `distance` is in widths of that range."""
 
     name: str
     asked: float
@@ -104,14 +104,14 @@ class AxisOut(ResponseModel):
 
 
 class LevelOut(ResponseModel):
-    """A category value that no run has."""
+    """A category value that occurs in no run."""
 
     name: str
     value: str
 
 
 class SupportOut(ResponseModel):
-    """Where the question stands among the measured runs."""
+    """How far the measured runs support the forecast."""
 
     within_range: bool
     axes: list[AxisOut]
@@ -133,10 +133,10 @@ class UsedFactorOut(ResponseModel):
 
 
 class EnergyOut(ResponseModel):
-    """An estimate of energy and carbon; `reason` says why a figure is null.
+    """The estimated energy and carbon emissions; `reason` says why a figure is null.
 
-    `basis` of the power: given, measured by runs, utilization (of the design power), or
-    data_sheet (the design power itself: an upper estimate).
+    `basis` is the source of the power: `given` in the request, `measured` by runs, `utilization`
+    (a share of the design power) or `data_sheet` (the full design power: an upper estimate).
     """
 
     kilowatt_hours: float | None
@@ -150,7 +150,7 @@ class EnergyOut(ResponseModel):
 
 
 class SpotOut(ResponseModel):
-    """What was assumed of interruptions of the whole job, and what they come to."""
+    """The interruptions assumed for the whole job, and their expected number and duration."""
 
     interruptions_per_hour: float
     checkpoint_interval_s: float
@@ -162,7 +162,7 @@ class SpotOut(ResponseModel):
 
 
 class OptionCostOut(ResponseModel):
-    """Money of one way to buy."""
+    """The cost under one purchase option."""
 
     currency: str
     median: str
@@ -172,7 +172,7 @@ class OptionCostOut(ResponseModel):
 
 
 class PurchaseOptionOut(ResponseModel):
-    """The same question bought in one way; `refused` says why it cannot end."""
+    """The forecast under one purchase option; `refused` says why the job could not finish."""
 
     purchase: Purchase
     duration_seconds: BandOut | None
@@ -181,14 +181,14 @@ class PurchaseOptionOut(ResponseModel):
 
 
 class TermOut(ResponseModel):
-    """A part of the duration: a term of the laws, or a phase where runs tell them."""
+    """A part of the duration: a term of the scaling laws, or a phase where runs report phases."""
 
     term: str
     share: float
 
 
 class TargetOut(ResponseModel):
-    """What the training takes until it is good enough, at the batch size that was asked for."""
+    """What the training takes to reach its target, at the requested batch size."""
 
     samples: BandOut
     epochs: BandOut
@@ -197,11 +197,11 @@ class TargetOut(ResponseModel):
 
 
 class LessonOut(ResponseModel):
-    """What the runs of one configuration taught the forecast.
+    """How the runs of one configuration influence the forecast.
 
-    `influence` is how many percent longer the forecast would be had they all taken 1 % longer;
-    `about` the part that they taught most: a term of the explanation, `category` or
-    `neighbourhood`.
+    `influence` is by how many percent the forecast would grow if all of them had taken 1 % longer;
+    `about` is the part of the forecast that they influence most: a term of the explanation,
+    `category` or `neighbourhood`.
     """
 
     run_ids: list[str]
@@ -210,7 +210,7 @@ class LessonOut(ResponseModel):
 
 
 class WarningOut(ResponseModel):
-    """What should be known before trusting the figures."""
+    """A caveat about the figures, with a remedy."""
 
     code: str
     message: str
@@ -245,7 +245,7 @@ class ForecastOut(ResponseModel):
 
 
 class BatchEntryOut(ResponseModel):
-    """An answer of a batch: a forecast (trimmed to `fields`) or a problem."""
+    """One answer of a batch: a forecast (reduced to `fields`) or a problem."""
 
     ref: str | int | float | bool | None = None
     forecast: dict[str, Any] | None = None
@@ -260,13 +260,13 @@ class BatchOut(ResponseModel):
 
 
 class GridOut(ResponseModel):
-    """The forecasts of a grid, the last field varying fastest."""
+    """The forecasts of a grid; the last field varies fastest."""
 
     forecasts: list[ForecastOut]
 
 
 class LinkedRunOut(ResponseModel):
-    """A run that names the forecast; `ratio` is measured over forecast median."""
+    """A run that names the forecast; `ratio` is its duration over the forecast median."""
 
     run_id: str
     workload: str
@@ -278,7 +278,7 @@ class LinkedRunOut(ResponseModel):
 
 
 class LedgerOut(ResponseModel):
-    """A recorded forecast: what was asked, what was answered, what came of it."""
+    """A recorded forecast: the request, the answer and the runs that name it."""
 
     forecast_id: str
     workload: str

@@ -1,4 +1,4 @@
-"""Requests about forecasts."""
+"""Requests for forecasts."""
 
 from collections.abc import Mapping
 from decimal import Decimal
@@ -18,7 +18,7 @@ from app.domain.prices import ANY_PRICE, PriceQuery
 
 Name = Annotated[str, STRIPPED, Field(min_length=1, max_length=100), IS_PRINTABLE]
 Level = Annotated[str, STRIPPED, Field(min_length=1, max_length=500), IS_PRINTABLE]
-"""A category's value, as long as uploads take it."""
+"""A category's value; its length is limited as in uploads."""
 ParameterName = Annotated[Verbatim, Field(min_length=1, max_length=100)]
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 Size = Annotated[float, Field(gt=0, le=1e18)]
@@ -49,7 +49,7 @@ Parameters = Annotated[Mapping[ParameterName, ParameterIn], Field(max_length=300
 
 
 def to_parameters(given: Mapping[str, bool | float | str]) -> dict[str, ParameterValue]:
-    """Return parameters as runs have them: a flag is the word `true` or `false`."""
+    """Return parameters as runs store them: a flag becomes the text `true` or `false`."""
     return {
         name: str(value).lower() if isinstance(value, bool) else value
         for name, value in given.items()
@@ -57,7 +57,7 @@ def to_parameters(given: Mapping[str, bool | float | str]) -> dict[str, Paramete
 
 
 class ConfigurationIn(RequestModel):
-    """The cluster that is asked about."""
+    """The cluster to forecast for."""
 
     gpu_type: Name | None = None
     instance_type: Name | None = None
@@ -81,7 +81,7 @@ class ConfigurationIn(RequestModel):
 
 
 class WorkIn(RequestModel):
-    """What has to be done: sizes in the workload's unit, the batch over all workers."""
+    """The work to do: dataset size in the workload's unit, batch size over all workers."""
 
     dataset_size: Size | None = None
     batch_size: Size | None = None
@@ -93,14 +93,14 @@ class WorkIn(RequestModel):
 
 
 def _check_rate(per_hour: float | None) -> float | None:
-    """Refuse rates whose square is no number any more."""
+    """Refuse tiny rates, whose square may underflow."""
     if per_hour is not None and 0 < per_hour < _LEAST_RATE:
         raise ValueError(f"Input should be 0, or at least {_LEAST_RATE:g}")
     return per_hour
 
 
 class SpotIn(RequestModel):
-    """What is assumed of interruptions; each has a default."""
+    """The assumptions about spot interruptions; each has a default."""
 
     interruptions_per_hour: Annotated[
         float | None,
@@ -128,7 +128,7 @@ class SpotIn(RequestModel):
 
 
 class ExtrasIn(RequestModel):
-    """What is charged beside the instances, in the currency of the answer."""
+    """Charges in addition to the instances, in the currency of the answer."""
 
     other_nodes: Annotated[
         int, Field(ge=0, le=1_000_000, description="nodes without workers: head, parameter server")
@@ -146,7 +146,7 @@ class ExtrasIn(RequestModel):
 
 
 class ServerlessIn(RequestModel):
-    """How functions are billed; each worker is one function at a time."""
+    """How serverless functions are billed; each worker runs one function at a time."""
 
     memory_gb: Annotated[MemoryGb, Field(description="of one worker")]
     price_per_gb_second: GbSecondPrice
@@ -174,7 +174,7 @@ class ServerlessIn(RequestModel):
 
 
 class PricingIn(RequestModel):
-    """Which price counts."""
+    """Which price to use."""
 
     provider: Name | None = None
     region: Name | None = None
@@ -214,7 +214,7 @@ class PricingIn(RequestModel):
         return self
 
     def to_domain(self) -> PriceQuery:
-        """Return which price is wanted."""
+        """Return the price query."""
         if not self.model_fields_set - {"spot"}:
             return ANY_PRICE
         return PriceQuery(
@@ -232,7 +232,7 @@ class PricingIn(RequestModel):
 
 
 class EnergyIn(RequestModel):
-    """What is known of the energy of a training."""
+    """What is known about the energy use of a training."""
 
     power_usage_effectiveness: Annotated[
         float, Field(ge=1, le=10, description="of the building; 1 counts the accelerators alone")
@@ -251,7 +251,7 @@ class EnergyIn(RequestModel):
 
 
 class ForecastIn(RequestModel):
-    """One question to a workload's regressor."""
+    """A forecast request: one question to a workload's regressor."""
 
     workload: WorkloadId
     configuration: ConfigurationIn = ConfigurationIn()
@@ -289,7 +289,7 @@ MAX_BATCH = 10_000
 
 
 class BatchIn(RequestModel):
-    """Many questions; `defaults` are completed by each request, member by member at all depths."""
+    """Many forecast requests; each is merged into `defaults`, member by member at every depth."""
 
     defaults: Annotated[
         Mapping[str, Any],

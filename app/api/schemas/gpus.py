@@ -8,7 +8,7 @@ from app.services.gpus import GpuDirectory, UnspecifiedGpu
 
 
 class GpuOut(ResponseModel):
-    """A GPU's data sheet; of a GPU that only runs know, its name."""
+    """A GPU's data sheet; only its name if the GPU is known from runs alone."""
 
     gpu_type: str
     specified: bool
@@ -49,14 +49,14 @@ class GpuOut(ResponseModel):
 
 
 class AmbiguousNameOut(ResponseModel):
-    """A name that stands for several GPUs."""
+    """A name that may mean any of several GPUs."""
 
     name: str
     variants: list[str]
 
 
 class GpusOut(ResponseModel):
-    """All known GPUs, the names that stand for several, and names without a data sheet."""
+    """All known GPUs, ambiguous names, and names without a data sheet."""
 
     gpus: list[GpuOut]
     ambiguous: list[AmbiguousNameOut]

@@ -30,7 +30,7 @@ lab,,0.05,2026-01-01,contract with the utility
 
 
 class GridFactorIn(RequestModel):
-    """What a kilowatt-hour of a place stands for."""
+    """A grid factor: kilograms of CO2-equivalent per kilowatt-hour in a provider's region."""
 
     kg_co2e_per_kwh: Annotated[
         Decimal, Field(ge=0, lt=100, max_digits=12, description="0 where it is free of carbon")
@@ -52,7 +52,7 @@ class GridFactorIn(RequestModel):
 
 
 class GridFactorOut(ResponseModel):
-    """A grid factor; `factor_id` is null in the built-in table."""
+    """A grid factor; `factor_id` is null for built-in ones."""
 
     factor_id: str | None
     provider: str | None
@@ -75,7 +75,7 @@ class GridFactorOut(ResponseModel):
 
 
 class GridFactorsOut(ResponseModel):
-    """A page of factors."""
+    """A page of grid factors."""
 
     grid_factors: list[GridFactorOut]
     next_page_token: str | None
@@ -90,21 +90,21 @@ class GridFactorsOut(ResponseModel):
 
 
 class CreatedGridFactorsOut(ResponseModel):
-    """The factors that were stored, in the order in which they came."""
+    """The stored grid factors, in the order of the request."""
 
     created: int
     grid_factors: list[GridFactorOut]
 
 
 class FactorOrigin(StrEnum):
-    """Who brought a factor."""
+    """Where a grid factor comes from."""
 
     OWN = "own"
     BUILT_IN = "built_in"
 
 
 class GridFactorsQuery(PageQuery):
-    """Which factors a list shows."""
+    """Which grid factors a list shows."""
 
     origin: Annotated[
         FactorOrigin, Field(description="own: the project's; built_in: those of the service")

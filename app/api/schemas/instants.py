@@ -1,4 +1,4 @@
-"""Instants as requests name them, in UTC."""
+"""Instants in requests, converted to UTC."""
 
 from datetime import UTC, date, datetime, time
 from typing import Annotated, Any
@@ -12,7 +12,7 @@ _DATE_LENGTH = 10
 
 
 def _written_out(value: Any) -> Any:
-    """Let an instant pass that is written out: pydantic would read digits as Unix seconds."""
+    """Refuse numbers in place of an instant: pydantic would read them as Unix seconds."""
     if isinstance(value, int | float) or (isinstance(value, str) and _is_number(value)):
         raise PydanticCustomError(
             "instant",
@@ -31,7 +31,7 @@ def _is_number(text: str) -> bool:
 
 
 def _from_date(value: Any) -> Any:
-    """Read a plain date as its first instant in UTC."""
+    """Convert a plain date to midnight UTC."""
     if isinstance(value, str) and len(value.strip()) == _DATE_LENGTH:
         try:
             return datetime.combine(date.fromisoformat(value.strip()), time.min, UTC)
@@ -61,13 +61,13 @@ def _within_calendar(instant: datetime) -> datetime:
         ) from error
 
 
-# Of validators before, the last comes first.
+# Pydantic runs the last BeforeValidator first.
 Instant = Annotated[
     AwareDatetime,
     BeforeValidator(_from_date),
     BeforeValidator(_written_out),
     AfterValidator(_to_utc),
 ]
-"""An instant in UTC that is stored; a plain date is its first moment."""
+"""An instant to store, in UTC, from 1970 to 2999; a plain date means its midnight."""
 Moment = Annotated[AwareDatetime, BeforeValidator(_written_out), AfterValidator(_within_calendar)]
-"""An instant in UTC that others are compared with: any of the calendar."""
+"""An instant to compare with, in UTC, from year 1 to 9999; plain dates are refused."""

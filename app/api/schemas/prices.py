@@ -39,7 +39,7 @@ FoldedPurchase = Annotated[Purchase, BeforeValidator(_folded)]
 
 
 class PriceIn(RequestModel):
-    """What one hour of an instance costs, or of one GPU where no instance is named."""
+    """The hourly price of an instance, or of one GPU without an instance; or a function's rates."""
 
     price_per_hour: Annotated[
         PricePerHour | None,
@@ -171,7 +171,7 @@ aws,us-east-1,p3.16xlarge,V100-16GB,8,19.10,reserved,USD,2026-07-01,our contract
 
 
 class PriceOut(ResponseModel):
-    """A price; `price_id` is null in the built-in catalogue."""
+    """A price; `price_id` is null for prices of the built-in catalogue."""
 
     price_id: str | None
     origin: PriceOrigin
@@ -218,7 +218,7 @@ class PriceOut(ResponseModel):
 
 
 def function_columns(price: Price) -> dict[str, Decimal]:
-    """Return the members that only the price of functions has."""
+    """Return the members that only prices of functions have."""
     terms = price.serverless
     if terms is None:
         return {}
@@ -247,7 +247,7 @@ class PricesOut(ResponseModel):
 
 
 class CreatedPricesOut(ResponseModel):
-    """The prices that were stored, in the order in which they came."""
+    """The stored prices, in the order of the request."""
 
     created: int
     prices: list[PriceOut]

@@ -38,7 +38,7 @@ _Width = Annotated[float, Field(gt=0, le=1000)]
 
 
 class ScenarioIn(RequestModel):
-    """A configuration, its work and the further parameters."""
+    """A configuration, its work and further parameters."""
 
     configuration: ConfigurationIn = ConfigurationIn()
     work: WorkIn = WorkIn()
@@ -52,7 +52,7 @@ class ScenarioIn(RequestModel):
 
 
 class MadeRunIn(ScenarioIn):
-    """A run that was made, however it ended."""
+    """A run that was made, whatever its outcome."""
 
     duration_seconds: Annotated[float, Field(ge=0, le=1e12)]
 
@@ -62,7 +62,7 @@ class MadeRunIn(ScenarioIn):
 
 
 def _as_list(value: object) -> object:
-    # A fault of the one stands at its own place, not in a list that nobody sent.
+    # The path of an error must not contain an index into a list that the caller did not send.
     return [ScenarioIn.model_validate(value)] if isinstance(value, dict) else value
 
 
@@ -74,7 +74,7 @@ Targets = Annotated[
 
 
 class ProfilingSearchIn(SearchIn):
-    """Where candidates lie; the lists multiply. What is left out follows the targets."""
+    """The grid of candidates: the product of all lists. Absent lists follow from the targets."""
 
     dataset_sizes: Annotated[
         _Sizes, Field(description="default: 1/8, 1/4, 1/2 and all of the targets'")
@@ -88,7 +88,7 @@ class ProfilingSearchIn(SearchIn):
     ] = {}
 
     def to_profiling(self) -> ProfilingSearch:
-        """Return the search, each value once."""
+        """Return the search without repeated values."""
         return ProfilingSearch(
             hardware=self.to_domain(),
             dataset_sizes=tuple(dict.fromkeys(self.dataset_sizes or ())),
@@ -102,7 +102,7 @@ class ProfilingSearchIn(SearchIn):
 
 
 class StopRuleIn(RequestModel):
-    """When measuring ends."""
+    """When to stop measuring."""
 
     width: Annotated[
         _Width | None,
@@ -123,7 +123,7 @@ class StopRuleIn(RequestModel):
 
 
 class ProfilingPlanIn(RequestModel):
-    """Which forecasts should become certain, what may be measured and at what cost."""
+    """The forecasts to make more certain, the runs that may be measured, and the budget."""
 
     target: Targets
     candidates: Annotated[
@@ -157,7 +157,7 @@ class ProfilingPlanIn(RequestModel):
     pricing: PricingIn = PricingIn()
 
     def to_domain(self, workload: Slug) -> ProfilingRequest:
-        """Return what is wanted of a workload."""
+        """Return the profiling request for a workload."""
         return ProfilingRequest(
             workload=workload,
             targets=tuple(each.to_domain() for each in self.target),
@@ -203,7 +203,7 @@ PLAN_EXAMPLES: dict[str, Any] = {
 
 
 class PlannedRunOut(ResponseModel):
-    """A configuration to measure; `width` is expected after it and all runs before."""
+    """A run to make; `width` is the relative interval width expected after it and those before."""
 
     order: int
     configuration: ConfigurationOut
@@ -218,7 +218,7 @@ class PlannedRunOut(ResponseModel):
 
 
 class ProfilingTargetOut(ResponseModel):
-    """A target's interval now and as expected after the plan; null while no run tells the scale."""
+    """A target's interval now and as expected after the plan; null until runs give the scale."""
 
     configuration: ConfigurationOut
     work: WorkOut
@@ -230,7 +230,7 @@ class ProfilingTargetOut(ResponseModel):
 
 
 class StopOut(ResponseModel):
-    """Why the plan ends, and when to stop measuring."""
+    """Why the plan ends here, and the rule for stopping early."""
 
     reason: StopReason
     message: str
@@ -240,7 +240,7 @@ class StopOut(ResponseModel):
 
 
 class RejectedRunOut(ResponseModel):
-    """A candidate that is not planned, and why."""
+    """A candidate that is not in the plan, and why."""
 
     configuration: ConfigurationOut
     work: WorkOut
@@ -255,7 +255,7 @@ class RejectedRunOut(ResponseModel):
 
 
 class ProfilingPlanOut(ResponseModel):
-    """The runs in the order to make them, and what they are expected to bring."""
+    """The runs to make, in order, and the interval widths expected after them."""
 
     workload: str
     regressor_version: int | None

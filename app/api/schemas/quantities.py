@@ -1,4 +1,4 @@
-"""How numbers and money are written on the wire."""
+"""How numbers and amounts of money are written on the wire."""
 
 from decimal import Context, Decimal
 from typing import Annotated, Final
@@ -23,7 +23,7 @@ def plain_number(value: float) -> float:
 
 
 def significant(value: float | None, digits: int) -> float | None:
-    """Return a figure to significant digits, None for one that is not known.
+    """Return a figure rounded to significant digits, None for an unknown one.
 
     Examples
     --------
@@ -34,7 +34,7 @@ def significant(value: float | None, digits: int) -> float | None:
 
 
 def money_text(amount: Decimal) -> str:
-    """Return an amount with its cents, and with more digits only where it has them.
+    """Return an amount with two decimals, or with more if it has more.
 
     Examples
     --------
@@ -47,7 +47,7 @@ def money_text(amount: Decimal) -> str:
 
 
 def number_text(number: Decimal) -> str:
-    """Return an exact number with all its digits and without needless zeros.
+    """Return an exact number with all its digits and without trailing zeros.
 
     Examples
     --------
@@ -58,4 +58,4 @@ def number_text(number: Decimal) -> str:
 
 
 Quantity = Annotated[float, PlainSerializer(plain_number, return_type=int | float)]
-"""A number that is shown without a needless fraction."""
+"""A number; a whole one is serialized without a fraction."""

@@ -29,7 +29,7 @@ _Counts = Annotated[list[Count] | None, Field(max_length=1000)]
 
 
 class SearchIn(RequestModel):
-    """Where to look; what is left out is searched among what was measured."""
+    """The search space; lists left out default to the measured values."""
 
     gpu_types: _Names = None
     instance_types: _Names = None
@@ -47,7 +47,7 @@ class SearchIn(RequestModel):
     purchase: Annotated[list[Purchase] | None, Field(max_length=10)] = None
 
     def to_domain(self) -> Search:
-        """Return the search, each value once."""
+        """Return the search without repeated values."""
         return Search(
             gpu_types=tuple(dict.fromkeys(self.gpu_types or ())),
             instance_types=tuple(dict.fromkeys(self.instance_types or ())),
@@ -60,7 +60,7 @@ class SearchIn(RequestModel):
 
 
 class RecommendationIn(RequestModel):
-    """Which configuration is wanted for a piece of work."""
+    """The work to find a configuration for, with the objective and the constraints."""
 
     workload: WorkloadId
     work: WorkIn = WorkIn()
@@ -92,7 +92,7 @@ class RecommendationIn(RequestModel):
     regressor_version: Annotated[int | None, Field(ge=1, lt=2**31)] = None
 
     def to_domain(self) -> RecommendationRequest:
-        """Return what is wanted."""
+        """Return the recommendation request."""
         return RecommendationRequest(
             workload=Slug(self.workload),
             work=self.work.to_domain(),
@@ -123,13 +123,13 @@ RECOMMENDATION_EXAMPLE: dict[str, Any] = {
 
 
 class RankedOut(ResponseModel):
-    """A candidate."""
+    """A candidate with its forecast."""
 
     forecast: ForecastOut
 
 
 class NextWorkerOut(ResponseModel):
-    """One worker more than recommended; null where a price is unknown or nothing more is paid."""
+    """The effect of one more worker; null where a price is unknown or it costs nothing more."""
 
     workers: int
     seconds_saved: float
@@ -153,7 +153,7 @@ class RejectedOut(ResponseModel):
 
 
 class ChangeOut(ResponseModel):
-    """A field of the request that would have to change, and to what; null: to any value."""
+    """A field of the request that would have to change, and the value it needs; null: any value."""
 
     constraint: str
     asked: float | bool | str | None
@@ -162,14 +162,14 @@ class ChangeOut(ResponseModel):
 
 
 class NearestOut(ResponseModel):
-    """The candidate that misses by least, and what would have to change."""
+    """The candidate that comes closest to the constraints, and what would have to change."""
 
     forecast: ForecastOut
     changes: list[ChangeOut]
 
 
 class RecommendationOut(ResponseModel):
-    """The best configurations, and what became of the others."""
+    """The best configurations, and why others were rejected."""
 
     workload: str
     regressor_version: int

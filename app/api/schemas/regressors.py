@@ -17,7 +17,7 @@ from app.domain.workloads import Pooling
 
 
 class FeatureOut(ResponseModel):
-    """A feature that the regressor was fitted on and what was measured of it."""
+    """A feature that the regressor was fitted on, with its measured range or levels."""
 
     name: str
     kind: Literal["number", "category"]
@@ -39,7 +39,7 @@ def _features(report: RegressorReport) -> list[FeatureOut]:
 
 
 class MemoryEvidenceOut(ResponseModel):
-    """Runs that the forecast of feasibility rests on."""
+    """The numbers of runs that the feasibility forecast rests on."""
 
     measured_peaks: int
     out_of_memory: int
@@ -47,7 +47,7 @@ class MemoryEvidenceOut(ResponseModel):
 
 
 class UnfinishedUseOut(ResponseModel):
-    """What became of preempted, timed-out and cancelled runs."""
+    """How preempted, timed-out and cancelled runs were used."""
 
     as_lower_bounds: int
     by_progress: int
@@ -55,21 +55,21 @@ class UnfinishedUseOut(ResponseModel):
 
 
 class ShiftOut(ResponseModel):
-    """From when on all durations were `factor` times what they had been."""
+    """A change point: from `at` on, durations were `factor` times what they had been."""
 
     at: datetime
     factor: float
 
 
 class OutlierOut(ResponseModel):
-    """A run that took `ratio` times what its repetitions, or all other runs, say of it."""
+    """A run that took `ratio` times what its repetitions, or all other runs, suggest."""
 
     run_id: str
     ratio: float
 
 
 class ConvergenceOut(ResponseModel):
-    """What runs told of the samples to their target; the noise scale in samples, at 90 %."""
+    """Gradient noise scale from samples to target, in samples, with its 90 % interval."""
 
     runs: int
     smallest_batch: float
@@ -80,16 +80,16 @@ class ConvergenceOut(ResponseModel):
 
 
 class JitterOut(ResponseModel):
-    """Noise that is seconds whatever a run computes, and the relative noise besides."""
+    """Noise in seconds, independent of a run's duration, and the relative noise beside it."""
 
     relative: float
     seconds: float
 
 
 class EvidenceOut(ResponseModel):
-    """What the fit took from runs besides complete durations, and what it found odd.
+    """What the fit used besides complete durations, and anomalies that it found.
 
-    `incomplete` counts the runs that were set aside since they leave out what others tell.
+    `incomplete` counts runs that were set aside because they lack values that other runs report.
     """
 
     memory: MemoryEvidenceOut | None
@@ -115,7 +115,7 @@ def _evidence(evidence: RunEvidence) -> EvidenceOut:
 
 
 class PoolingOut(ResponseModel):
-    """What the priors were learned from: other workloads of the project, public ones."""
+    """The workloads that the priors were learned from: of the project, and public ones."""
 
     mode: Pooling
     workloads: list[str]
@@ -124,7 +124,7 @@ class PoolingOut(ResponseModel):
 
     @classmethod
     def of(cls, use: PoolingUse) -> "PoolingOut":
-        """Return the schema of a pooling."""
+        """Return the schema of a use of pooling."""
         return cls(
             mode=use.mode,
             workloads=list(use.workloads),
@@ -134,9 +134,9 @@ class PoolingOut(ResponseModel):
 
 
 class RegressorOut(ResponseModel):
-    """A regressor version; errors are held-out MAPE as fractions, coverage is by level.
+    """A regressor version; errors are held-out MAPE as fractions, coverage is by confidence level.
 
-    `artifact_kept` is false where the artefact was removed as old: the version cannot answer.
+    `artifact_kept` is false once the artefact was pruned: the version can no longer answer.
     """
 
     workload: str

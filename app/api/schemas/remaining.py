@@ -1,4 +1,4 @@
-"""Requests and responses about jobs under way."""
+"""Requests and responses about running jobs."""
 
 from datetime import datetime
 from typing import Annotated
@@ -24,7 +24,7 @@ from app.domain.remaining import RemainingRequest, Segment
 
 
 class SegmentIn(RequestModel):
-    """A past stretch of the job on another configuration."""
+    """A past part of the job, on another configuration."""
 
     configuration: ConfigurationIn
     elapsed_s: Annotated[float, Field(gt=0, le=1e12, description="what it took")]
@@ -38,7 +38,7 @@ class SegmentIn(RequestModel):
 
 
 class RemainingIn(RequestModel):
-    """A job under way."""
+    """A running job."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -104,7 +104,7 @@ class RemainingIn(RequestModel):
 
 
 class RemainingOut(ResponseModel):
-    """How long the job still takes."""
+    """How long the job will still take."""
 
     workload: str
     regressor_version: int

@@ -18,7 +18,7 @@ from app.services.uploads.terms import Oddity, UploadedRun, UploadOptions, Uploa
 
 
 class UploadQuery(RequestModel):
-    """How an upload is treated."""
+    """How an upload is processed."""
 
     dry_run: Annotated[bool, Field(description="check only, store nothing")] = False
     on_invalid: Annotated[
@@ -32,7 +32,7 @@ class UploadQuery(RequestModel):
 
 
 class IntervalOut(ResponseModel):
-    """A median with its bounds, in seconds."""
+    """A median and its prediction interval, in seconds."""
 
     median: Quantity
     lower: Quantity
@@ -40,7 +40,7 @@ class IntervalOut(ResponseModel):
 
     @classmethod
     def of(cls, assessment: Assessment) -> "IntervalOut | None":
-        """Return what was expected, None where nothing was."""
+        """Return the forecast for the run, None if there was none."""
         median = assessment.expected_median_seconds
         lower, upper = assessment.expected_lower_seconds, assessment.expected_upper_seconds
         if median is None or lower is None or upper is None:
@@ -94,7 +94,7 @@ class UploadedRunOut(ResponseModel):
 
 
 class InvalidRowOut(ResponseModel):
-    """What is wrong with a row that was left out."""
+    """An error in a rejected row."""
 
     row: int | None
     field: str | None
@@ -116,7 +116,7 @@ class InvalidRowOut(ResponseModel):
 
 
 class UploadWarningOut(ResponseModel):
-    """Something odd about stored rows, with the first of them."""
+    """An anomaly in stored rows, with the first row that shows it."""
 
     code: str
     message: str
@@ -137,7 +137,7 @@ class UploadWarningOut(ResponseModel):
 
 
 class UploadOut(ResponseModel):
-    """What became of an upload; `runs` is null where it has more than 1,000 rows."""
+    """The result of an upload; `runs` is null if it has more than 1,000 rows."""
 
     created: int
     duplicates: int
@@ -163,7 +163,7 @@ class UploadOut(ResponseModel):
 
 
 class ConfigurationOut(ResponseModel):
-    """The cluster."""
+    """The cluster that the run used."""
 
     gpu_type: str | None
     instance_type: str | None
@@ -188,7 +188,7 @@ class ConfigurationOut(ResponseModel):
 
 
 class WorkOut(ResponseModel):
-    """What was done on it."""
+    """The work that the run did."""
 
     dataset_size: Quantity | None
     batch_size: Quantity | None
@@ -304,7 +304,7 @@ class RunsQuery(RequestModel):
 
 
 class RunPatch(RequestModel):
-    """What may change of a stored run: labels are merged, a null removes one."""
+    """Changes to a stored run: labels are merged, and null removes a label."""
 
     model_config = ConfigDict(
         json_schema_extra={

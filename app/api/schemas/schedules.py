@@ -1,4 +1,4 @@
-"""Requests and responses about the order of a queue."""
+"""Requests and responses about ordering a queue of jobs."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -36,7 +36,7 @@ Elapsed = Annotated[
 
 
 class QueuedJobIn(RequestModel):
-    """A job that waits or runs."""
+    """A queued or running job."""
 
     ref: Ref
     workload: WorkloadId
@@ -69,7 +69,7 @@ class QueuedJobIn(RequestModel):
 
 
 def check_refs(jobs: Sequence[Any]) -> Sequence[Any]:
-    """Return the jobs if each has a name of its own; for use in `AfterValidator`."""
+    """Return the jobs if their refs are unique; for use in `AfterValidator`."""
     seen: set[str] = set()
     for job in jobs:
         if job.ref in seen:
@@ -83,7 +83,7 @@ def check_refs(jobs: Sequence[Any]) -> Sequence[Any]:
 
 
 def check_types(given: Any, check: ValidatorFunctionWrapHandler) -> Mapping[str, int]:
-    """Return a capacity that names each GPU type in one spelling; for use in `WrapValidator`."""
+    """Return a capacity that names each GPU type once; for use in `WrapValidator`."""
     capacity: Mapping[str, int] = check(given)
     seen: dict[str, str] = {}
     for name in given:
@@ -102,7 +102,7 @@ def check_types(given: Any, check: ValidatorFunctionWrapHandler) -> Mapping[str,
 
 
 class RankIn(RequestModel):
-    """A queue to be ordered."""
+    """A queue to order, and the policy."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -155,7 +155,7 @@ class RankIn(RequestModel):
 
 
 class ExpectationOut(ResponseModel):
-    """A quantity: its mean, its median and its bounds."""
+    """The mean (`expected`), median and interval of a quantity."""
 
     expected: float
     median: float
@@ -164,7 +164,7 @@ class ExpectationOut(ResponseModel):
 
 
 class RankedJobOut(ResponseModel):
-    """A job in its place."""
+    """A job with its position in the queue."""
 
     position: int
     ref: str
@@ -183,7 +183,7 @@ class RankedJobOut(ResponseModel):
 
 
 class RankOut(ResponseModel):
-    """A queue in order."""
+    """An ordered queue."""
 
     policy: Policy
     confidence: float

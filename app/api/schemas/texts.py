@@ -1,4 +1,4 @@
-"""Texts that every database and every answer can carry, without white space around them."""
+"""Texts that every database and every response can hold, stripped of surrounding white space."""
 
 from typing import Annotated, Final
 
@@ -36,10 +36,10 @@ def _paragraphs(text: str) -> str:
 
 IS_PRINTABLE: Final = AfterValidator(_printable)
 STRIPPED: Final = StringConstraints(strip_whitespace=True)
-"""As uploads of runs read every cell: what was stored is found by what was sent."""
+"""Strips like uploads strip cells, so that a stored value is found by the text that was sent."""
 Printable = Annotated[str, STRIPPED, IS_PRINTABLE]
 """One line of text."""
 Verbatim = Annotated[str, IS_PRINTABLE]
-"""One line of text as the caller wrote it: a name that is told back, or a member's."""
+"""One line of text as the caller wrote it: a `ref` that is echoed, or a member's name."""
 Paragraphs = Annotated[str, STRIPPED, AfterValidator(_paragraphs)]
 """Text with line breaks."""

@@ -1,4 +1,4 @@
-"""A request model's fields as a TypedDict: the same checks without an object for every part."""
+"""A request model's fields as a TypedDict: the same checks without creating nested objects."""
 
 from types import NoneType, UnionType
 from typing import Annotated, Any, NotRequired, Union, get_args, get_origin
@@ -10,10 +10,10 @@ from app.api.schemas.base import RequestModel
 
 
 def typed_fields(model: type[RequestModel], *nested: type[RequestModel]) -> Any:
-    """Return a TypedDict that accepts what a model accepts.
+    """Return a TypedDict that accepts the same documents as a model.
 
-    The parts that are `nested` models become TypedDicts too, any other model stays one. What is
-    left out is absent. The model itself says what is wrong with what is refused.
+    Fields of `nested` models become TypedDicts too; fields of other models keep them. Fields that
+    the document omits stay absent. To explain a refusal, validate with the model itself.
     """
     fields: dict[str, Any] = {}
     for name, info in model.model_fields.items():
@@ -36,4 +36,4 @@ def _typed(annotation: Any, nested: tuple[type[RequestModel], ...]) -> Any:
 
 
 Values = dict[str, Any]
-"""What a TypedDict's validation returns: a new dictionary."""
+"""The result of validating a TypedDict: a new dictionary."""

@@ -98,7 +98,7 @@ _CSV_EXAMPLE: Final = """\
 workload,external_id,duration_seconds,gpu_type,nodes,workers,dataset_size,batch_size,param.precision
 resnet50,ci-8841/3,5123.7,V100-16GB,1,8,1281167,1024,fp16
 """
-# OpenAPI has no form for a stream of JSON rows, and tools stumble over the media type.
+# NDJSON is left out: OpenAPI cannot describe a stream of JSON rows, and tools fail on its type.
 UPLOAD_BODY: Final[_Schema] = {
     "required": True,
     "description": "JSON or CSV; with `Content-Type: application/x-ndjson` one JSON run a line.",

@@ -59,7 +59,7 @@ class ParameterBody(RequestModel):
 
 
 class RefitPolicyBody(RequestModel):
-    """When the workload is fitted anew: auto asks for a fit after uploads."""
+    """When the workload is fitted again: `auto` requests fits after uploads."""
 
     mode: RefitMode = RefitMode.MANUAL
     min_new_runs: Annotated[
@@ -72,7 +72,7 @@ class RefitPolicyBody(RequestModel):
 
 
 class WorkloadIn(RequestModel):
-    """The declaration of a workload; all of it may be left out."""
+    """The declaration of a workload; every field is optional."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -128,7 +128,7 @@ class WorkloadIn(RequestModel):
 
 
 class WorkloadOut(ResponseModel):
-    """A workload; `runs` counts them by status."""
+    """A workload; `runs` counts its runs by status."""
 
     workload: str
     description: str
@@ -195,7 +195,7 @@ def _feature(measured: NumberRange | CategoryLevels) -> NumberRangeOut | Categor
 
 
 class PublishedRegressorOut(ResponseModel):
-    """The regressor that answers forecasts; accuracy is held-out MAPE as a fraction by axis."""
+    """The regressor that answers forecasts; `accuracy` is held-out MAPE as a fraction, by axis."""
 
     version: int
     fitted_at: datetime
@@ -216,7 +216,7 @@ class PublishedRegressorOut(ResponseModel):
 
 
 class LastFitOut(ResponseModel):
-    """The newest fit."""
+    """The newest fit of the workload."""
 
     fit_id: str
     state: FitState
@@ -235,10 +235,10 @@ class LastFitOut(ResponseModel):
 
 
 class WorkloadDetailOut(WorkloadOut):
-    """A workload with what was measured and learned of it.
+    """A workload with its measured features, published regressor and newest fit.
 
-    `features` tells the range or the values over the runs that a fit may use; parameters stand
-    under `param.NAME`.
+    `features` holds the range or the values of each feature over the runs that a fit may use;
+    parameters are named `param.NAME`.
     """
 
     features: dict[str, NumberRangeOut | CategoryLevelsOut]
