@@ -1,1 +1,1 @@
-"""The HTTP door: words on the wire, nothing decided here."""
+"""The HTTP interface: it translates between wire and services, and decides nothing."""

@@ -1,4 +1,4 @@
-"""Routes of asking whether forecasts came true."""
+"""Routes of the accuracy of past forecasts."""
 
 from typing import Annotated, Any, Final
 

@@ -1,4 +1,4 @@
-"""The accuracy of a workload's forecasts in sentences and a table."""
+"""The accuracy of a workload's forecasts as sentences and a table."""
 
 from app.domain.accuracy import AccuracyFigures, AccuracyReport, DriftReport
 from app.domain.wording import align, say_count, say_seconds
@@ -12,7 +12,7 @@ _LEVELS = ("0.8", "0.9")
 
 
 def accuracy_text(report: AccuracyReport) -> str:
-    """Return the report as a person with curl wants to read it."""
+    """Return the report as plain text for people who use curl."""
     span = say_seconds((report.end - report.start).total_seconds())
     if report.overall is None:
         return (

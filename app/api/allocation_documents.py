@@ -68,7 +68,7 @@ def _omitted(each: OmittedJob) -> Document:
 
 
 def allocation_text(document: Document, confidence: float) -> str:
-    """Return an allocation as a sentence, an aligned table and what was left out."""
+    """Return an allocation as a sentence, an aligned table and the jobs left out."""
     lines = [_summary(document), *_quality(document)]
     if document["allocated"]:
         header = [
@@ -117,7 +117,7 @@ def _quality(document: Document) -> list[str]:
     else:
         quality = f"another could be better by at most {say_share(document['gap'])}"
     text = _UNITS[name].format(said)
-    # An allocation by cost holds one currency.
+    # All costs of an allocation by cost are in one currency.
     money = {each["currency"] for each in document["allocated"]} if name == "cost" else ()
     return [f"{' '.join([text[0].upper() + text[1:], *money])}; {quality}."]
 

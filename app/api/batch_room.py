@@ -1,4 +1,4 @@
-"""Bounds the entries of batches that a process works on at once, and gives their memory back."""
+"""Bounds how many batch entries a process works on at once, and frees their memory afterwards."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -9,14 +9,14 @@ from app.api.schemas.forecasts import MAX_BATCH
 from app.domain.availability_errors import BatchesUnderWayError
 
 _LARGE: Final = 1_000
-"""Entries from which on a batch leaves memory behind that is worth giving back."""
+"""From this many entries on, a batch leaves enough freed memory to return to the system."""
 
 _IDLE_S: Final = 5.0
-"""How long no batch may have been under way: one that follows takes the same memory again."""
+"""Idle time before memory is returned: the next batch would take the same memory again."""
 
 
 def release_memory() -> None:
-    """Give the system back what the process has freed; only glibc keeps it and can be told to."""
+    """Return freed memory to the system; only glibc keeps it and has a function for this."""
     import ctypes  # noqa: PLC0415 - memory that a process without batches spares
 
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
@@ -25,18 +25,18 @@ def release_memory() -> None:
 
 
 class BatchRoom:
-    """Counts the entries of the batches under way; used by the event loop alone.
+    """Counts the entries of the batches in progress; used by the event loop alone.
 
     A batch counts until its caller has the last byte: until then its answers are in memory.
 
     Parameters
     ----------
     max_entries
-        How many there may be at once; one batch alone may always be.
+        How many there may be at once; a batch is always admitted when it is the only one.
     release
-        Gives memory back, in a thread, some seconds after the last large batch.
+        Returns memory to the system; called in a thread, `idle_s` after the last large batch.
     idle_s
-        How long none may have been under way by then.
+        Seconds without any batch before `release` is called.
     """
 
     def __init__(
@@ -55,12 +55,12 @@ class BatchRoom:
 
     @contextmanager
     def taken_by(self, body: bytes) -> Iterator[None]:
-        """Count a batch in the block by its text: at most as many entries as it has objects.
+        """Count a batch during the block; its number of objects bounds its number of entries.
 
         Raises
         ------
         BatchesUnderWayError
-            If there would be too many.
+            If there would be too many entries.
         """
         entries = min(body.count(b"{"), MAX_BATCH)
         if self._entries and self._entries + entries > self._max_entries:

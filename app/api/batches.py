@@ -1,4 +1,4 @@
-"""Answers a batch: completes the requests, asks once, trims the answers."""
+"""Answers a batch: completes the requests, evaluates all at once, trims the answers."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _BATCH_IN: TypeAdapter[BatchIn] = TypeAdapter(BatchIn)
 _WORTH_BYTES: Final = 1 << 16
-"""Some hundred entries: shorter documents are sooner read whole."""
+"""A few hundred entries: shorter documents are read faster as a whole."""
 
 _PATH = "/v1/forecasts:batch"
 _BEGIN, _NEXT = b'{"forecasts":[', b"},"
@@ -40,7 +40,7 @@ _REFS = frozenset({str, int, float, bool, NoneType})
 
 
 class _Questions(NamedTuple):
-    """The question of each entry, or why it is none; its name; what is to be told of forecasts."""
+    """The question of each entry or its refusal, each `ref`, and the forecast members to return."""
 
     asked: Sequence[ForecastRequest | DomainError]
     refs: Sequence[Any]
@@ -53,7 +53,7 @@ def answer_batch(services: Services, project_id: ProjectId, body: bytes) -> Resp
     Raises
     ------
     DomainError
-        If the body is no batch; names each field.
+        If the body is not a valid batch; names each field.
     """
     from app.services.answering.rows import (  # noqa: PLC0415 - numpy and models are not for the start
         AllAnswered,
@@ -70,7 +70,7 @@ def answer_batch(services: Services, project_id: ProjectId, body: bytes) -> Resp
 def _all_told(
     refs: Sequence[Any], answers: "AllAnswered", now: datetime, fields: Sequence[str]
 ) -> PartsResponse:
-    """Return the answer where nothing is refused."""
+    """Return the response of a batch without refusals."""
     from app.api.forecast_columns import (  # noqa: PLC0415 - as above
         forecast_blocks,
     )
@@ -81,7 +81,7 @@ def _all_told(
 
 
 def _document(blocks: Iterator[bytes]) -> Iterator[bytes]:
-    """Yield a document whose rows each begin with the end of the one before."""
+    """Yield the document from blocks whose rows each begin with the end of the previous row."""
     last = _BEGIN + next(blocks)[len(_NEXT) :]
     for block in blocks:
         yield last
@@ -92,7 +92,7 @@ def _document(blocks: Iterator[bytes]) -> Iterator[bytes]:
 def _told(
     refs: Sequence[Any], answers: "Sequence[Asked]", now: datetime, fields: Sequence[str]
 ) -> Response:
-    """Return an answer that may tell why there is no forecast."""
+    """Return the response of a batch that may contain refusals."""
     from app.api.forecast_columns import forecast_texts  # noqa: PLC0415 - as above
 
     if not answers:
@@ -109,7 +109,7 @@ def _told(
 
 
 def _heads(refs: Sequence[Any]) -> bytes | list[bytes]:
-    """Return what stands before each forecast: the end of the one before, the caller's name."""
+    """Return the text before each forecast: the end of the previous entry, and the `ref`."""
     if refs.count(None) == len(refs):
         return b'},{"ref":null,"forecast":'
     return [b'},{"ref":%b,"forecast":' % each for each in map(orjson.dumps, refs)]
@@ -120,12 +120,12 @@ def _end(failed: int) -> bytes:
 
 
 def _checked(body: object) -> BatchIn:
-    """Return the batch that a document is; its entries are not copied where all are objects.
+    """Validate a batch document; its entries are not copied if all are objects.
 
     Raises
     ------
     DomainError
-        If it breaks the schema; names each field.
+        If it violates the schema; names each field.
     """
     entries = body.get("requests") if isinstance(body, dict) else None
     if not isinstance(body, dict) or not isinstance(entries, list) or len(entries) > MAX_BATCH:
@@ -140,7 +140,7 @@ def _answers(
     project_id: ProjectId,
     asked: Sequence[ForecastRequest | DomainError],
 ) -> "Sequence[Asked]":
-    """Return the answer to each question, or why there is none."""
+    """Return the answer to each question, or its refusal."""
     if isinstance(asked, AlikeRequests):
         return forecasts.ask_many(project_id, asked)
     good = [each for each in asked if isinstance(each, ForecastRequest)]
@@ -169,14 +169,14 @@ def _known_fields(fields: list[str] | None) -> Sequence[str]:
 
 
 def _questions(body: bytes) -> _Questions:
-    """Return what a batch asks; see `answer_batch`."""
+    """Return the questions of a batch; see `answer_batch`."""
     written = alike_entries(body) if len(body) >= _WORTH_BYTES else None
     if written is not None:
         batch = check(_BATCH_IN, written.document)
         fields = _known_fields(batch.fields)
         try:
             return _Questions(*_read_written(batch, written), fields)
-        except NotColumnsError:  # they are read again, and the one that is refused is found
+        except NotColumnsError:  # read one by one below, to find the refused entry
             pass
     batch = _checked(parse_json(body))
     return _Questions(*_read(batch), _known_fields(batch.fields))
@@ -185,12 +185,12 @@ def _questions(body: bytes) -> _Questions:
 def _read_written(
     batch: BatchIn, written: AlikeEntries
 ) -> tuple[Sequence[ForecastRequest], Sequence[Any]]:
-    """Return the question of each entry, and the caller's name for it.
+    """Return the question and the `ref` of each entry.
 
     Raises
     ------
     NotColumnsError
-        If one of them is refused.
+        If an entry is refused.
     """
     refs = written.members[""].get("ref") or [None] * written.n_rows
     if not _REFS.issuperset(map(type, refs)):
@@ -199,11 +199,11 @@ def _read_written(
 
 
 def _read(batch: BatchIn) -> tuple[Sequence[ForecastRequest | DomainError], Sequence[Any]]:
-    """Return the question of each entry, or why it is none; and the caller's name for it."""
+    """Return the question of each entry or its refusal, and each `ref`."""
     read: Sequence[ForecastRequest | DomainError]
     try:
         read = read_alike(_first(batch), batch.requests) if batch.requests else []
-        if read and "ref" not in batch.requests[0]:  # they have the same names
+        if read and "ref" not in batch.requests[0]:  # all entries have the same members
             return read, [None] * len(read)
     except NotColumnsError:
         read = read_forecasts(_completed(batch))
@@ -215,12 +215,12 @@ def _read(batch: BatchIn) -> tuple[Sequence[ForecastRequest | DomainError], Sequ
 
 
 def _first(batch: BatchIn) -> Document:
-    """Return the first request with the defaults."""
+    """Return the first request, completed with the defaults."""
     return _complete(batch.defaults, batch.requests[0])
 
 
 def _completed(batch: BatchIn) -> list[Document]:
-    """Return the requests with the defaults."""
+    """Return the requests, completed with the defaults."""
     return [_complete(batch.defaults, entry) for entry in batch.requests]
 
 
@@ -230,7 +230,7 @@ def _no_ref() -> InvalidRequestError:
 
 
 def _complete(defaults: Mapping[str, Any], entry: Document) -> Document:
-    """Return the request with the defaults; members of objects are completed one by one.
+    """Return the request completed with the defaults; nested objects are merged member by member.
 
     Examples
     --------
@@ -241,7 +241,7 @@ def _complete(defaults: Mapping[str, Any], entry: Document) -> Document:
     merged = {**defaults, **entry}
     merged.pop("ref", None)
     levels: list[tuple[Document, Mapping[str, Any], Document]] = [(merged, defaults, entry)]
-    for level, base, own in levels:  # a document may be too deep for calls within calls
+    for level, base, own in levels:  # no recursion: the document may be deeply nested
         for name, shared in base.items():
             brought = own.get(name)
             if isinstance(shared, dict) and isinstance(brought, dict):

@@ -1,4 +1,4 @@
-"""Reads JSON bodies by hand, for the routes whose speed counts."""
+"""Reads JSON bodies by hand, for routes that must be fast."""
 
 from collections.abc import Mapping
 from typing import Any, Final, TypeVar
@@ -18,7 +18,7 @@ from app.domain.errors import (
 
 Model = TypeVar("Model", bound=BaseModel)
 COMPONENTS: Final = "#/components/schemas/"
-"""Where the OpenAPI document describes models."""
+"""Prefix of references to models in the OpenAPI document."""
 _SHOWN = 20
 
 
@@ -28,7 +28,7 @@ async def read_json(request: Request) -> Any:
     Raises
     ------
     UnsupportedMediaTypeError
-        If the content type is not JSON's.
+        If the content type is not JSON.
     InvalidRequestError
         If the body is not JSON.
     """
@@ -36,12 +36,12 @@ async def read_json(request: Request) -> Any:
 
 
 async def read_body(request: Request) -> bytes:
-    """Return the body of a request that is to be JSON.
+    """Return the body of a request that must be JSON.
 
     Raises
     ------
     UnsupportedMediaTypeError
-        If the content type is not JSON's.
+        If the content type is not JSON.
     """
     content_type = request.headers.get("content-type", JSON)
     media_type = content_type.partition(";")[0].strip().casefold()
@@ -51,12 +51,12 @@ async def read_body(request: Request) -> bytes:
 
 
 def parse_json(body: bytes) -> Any:
-    """Return the document that a body is.
+    """Parse a body as JSON.
 
     Raises
     ------
     InvalidRequestError
-        If it is not JSON.
+        If it is not valid JSON.
     """
     try:
         return orjson.loads(body)
@@ -65,7 +65,7 @@ def parse_json(body: bytes) -> Any:
 
 
 def malformed_json(error: orjson.JSONDecodeError) -> InvalidRequestError:
-    """Return the refusal for a body that is not JSON; shows where it breaks."""
+    """Return the refusal for a body that is not JSON, with the position of the error."""
     start = max(0, error.pos - _SHOWN)
     fault = Fault(
         f"Malformed JSON at line {error.lineno}, column {error.colno}: {error.msg}.",
@@ -76,12 +76,12 @@ def malformed_json(error: orjson.JSONDecodeError) -> InvalidRequestError:
 
 
 def check(adapter: TypeAdapter[Model], document: object, *, place: str = "body") -> Model:
-    """Return the request that a document is.
+    """Validate a document and return the request.
 
     Raises
     ------
     DomainError
-        If it breaks the schema; names each field.
+        If it violates the schema; names each field.
     """
     try:
         return adapter.validate_python(document)
@@ -90,26 +90,26 @@ def check(adapter: TypeAdapter[Model], document: object, *, place: str = "body")
 
 
 def refused(error: ValidationError, *, place: str) -> DomainError:
-    """Return the refusal for a document that breaks its schema."""
+    """Return the refusal for a document that violates its schema."""
     entries = [{**entry, "loc": (place, *entry["loc"])} for entry in error.errors()]
     return refusal_of(entries)
 
 
 def json_response(document: Mapping[str, Any]) -> Response:
-    """Return a document as it is, without a schema in between."""
+    """Return a document as a response, without passing it through a schema."""
     return Response(orjson.dumps(document), media_type=JSON)
 
 
 def request_body(model: type[BaseModel], example: object) -> dict[str, Any]:
-    """Return the description of a body that a route reads by hand."""
+    """Return the OpenAPI description of a body that a route reads by hand."""
     content = {"schema": reference_to(model), "example": example}
     return {"requestBody": {"required": True, "content": {JSON: content}}}
 
 
 def reference_to(model: type[BaseModel]) -> dict[str, Any]:
-    """Return where the OpenAPI document describes a model.
+    """Return a reference to a model in the OpenAPI document.
 
-    The document describes the models that `app.api.openapi` lists, when somebody asks for it:
-    describing them at the start would keep every process from its first answer.
+    The models listed in `app.api.openapi` are described when the document is first requested:
+    describing them at start-up would delay the first answer of every process.
     """
     return {"$ref": f"{COMPONENTS}{model.__name__}"}

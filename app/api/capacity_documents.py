@@ -1,4 +1,4 @@
-"""Documents and tables of the GPUs that jobs will need."""
+"""Documents and tables of future GPU demand."""
 
 from app.api import problems
 from app.api.schedule_documents import Document
@@ -48,7 +48,7 @@ def _omitted(each: OmittedFromDemand) -> Document:
 
 
 def capacity_text(document: Document) -> str:
-    """Return a table for each GPU type, equal hours in one line."""
+    """Return a table for each GPU type; consecutive equal hours share a line."""
     parts = [_type_text(each, say_share(document["confidence"])) for each in document["demand"]]
     notes = [
         f"{each['ref']} is not counted: "

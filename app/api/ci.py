@@ -1,4 +1,4 @@
-"""Routes of CI reports: post them, look at them, acknowledge and promote them."""
+"""Routes of CI reports: create, read, acknowledge, promote."""
 
 from collections.abc import Mapping
 from functools import partial

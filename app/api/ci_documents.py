@@ -14,7 +14,7 @@ Document = dict[str, Any]
 
 
 def report_document(report: CiReport) -> Document:
-    """Return the document of a fresh report."""
+    """Return the document of a new report."""
     request, fits = report.request, report.fits
     return {
         "report_id": report.report_id,
@@ -40,7 +40,7 @@ def report_document(report: CiReport) -> Document:
 
 
 def stored_document(found: StoredReport) -> Document:
-    """Return the document of a report as it stands now."""
+    """Return the document of a stored report in its current state."""
     taken = found.acknowledgement
     acknowledged = None
     if taken is not None:

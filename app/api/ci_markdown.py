@@ -1,4 +1,4 @@
-"""What a CI report says to people: one sentence, and the comment of a pull request."""
+"""A CI report as text: the one-sentence summary and the pull request comment."""
 
 from collections.abc import Sequence
 from decimal import Decimal
@@ -57,7 +57,7 @@ def _judged(report: CiReport) -> list[JudgedRun]:
 
 
 def _best(report: CiReport) -> JudgedRun | None:
-    """Return the run of the largest gain where all of a passed report took less than expected."""
+    """Return the run with the largest gain if a report passed and all its runs were faster."""
     judged = _judged(report)
     if report.verdict is not GateVerdict.PASS or not all(_is_faster(each) for each in judged):
         return None
@@ -65,7 +65,7 @@ def _best(report: CiReport) -> JudgedRun | None:
 
 
 def _outcomes(judged: Sequence[JudgedRun]) -> str:
-    """Return how many runs lie within their intervals, and on which side the others do."""
+    """Return how many runs lie within, below and above their intervals."""
     faster = sum(_is_faster(each) for each in judged)
     slower = sum(_is_slower(each) for each in judged)
     counts = {
@@ -77,7 +77,7 @@ def _outcomes(judged: Sequence[JudgedRun]) -> str:
 
 
 def comment(report: CiReport) -> str:
-    """Return the comment of a pull request; the hidden marker lets a later one replace it."""
+    """Return the pull request comment; its hidden marker lets a later comment replace it."""
     slugs = sorted({each.run.workload for each in report.runs})
     has_costs = any(each.cost is not None for each in report.runs)
     columns = [*_COLUMNS[:-1], *([("cost", "---:")] if has_costs else []), _COLUMNS[-1]]
@@ -105,19 +105,19 @@ def _heading(report: CiReport) -> str:
 
 
 def _is_faster(each: JudgedRun) -> bool:
-    """Whether a run took less than what was expected, its interval and not its median."""
+    """Whether a run lies below its interval, not merely below its median."""
     least = each.expected_lower_seconds
     return least is not None and each.run.duration_seconds < least
 
 
 def _is_slower(each: JudgedRun) -> bool:
-    """Whether a run took more than what was expected, its interval and not its median."""
+    """Whether a run lies above its interval, not merely above its median."""
     most = each.expected_upper_seconds
     return most is not None and each.run.duration_seconds > most
 
 
 def _worst(runs: Sequence[JudgedRun]) -> JudgedRun | None:
-    """Return the slowest run of the gravest verdict."""
+    """Return the slowest run with the worst verdict."""
     order = [GateVerdict.FAIL, GateVerdict.WARN]
     judged = [each for each in runs if each.ratio is not None and each.verdict in order]
     return min(
@@ -177,7 +177,7 @@ def _cost(cost: RunCost | None) -> str:
 
 
 def signed_money(amount: Decimal) -> str:
-    """Return an amount with its sign, in cents, or in more digits where it is less than some.
+    """Return a signed amount with two decimals, or with more where it is below a few cents.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Writes JSON column by column: what rows share is written once, numbers all at a time."""
+"""Writes JSON column by column: shared text is written once, numbers all in one call."""
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -14,17 +14,17 @@ from app.domain.columns import Repeated
 
 Value = TypeVar("Value", bound=Hashable)
 Piece = bytes | Sequence[bytes]
-"""A part of a text: the same in all rows, or one of each row."""
+"""A part of each row's text: one text for all rows, or one per row."""
 
 _FIFTEEN_DIGITS: Final = 10**14
-"""Numbers below, and a digit behind them, are the shortest text of what is nearest to them."""
+"""Below this an integer has at most 15 digits with one appended: floats round-trip these."""
 
 _MOST_DECIMALS: Final = 18
 _MOST_NAMES: Final = 1024
-"""Names of members whose texts are remembered."""
+"""Member names whose texts are cached."""
 
 _FEW_NUMBERS: Final = 64
-"""So many numbers are told one by one sooner than an array is made of them."""
+"""Up to this many numbers are written faster one by one than through an array."""
 
 _LONG, _SAMPLE, _FEW = 1000, 256, 64
 
@@ -43,7 +43,7 @@ def number_texts(numbers: Sequence[float | None]) -> list[bytes]:
 
 
 def plain_texts(numbers: Sequence[float | None]) -> Piece:
-    """Return numbers as JSON, whole ones without a fraction; see `plain_number`.
+    """Return numbers as JSON, whole numbers without a fraction; see `plain_number`.
 
     Examples
     --------
@@ -57,7 +57,7 @@ def plain_texts(numbers: Sequence[float | None]) -> Piece:
     numbers = as_repeated(numbers)
     if isinstance(numbers, Repeated):
         return numbers.made(_plain_text)
-    values = np.array(numbers, dtype=np.float64) + 0.0  # minus nought is nought
+    values = np.array(numbers, dtype=np.float64) + 0.0  # turns -0.0 into 0.0
     missing = np.isnan(values)
     if missing.all():
         return b"null"
@@ -68,12 +68,12 @@ def plain_texts(numbers: Sequence[float | None]) -> Piece:
 
 
 def _plain_text(number: float | None) -> bytes:
-    # Minus nought is nought.
+    # Adding 0.0 turns -0.0 into 0.0.
     return b"null" if number is None else orjson.dumps(plain_number(number + 0.0))
 
 
 def as_repeated(values: Sequence[Value]) -> Sequence[Value]:
-    """Return a long column of which few values are likely to be distinct as one that repeats.
+    """Return a long column as `Repeated` if a sample suggests that it has few distinct values.
 
     Examples
     --------
@@ -86,12 +86,12 @@ def as_repeated(values: Sequence[Value]) -> Sequence[Value]:
 
 
 def each_text(piece: Piece, n_rows: int) -> list[bytes]:
-    """Return the text of each row of a piece."""
+    """Return a piece as one text per row."""
     return [piece] * n_rows if isinstance(piece, bytes) else list(piece)
 
 
 def distinct_texts(values: Sequence[Value], write: Callable[[Value], Any]) -> Piece:
-    """Return values as JSON of what `write` makes of each; equal ones are written once.
+    """Return the JSON of `write(value)` for each value; equal values are written once.
 
     Examples
     --------
@@ -108,19 +108,19 @@ def distinct_texts(values: Sequence[Value], write: Callable[[Value], Any]) -> Pi
 
 
 def shared_texts(objects: Sequence[object], write: Callable[[Any], Any]) -> Piece:
-    """Return objects as JSON of what `write` makes of each; one that repeats is written once."""
+    """Return the JSON of `write(each)` for each object; a repeated object is written once."""
     return Repeated.of(objects).made(lambda each: orjson.dumps(write(each)))
 
 
 def parts_around(document: object, holes: Sequence[str]) -> list[bytes]:
-    """Return the JSON of a document before, between and behind its holes.
+    """Return the JSON of a document split at its holes: before, between and after them.
 
     Parameters
     ----------
     document
-        Holds each hole once and in their order: a number or a text that it holds nowhere else.
+        Contains each hole once, in order: a number or a text that occurs nowhere else in it.
     holes
-        The holes as they are written.
+        The JSON text of each hole.
 
     Examples
     --------
@@ -135,7 +135,7 @@ def parts_around(document: object, holes: Sequence[str]) -> list[bytes]:
 
 
 def parts_of(parts: Repeated[Sequence[bytes]]) -> list[Piece]:
-    """Return documents in parts, of which all have as many, as one piece for each part.
+    """Return one piece per part, from documents that all have the same number of parts.
 
     Examples
     --------
@@ -151,7 +151,7 @@ def parts_of(parts: Repeated[Sequence[bytes]]) -> list[Piece]:
 
 
 def where(is_told: Repeated[bool], make: Callable[[], Sequence[bytes]]) -> Piece:
-    """Return the texts that `make` makes of all rows, empty where they are not told.
+    """Return the texts of all rows from `make`, emptied in rows where `is_told` is false.
 
     Examples
     --------
@@ -169,7 +169,7 @@ def where(is_told: Repeated[bool], make: Callable[[], Sequence[bytes]]) -> Piece
 def overwritten(
     pieces: Iterable[Piece], texts: Mapping[int, bytes], n_rows: int
 ) -> Sequence[Piece]:
-    """Return the pieces of documents of which some rows are told by a text of their own.
+    """Return pieces in which the given rows are replaced by texts of their own.
 
     Examples
     --------
@@ -187,14 +187,14 @@ def overwritten(
 
 
 def filled(parts: Sequence[Piece], columns: Sequence[Piece]) -> Iterator[Piece]:
-    """Yield the parts of a document with its holes filled by columns."""
+    """Yield the parts of a document with the columns in its holes."""
     for part, column in zip(parts, (*columns, b""), strict=True):
         yield part
         yield column
 
 
 def object_pieces(members: Mapping[str, Sequence[Piece]]) -> list[Piece]:
-    """Return the object whose members are made of pieces."""
+    """Return the pieces of a JSON object whose members are given as pieces."""
     pieces: list[Piece] = []
     for name, member in members.items():
         pieces += [_opening(name, is_first=not pieces), *member]
@@ -203,25 +203,25 @@ def object_pieces(members: Mapping[str, Sequence[Piece]]) -> list[Piece]:
 
 @lru_cache(maxsize=_MOST_NAMES)
 def _opening(name: str, *, is_first: bool) -> bytes:
-    """Return what stands before the value of a member."""
+    """Return the text before the value of a member."""
     return b"%b%b:" % (b"{" if is_first else b",", orjson.dumps(name))
 
 
 def decimal_texts(units: IntArray, decimals: IntArray) -> list[bytes]:
-    """Return units / 10**decimals with all their decimals, of which there is at least one.
+    """Return units / 10**decimals with all their decimals; `decimals` is at least 1.
 
     Examples
     --------
     >>> decimal_texts(np.array([160, 5, 1234]), np.array([3, 2, 1]))
     [b'0.160', b'0.05', b'123.4']
     """
-    # A digit 5 behind the last keeps the noughts before it, and is taken off again.
+    # A 5 appended as last digit preserves trailing zeros and is removed again.
     if units.max(initial=0) < _FIFTEEN_DIGITS and decimals.max(initial=0) < _MOST_DECIMALS:
         texts = orjson.dumps(((10 * units + 5) / 10 ** (decimals + 1)).tolist())[1:-1]
         if texts and b"e" not in texts:
             return (texts + b",").replace(b"5,", b",")[:-1].split(b",")
     power = 10**decimals
     whole = number_texts((units // power).tolist())
-    # The first digit keeps the noughts behind it and is dropped.
+    # The added leading 1 preserves the zeros after it and is dropped.
     behind = [b".%b" % each[1:] for each in number_texts((units % power + power).tolist())]
     return list(map(add, whole, behind))

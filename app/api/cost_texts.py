@@ -1,6 +1,6 @@
-"""Writes what many forecasts cost as JSON: what bills have in common once for each offer.
+"""Writes the costs of many forecasts as JSON: the text that bills share once per offer.
 
-The form is that of `forecast_documents.cost_document`.
+The format is that of `forecast_documents.cost_document`.
 """
 
 from collections.abc import Iterable, Sequence
@@ -32,10 +32,10 @@ from app.services.answering.columns import AnswerColumns
 from app.services.answering.costs import billed
 
 _MOST_KEPT: Final = 1024
-"""Documents with holes that are remembered."""
+"""Documents with holes that are cached."""
 
 _WORTH_COLUMNS: Final = 64
-"""Fewer bills are made sooner one by one than in arrays."""
+"""Fewer bills are computed faster one by one than in arrays."""
 
 _MONEY_HOLES: Final = tuple(f"0.{figure}7{'3' * 38}" for figure in range(1, 6))
 """No amount and no quantity has forty digits."""
@@ -44,7 +44,7 @@ _NO_TEXTS: Final = ("", "", "", "")
 
 
 class _BillTexts(NamedTuple):
-    """The figures of bills as texts; they mean nothing where `is_told` is false."""
+    """The figures of bills as texts; undefined in rows where `is_told` is false."""
 
     is_told: Sequence[bool]
     hours: Piece
@@ -54,7 +54,7 @@ class _BillTexts(NamedTuple):
 
 
 def cost_pieces(columns: AnswerColumns, now: datetime) -> Iterable[Piece]:
-    """Return costs; bills that have more than one item are written row by row."""
+    """Return the JSON of costs; bills with more than one item are written row by row."""
     n_rows, offers = len(columns.requests), columns.offers
     texts = _few_bills(columns) if n_rows < _WORTH_COLUMNS else _many_bills(columns)
     hours, median, day = texts.hours, texts.median, day_of(now)
@@ -76,7 +76,7 @@ def cost_pieces(columns: AnswerColumns, now: datetime) -> Iterable[Piece]:
 
 
 def _few_bills(columns: AnswerColumns) -> _BillTexts:
-    """Return bills of one item as they are made one by one."""
+    """Return bills of one item, computed one by one."""
     offers, refusals = columns.offers, columns.refusals
     seconds = list(zip(columns.figures.median, *columns.figures.bounds, strict=True))
     is_told = [False] * len(seconds)
@@ -96,7 +96,7 @@ def _few_bills(columns: AnswerColumns) -> _BillTexts:
 
 
 def _many_bills(columns: AnswerColumns) -> _BillTexts:
-    """Return bills of one item whose whole numbers will do."""
+    """Return bills of one item, computed as columns of integers where these are exact."""
     n_rows, bills = len(columns.requests), columns.bills
     money = (bills.median, bills.lower, bills.upper)
     texts = decimal_texts(
@@ -114,9 +114,9 @@ def _row_cost(columns: AnswerColumns, row: int, now: datetime) -> Document | Non
 
 @lru_cache(maxsize=_MOST_KEPT)
 def _around_bill(offer: Offer, day: datetime) -> Sequence[bytes]:
-    """Return the document of a bill of one item before, between and behind its amounts.
+    """Return the document of a bill of one item, split at its amounts.
 
-    It is one all day long: so are the ages that it tells.
+    It is the same for a whole day, as are the ages in it.
     """
     median, lower, upper, hours, amount = map(Decimal, _MONEY_HOLES)
     [item] = bill(offer, 1.0, 1.0, 1.0).line_items

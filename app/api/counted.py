@@ -1,4 +1,4 @@
-"""What one process counts; plain numbers, which `app.api.exposition` tells."""
+"""What one process counts: plain numbers, which `app.api.exposition` exports."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from app.services.wiring import Services
 
 @dataclass(slots=True)
 class Count:
-    """A number with its name and its words for Prometheus."""
+    """A counter with its name and its help text for Prometheus."""
 
     name: str
     words: str
@@ -18,7 +18,7 @@ class Count:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """What counts in one application: requests, caches, and what has a `Count` of its own."""
+    """The sources of one application's metrics: requests, caches and single `Count` objects."""
 
     services: Services
     requests: RequestMetrics

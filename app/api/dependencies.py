@@ -1,4 +1,4 @@
-"""What routes ask for: the services, the caller, a workload's id."""
+"""Dependencies of routes: the services, the caller, a workload's id."""
 
 from typing import Annotated
 
@@ -18,12 +18,12 @@ async def _services(request: Request) -> Services:
 
 
 class Authorization:
-    """Lets callers pass whose key allows `scope`.
+    """Admits callers whose key allows `scope`.
 
     Parameters
     ----------
     scope
-        What the key must allow.
+        The scope that the key must allow.
     """
 
     def __init__(self, scope: Scope) -> None:
@@ -42,16 +42,16 @@ class Authorization:
         return principal
 
     async def __call__(self, request: Request) -> Principal:
-        """Return the caller of a request, or refuse as `check` does."""
+        """Return the caller of a request, or raise as `check` does."""
         return self.check(request.scope["state"]["principal"])
 
 
 READING = Authorization(Scope.READ)
-"""What routes ask of their callers that name no other authorization."""
+"""The authorization of routes that name no other."""
 
 
 def services_and_reader(request: Request) -> tuple[Services, Principal]:
-    """Return the services and a caller who may read, without the cost of dependencies.
+    """Return the services and a caller with read access, without the cost of dependencies.
 
     Raises
     ------

@@ -1,7 +1,7 @@
-"""Answers forecasts for the server's protocol itself, whose request begins as one did before.
+"""Answers forecasts within the server's protocol if the request's head was seen before.
 
-A caller repeats its headers byte by byte. What they say was told by the parser the first time; who
-calls, and what holds, is looked at each time.
+A client repeats its headers byte by byte, so they are parsed once. The caller's rights and the
+validity of a remembered answer are checked each time.
 """
 
 import hashlib
@@ -30,7 +30,7 @@ _Headers = Sequence[tuple[bytes, bytes]]
 _REQUEST_LINE: Final = b"POST %b HTTP/1.1\r\n" % PATH.encode()
 _END: Final = b"\r\n\r\n"
 _OTHER_LINES: Final = 2
-"""Lines of a head besides its headers: the first, and the empty one that ends it."""
+"""Lines of a head besides its headers: the request line and the empty line at the end."""
 
 _UNDERSTOOD: Final = frozenset(
     {
@@ -45,15 +45,15 @@ _UNDERSTOOD: Final = frozenset(
         b"user-agent",
     }
 )
-"""A request with any other header goes the usual way, whatever that header may mean there."""
+"""A request with any other header takes the normal path, which interprets that header."""
 
 _MAX_HEAD_BYTES: Final = 2048
 MAX_HEADS: Final = 1024
-"""So many are known; all are forgotten before one more is."""
+"""Heads that are remembered; when there are so many, all are forgotten before the next."""
 
 
 class Head(NamedTuple):
-    """What headers say: the name by which their caller is known, and the length of the body."""
+    """What the headers say: the name under which the caller is known, and the body's length."""
 
     caller: str
     length: int
@@ -61,7 +61,7 @@ class Head(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Question:
-    """A question of a connection that waits to be answered beside others, or alone."""
+    """A question from a connection, waiting to be answered together with others or alone."""
 
     project_id: ProjectId
     body: bytes
@@ -69,33 +69,33 @@ class Question:
     _alone: Callable[["Question"], bytes | None]
     _told: Callable[[bytes | None], None]
     is_wanted: bool = True
-    """Whether the connection still waits for it."""
+    """Whether the connection still waits for the answer."""
 
     def cancel(self) -> None:
-        """Let nobody be told."""
+        """Discard the answer."""
         self.is_wanted = False
 
     def settle(self, answer: bytes | None) -> None:
-        """Tell the connection the answer, None where it is to go the usual way."""
+        """Give the connection the answer, or None if it must take the normal path."""
         if self.is_wanted:
             self.is_wanted = False
             self._told(self._alone(self) if answer is None else answer)
 
 
 class DirectAnswers:
-    """Knows heads of requests that were read before, and answers what may follow them.
+    """Knows request heads that were parsed before, and answers the bodies that follow them.
 
-    Whatever is not a plain success from memory is left to the application: it words refusals,
-    waits for the database, counts what is limited.
+    Whatever is not a plain success from memory is left to the application: it writes refusals,
+    waits for the database and applies rate limits.
 
     Parameters
     ----------
     services
-        Whose forecasts answer, and who know the callers.
+        Provide the forecasts and identify the callers.
     answers
-        What was answered before.
+        The remembered answers.
     gatherer
-        Answers together what is asked at the same time.
+        Answers simultaneous questions together.
     metrics
         Counts and times the requests.
     """
@@ -120,12 +120,12 @@ class DirectAnswers:
         self._beginning = _beginning(())
 
     def learn(self, data: bytes, headers: _Headers) -> None:
-        """Remember what a request's head says that the parser has read from the beginning of data.
+        """Remember a request head at the beginning of data, as the parser has read it.
 
-        The connection stays open after it.
+        Call it only if the connection stays open after the request.
         """
         end = _end_of_head(data)
-        # A head that the parser ends elsewhere than its lines do would stand for more than it says.
+        # Refuse a head whose end the parser sees elsewhere: it would match more than its headers.
         if end is None or data.count(b"\n", 0, end) != len(headers) + _OTHER_LINES:
             return
         told = dict(headers)
@@ -140,7 +140,7 @@ class DirectAnswers:
             self._heads[_named(data[:end])] = Head(caller, int(length))
 
     def head_of(self, data: bytes) -> tuple[Head, int] | None:
-        """Return the known head that data begins with, and where it ends."""
+        """Return the known head at the beginning of data, and where it ends."""
         end = _end_of_head(data)
         if end is None:
             return None
@@ -148,7 +148,7 @@ class DirectAnswers:
         return None if head is None else (head, end)
 
     def project_of(self, head: Head) -> ProjectId | None:
-        """Return whose forecasts a caller may ask for without being counted or waited for."""
+        """Return the project of a known caller who may read and has no rate limit, else None."""
         if Services.forecasts.made_by(self._services) is None:
             return None
         caller = self._services.access.at_hand(head.caller)
@@ -157,13 +157,13 @@ class DirectAnswers:
         return caller.project_id if caller.allows(Scope.READ) else None
 
     def again(self, project_id: ProjectId, body: bytes) -> bytes | None:
-        """Return the answer to a body that was answered before, where it still holds."""
+        """Return the remembered answer to a body if it is still valid."""
         return answer_again(self._services.forecasts, self._answers, project_id, body)
 
     def ask(
         self, project_id: ProjectId, body: bytes, told: Callable[[bytes | None], None]
     ) -> Question | None:
-        """Return a question that will be told its answer, None where the body is no JSON."""
+        """Return a question that will be settled later, None if the body is not JSON."""
         try:
             document = parse_json(body)
         except InvalidRequestError:
@@ -181,21 +181,21 @@ class DirectAnswers:
         except DomainError:
             return None
         except Exception:
-            # The usual way tells whose request it was.
+            # The normal path logs whose request it was.
             _logger.exception("a question is asked again the usual way")
             return None
 
     def message(self, server_headers: _Headers, answer: bytes, started_at: float) -> bytes:
-        """Return an answer as it is sent: status, headers, body; it is counted as sent.
+        """Return a complete response (status, headers, body) and count it as sent.
 
         Parameters
         ----------
         server_headers
-            What the server says of itself; another object where it says something else.
+            The server's own headers; a different object when they change.
         answer
             The body.
         started_at
-            When the request came, by `time.perf_counter`.
+            When the request arrived, by `time.perf_counter`.
         """
         if server_headers is not self._server_headers:
             self._server_headers = server_headers
@@ -207,13 +207,13 @@ class DirectAnswers:
 
 
 def _end_of_head(data: bytes) -> int | None:
-    """Return where the head of a forecast ends, None where it is another's or has no end yet."""
+    """Return where the head of a forecast request ends, None if incomplete or of another route."""
     found = data.find(_END) if data.startswith(_REQUEST_LINE) else -1
     return None if found < 0 else found + len(_END)
 
 
 def _named(head: bytes) -> bytes:
-    """Return a name of a head that tells nobody the key in it."""
+    """Return a hash that names a head without revealing the key in it."""
     return hashlib.sha256(head).digest()
 
 

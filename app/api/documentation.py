@@ -1,4 +1,4 @@
-"""The pages for people: the API's reference, and what each problem means."""
+"""The HTML pages: the API reference, and the meaning of each problem."""
 
 import base64
 import hashlib
@@ -48,25 +48,25 @@ _OWN_MEANINGS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class ProblemPage:
-    """What is known about one code."""
+    """The documentation of one problem code."""
 
     kind: ProblemKind
     meanings: list[tuple[str, str]]
 
 
 def _marked(text: str) -> str:
-    """Return the HTML of a description, whose `code` stands between backticks."""
+    """Return the HTML of a description with `code` in backticks."""
     return _CODE.sub(r"<code>\1</code>", escape(text))
 
 
 def _breakable(name: str) -> str:
-    """Return the HTML of a name that may go on in the next line after an underscore."""
+    """Return the HTML of a name that may break after an underscore."""
     return escape(name).replace("_", "_<wbr>")
 
 
 @dataclass(frozen=True, slots=True)
 class _Pages:
-    """The templates and the policy that lets a browser load nothing but this page."""
+    """The templates, and the policy that forbids a browser to load anything else."""
 
     environment: "Environment"
     style: str
@@ -84,7 +84,7 @@ class _Pages:
 
 @cache
 def _pages() -> _Pages:
-    # A process that only programs ask shows no page.
+    # Imported late: a process that serves only programs shows no page.
     from jinja2 import Environment, PackageLoader  # noqa: PLC0415
 
     loader = PackageLoader("app.api", _TEMPLATES)
@@ -95,7 +95,7 @@ def _pages() -> _Pages:
 
 
 def problem_pages() -> dict[str, ProblemPage]:
-    """Return what is known about each code: the meaning and remedy of each of its errors."""
+    """Return the documentation of each code: meaning and remedy of each of its errors."""
     pages = {kind.code: ProblemPage(kind, []) for kind in problem_kinds.all_kinds()}
     for error, kind in KINDS.items():
         meaning = (error.__doc__ or "").partition("\n")[0]

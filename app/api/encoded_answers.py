@@ -1,7 +1,7 @@
-"""Remembers forecasts as the bytes that answered a body: schedulers ask the same in the same words.
+"""Caches forecasts as encoded bytes by request body: schedulers repeat identical requests.
 
-An answer rests on one regressor, one price book and the day, by which it tells ages; where one of
-these is another, the question is answered anew.
+An answer depends on the regressor, the price book and the day, from which ages are computed; if
+any of these has changed, the question is answered again.
 """
 
 from datetime import datetime
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from app.services.answering.memo import WeakGrounds
 
 MAX_BODY_BYTES: Final = 4096
-"""Longer bodies are not remembered."""
+"""Longer bodies are not cached."""
 
 NAMELESS: Final = b'{"forecast_id":null'
-"""How a forecast's document begins as JSON, before it has an identifier."""
+"""The beginning of a forecast's JSON before it is given an identifier."""
 
 
 class EncodedAnswer(NamedTuple):
-    """An answer without its identifier, and what it rests on.
+    """An answer without its identifier, and what it depends on.
 
-    `question` is what its records share, None where it is not recorded.
+    `question` is what all its records share, None if it is not recorded.
     """
 
     grounds: "WeakGrounds"
@@ -37,29 +37,29 @@ class EncodedAnswer(NamedTuple):
 
 
 def named(forecast_id: ForecastId | None, rest: bytes) -> bytes:
-    """Return a forecast's document as JSON with its identifier."""
+    """Return a forecast's JSON with its identifier."""
     if forecast_id is None:
         return NAMELESS + rest
     return b'{"forecast_id":"%b"%b' % (forecast_id.encode(), rest)
 
 
 def rest_of(document: Document) -> bytes:
-    """Return a forecast's document as JSON from behind its identifier, its first member.
+    """Return a forecast's JSON after its identifier, which is its first member.
 
-    The document has no identifier yet.
+    The document must not have an identifier yet.
     """
     return orjson.dumps(document)[len(NAMELESS) :]
 
 
 class EncodedAnswers:
-    """The answers given last, the least used leave first.
+    """The most recent answers; the least recently used are evicted first.
 
-    The key is the project and the body: what one project was answered is no other's.
+    Keyed by project and body: projects never share answers.
 
     Parameters
     ----------
     size
-        The most answers kept.
+        The maximum number of answers.
     """
 
     def __init__(self, size: int) -> None:
@@ -67,11 +67,11 @@ class EncodedAnswers:
         self.figures = CacheFigures()
 
     def find(self, project_id: ProjectId, body: bytes) -> EncodedAnswer | None:
-        """Return what a body was answered; whether it still holds is for the caller to see."""
+        """Return the answer to a body; the caller must check whether it is still valid."""
         return self._answers.get((project_id, body))
 
     def keep(self, project_id: ProjectId, body: bytes, answer: EncodedAnswer) -> None:
-        """Remember what a body was answered."""
+        """Remember the answer to a body."""
         if len(body) <= MAX_BODY_BYTES:
             self._answers.put((project_id, body), answer)
 

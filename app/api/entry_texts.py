@@ -1,13 +1,13 @@
-"""Reads entries that are written alike from their text to columns, without an object for each.
+"""Reads entries of identical form from text into columns, without creating an object for each.
 
 A program writes ten thousand entries with the same names in the same order and with the same
-spaces: the values alone differ. What stands between two values is replaced by a mark, so that the
-entries become one flat list, which a tenth of the objects are made of.
+spacing: only the values differ. The text between two values is replaced by a mark, so that the
+entries become one flat list, which takes a tenth of the objects to parse.
 
-Nothing is taken for granted. A mark brings line breaks, which no JSON text may hold, so that none
-is in a value; there are as many marks as places between values, and no other comma, so that each
-stands between two values; and they come in the order of the first entry. What is left between the
-marks are JSON values. Whatever is not so is left to the reader of whole documents.
+Everything is verified. A mark contains line breaks, which a JSON string may not, so no mark is
+inside a value; there are as many marks as gaps between values, and no other comma, so each mark
+is between two values; and the marks come in the order of the first entry. What remains between
+the marks are JSON values. If any check fails, the document is parsed as a whole instead.
 """
 
 import re
@@ -22,7 +22,7 @@ from app.api.schemas.forecasts import MAX_BATCH
 Members = dict[str, dict[str, Sequence[Any]]]
 
 _LONGEST: Final = 1 << 12
-"""No usual entry is longer."""
+"""Bytes of the longest entry that is read this way."""
 
 _BEGIN: Final = re.compile(rb'"requests"\s*:\s*\[\s*(?=\{)')
 _NEXT: Final = re.compile(rb"\s*,\s*(?=\{)")
@@ -33,16 +33,16 @@ _FEWEST: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class AlikeEntries:
-    """Entries of one form as columns.
+    """Entries of identical form as columns.
 
     Parameters
     ----------
     document
-        The document with the first of the entries alone.
+        The document with only the first of its entries.
     members
-        The values of all entries by group and name; those beside groups are under "".
+        The values of all entries by group and name; values outside groups are under "".
     n_rows
-        How many entries there are.
+        The number of entries.
     """
 
     document: dict[str, Any]
@@ -52,14 +52,14 @@ class AlikeEntries:
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """Whose values an entry has, by group and name, and what is written around them."""
+    """The group and name of each value of an entry, and the texts around the values."""
 
     owners: tuple[tuple[str, str], ...]
     around: tuple[bytes, ...]
 
 
 def alike_entries(body: bytes) -> AlikeEntries | None:
-    """Return the `requests` of a document where all are written as the first, None elsewhere.
+    """Return the `requests` of a document as columns if all have the form of the first, else None.
 
     Examples
     --------
@@ -99,7 +99,7 @@ def _groups(entry: Mapping[str, Any]) -> Members:
 
 
 def _written(body: bytes, start: int) -> tuple[_Form, int] | None:
-    """Return how the entry that begins at a place is written, and where it ends."""
+    """Return the form of the entry that begins at `start`, and where it ends."""
     owners, around = [], []
     depth, group, name, place, is_value = 0, "", "", start, False
     for found in _TOKEN.finditer(body, start, start + _LONGEST):
@@ -126,7 +126,7 @@ def _written(body: bytes, start: int) -> tuple[_Form, int] | None:
 
 
 def _is_right(form: _Form, text: bytes) -> bool:
-    """Whether an entry is an object with these values, and at least one."""
+    """Whether an entry is a JSON object with exactly the values of the form, at least one."""
     try:
         entry = orjson.loads(text)
     except orjson.JSONDecodeError:
@@ -142,7 +142,7 @@ def _is_right(form: _Form, text: bytes) -> bool:
 
 
 def _around(head: bytes, entry: bytes, tail: bytes) -> dict[str, Any] | None:
-    """Return the document with one entry, None unless its `requests` are where they seem to be."""
+    """Return the document with one entry, None unless this is its top-level `requests` list."""
     try:
         document, empty = orjson.loads(head + entry + tail), orjson.loads(head + tail)
         expected = [orjson.loads(entry)]
@@ -154,18 +154,18 @@ def _around(head: bytes, entry: bytes, tail: bytes) -> dict[str, Any] | None:
 
 
 def _columns(values: bytes, between: Sequence[bytes]) -> list[list[Any]] | None:
-    """Return the values of each member, None unless entries are written alike.
+    """Return the values of each member, None unless all entries have the same form.
 
     Parameters
     ----------
     values
         All entries from the first value to the last.
     between
-        What stands behind each value of an entry before the next one.
+        The text after each value of an entry and before the next.
     """
     marks = {text: mark for mark, text in enumerate(dict.fromkeys(between))}
     text, n_marks = values, 0
-    for each in sorted(marks, key=len, reverse=True):  # one may be the end of another
+    for each in sorted(marks, key=len, reverse=True):  # one may be a suffix of another
         mark = b",\n%d,\n" % marks[each]
         if len(mark) == len(each):
             return None

@@ -1,4 +1,4 @@
-"""Tells Prometheus what an application counts; imported when that is first asked for."""
+"""Exports an application's metrics to Prometheus; imported at the first scrape."""
 
 from importlib.metadata import version
 from pathlib import Path
@@ -14,15 +14,15 @@ from app.api.watching import OneReading
 
 
 class Exposition:
-    """The metrics of one application, in registries of its own: several may live in one process.
+    """The metrics of one application, in its own registries: a process may hold several.
 
     Parameters
     ----------
     counted
-        What this process counts.
+        The counts of this process.
     siblings
-        Where the web processes of one port write what each counts; `start` begins to write, and
-        the metrics are the sums of all. None: this is the only one.
+        Folder in which the web processes of one port share their counts; `start` begins writing,
+        and the metrics are the sums over all. None: this is the only process.
     """
 
     media_type = CONTENT_TYPE_LATEST
@@ -44,12 +44,12 @@ class Exposition:
         )
 
     def start(self) -> None:
-        """Share with the siblings what this process counts."""
+        """Begin sharing this process's counts with its siblings."""
         if self._siblings is not None:
             self._siblings.start()
 
     def close(self) -> None:
-        """Share it for the last time."""
+        """Share the counts for the last time."""
         if self._siblings is not None:
             self._siblings.close()
 

@@ -1,4 +1,4 @@
-"""Routes of fits: ask for them, follow and cancel them."""
+"""Routes of fits: request, follow, cancel."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
@@ -28,7 +28,7 @@ _ASKED: dict[int | str, dict[str, Any]] = {
 
 
 async def _admission(request: Request, services: ServicesDep) -> Callable[[], Awaitable[bool]]:
-    """Return what tells whether the caller of a request that goes on for long still may."""
+    """Return a check, for long-lived requests, that the caller's access is still valid."""
     authorization = request.headers.get("authorization")
     return partial(services.access.still_admits, authorization, request.scope["state"]["principal"])
 

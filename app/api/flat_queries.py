@@ -1,4 +1,4 @@
-"""Reads the flat fields of a what-if query: the columns of an upload, comma lists as a grid."""
+"""Reads the flat fields of a what-if query: upload columns, with comma lists as a grid."""
 
 from collections.abc import Iterable, Mapping
 from itertools import product
@@ -45,19 +45,19 @@ Documents = list[dict[str, Any]]
 
 
 def read_grid(items: Iterable[tuple[str, str]], workload: str) -> Documents:
-    """Return the forecast requests of a query, the last field varying fastest.
+    """Return the forecast requests of a query; the last field varies fastest.
 
     Parameters
     ----------
     items
-        Names and values as they stand in the query; an empty value counts as absent.
+        Names and values from the query; an empty value counts as absent.
     workload
-        The workload of the path.
+        The workload in the path.
 
     Raises
     ------
     UnknownFieldError
-        If a name is none of the fields.
+        If a name is not a known field.
     InvalidRequestError
         If the grid has too many points, or a list has none.
     """
@@ -89,7 +89,7 @@ def read_point(items: Iterable[tuple[str, str]], workload: str) -> dict[str, Any
     Raises
     ------
     UnknownFieldError
-        If a name is none of the fields.
+        If a name is not a known field.
     InvalidRequestError
         If a field has several values.
     """

@@ -1,6 +1,6 @@
 """Writes many forecasts by one regressor as JSON, member by member instead of row by row.
 
-The form of each member is that of `forecast_documents`, which writes one forecast.
+The format of each member is that of `forecast_documents`, which writes one forecast.
 """
 
 from array import array
@@ -45,20 +45,20 @@ from app.services.answering.rows import AllAnswered, Answered
 Write = Callable[[AnswerColumns, datetime], Iterable[Piece]]
 
 _BAND_HOLES: Final = ("-1.5", "-2.5", "-3.5", "-4.5")
-"""No duration, no confidence and no energy is below nought."""
+"""Never real values: durations, confidences and energies are not negative."""
 
 _ENERGY_HOLES: Final = _BAND_HOLES[:2]
 _MOST_KEPT: Final = 1024
-"""Documents with holes that are remembered."""
+"""Documents with holes that are cached."""
 
 _RUNS_HOLE: Final = "*"
-"""No run has such a name."""
+"""No run has this id."""
 
 
 def forecast_texts(answers: Sequence[Asked], now: datetime, members: Sequence[str]) -> list[bytes]:
-    """Return the JSON of each forecast, or of the members of it that are wanted.
+    """Return the JSON of each forecast with the requested members.
 
-    Refusals are left out.
+    Refusals are skipped.
     """
     if isinstance(answers, AllAnswered):
         return _rows(answers.columns, now, members)
@@ -73,7 +73,7 @@ def forecast_texts(answers: Sequence[Asked], now: datetime, members: Sequence[st
 def forecast_blocks(
     answered: AllAnswered, heads: Piece, now: datetime, members: Sequence[str]
 ) -> Blocks:
-    """Return what `forecast_texts` does, each behind its head, some hundred to a block."""
+    """Return the JSON of each forecast after its head, in blocks of some hundred forecasts."""
     columns = answered.columns
     return joined_blocks([heads, *_written(columns, now, members)], len(columns.requests))
 
@@ -90,7 +90,7 @@ def _pieces(name: str, columns: AnswerColumns, now: datetime) -> Iterable[Piece]
     write = _WRITERS.get(name)
     if write is not None:
         return write(columns, now)
-    # What has no writer is the same in all answers of one regressor.
+    # A member without a writer is the same in all answers of one regressor.
     return [orjson.dumps(MEMBERS[name](Answered(columns, 0), now))]
 
 
@@ -147,7 +147,7 @@ def _probability(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:
 
 
 def _chances(chances: Sequence[float | None]) -> Piece:
-    """Return chances as JSON: of few rows, or without a question for them, mostly all are one."""
+    """Return probabilities as JSON: as one text if all are equal, which is common."""
     if chances.count(chances[0]) == len(chances):
         return orjson.dumps(chances[0])
     return number_texts(chances)
@@ -162,7 +162,7 @@ def _feasibility(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:
 
 
 def _support(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:
-    """Return supports: those inside differ in the names of the nearest runs alone."""
+    """Return the JSON of supports: within the range they differ only in the nearest runs."""
     supports = columns.supports
     texts = {
         row: orjson.dumps(documents.support_document(columns.report_of(support)))
@@ -178,7 +178,7 @@ def _support(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:
 
 @lru_cache(maxsize=_MOST_KEPT)
 def _around_runs(report: SupportReport) -> Sequence[bytes]:
-    """Return the document of a report before and behind the runs."""
+    """Return the document of a report before and after the nearest runs."""
     return parts_around(documents.support_document(report), [f'["{_RUNS_HOLE}"]'])
 
 
@@ -191,7 +191,7 @@ def _basis(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:
 
 
 def _energy(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:
-    """Return energies; what rates have in common is written once."""
+    """Return the JSON of energies; text that depends on the rate alone is written once."""
     rates = columns.energy_rates
     told = (
         rates.made(lambda rate: rate.draw is not None),
@@ -207,7 +207,7 @@ def _energy(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:
 
 @lru_cache(maxsize=_MOST_KEPT)
 def _around_energy(rate: EnergyRate) -> Sequence[bytes]:
-    """Return the document of an energy before, between and behind its figures."""
+    """Return the document of an energy before, between and after its figures."""
     told = rate.over(1.0)
     hours, carbon = map(float, _ENERGY_HOLES)
     if told.kilowatt_hours is None:
@@ -220,7 +220,7 @@ def _around_energy(rate: EnergyRate) -> Sequence[bytes]:
 
 
 def _explanation(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:
-    """Return explanations: of each place among the shares one column, empty where none is told."""
+    """Return explanations: one column per rank of the shares, empty in rows with fewer terms."""
     names, order, shares = columns.ranked_shares
     heads = [orjson.dumps({"term": name, "share": 0.5})[:-4] for name in names]
     is_told = shares > 0.0
@@ -232,7 +232,7 @@ def _explanation(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:
     for place in range(n_told):
         opening = b"}," if place else b""
         column = texts[place * n_rows : (place + 1) * n_rows]
-        if is_alike[place]:  # the same term, told in every row
+        if is_alike[place]:  # the same term in every row
             yield opening + heads[order.item(0, place)]
         else:
             told = is_told[:, place]
@@ -250,7 +250,7 @@ def _places(numbers: npt.NDArray[np.int64 | np.bool_]) -> "array[int]":
 
 
 def _unless_all_are(nothing: object, name: str, column: str) -> Write:
-    """Return a writer for a member that most batches have nothing of."""
+    """Return a writer for a member that has the value `nothing` in most batches."""
 
     def write(columns: AnswerColumns, now: datetime) -> Iterable[Piece]:
         values = getattr(columns, column)

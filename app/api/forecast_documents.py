@@ -1,4 +1,4 @@
-"""Writes forecasts as JSON documents, by hand: a batch has ten thousand of them."""
+"""Writes forecasts as JSON documents, by hand for speed: a batch has up to ten thousand."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
@@ -67,7 +67,7 @@ def parameters_document(parameters: Mapping[str, ParameterValue]) -> Document:
 
 
 def scenario_document(scenario: Scenario) -> Document:
-    """Return the document of a configuration, its work and the further parameters."""
+    """Return the document of a configuration, its work and further parameters."""
     return {
         "configuration": configuration_document(scenario.configuration),
         "work": _work_document(scenario.work),
@@ -111,7 +111,7 @@ def _conversion_document(cost: CostForecast, now: datetime) -> Document | None:
 
 
 def cost_document(cost: CostForecast, now: datetime) -> Document:
-    """Return the document of a cost; the median shows the decimals that its items have."""
+    """Return the document of a cost; the median has as many decimals as its items."""
     price = cost.price
     return {
         "currency": cost.currency,
@@ -147,7 +147,7 @@ def cost_document(cost: CostForecast, now: datetime) -> Document:
 
 
 def support_document(support: SupportReport) -> Document:
-    """Return the document of how runs support a forecast."""
+    """Return the document of a forecast's support by runs."""
     return {
         "within_range": support.within_range,
         "axes": [
@@ -198,7 +198,7 @@ MEMBERS: "Final[Mapping[str, Callable[[Forecast | Answered, datetime], Any]]]" =
     "taught_by": lambda forecast, _: _lessons(forecast.taught_by),
     "warnings": lambda forecast, _: warning_documents(forecast.warnings),
 }
-"""What writes each member of a forecast's document, in the order of the contract."""
+"""The writer of each member of a forecast's document, in the order of the contract."""
 
 FORECAST_MEMBERS: Final = tuple(MEMBERS)
 """The members of a forecast's document."""
@@ -228,7 +228,7 @@ def band_document(interval: Interval) -> Document:
 
 
 def rounded_band(interval: Interval | None) -> Document | None:
-    """Return the document of a median with its bounds to seven digits, None for none."""
+    """Return the document of a median with its bounds to seven digits, None for no interval."""
     if interval is None:
         return None
     return {

@@ -30,37 +30,37 @@ _NOTHING: Final[Mapping[str, Any]] = {}
 _Prices = dict[PriceQuery, PriceQuery]
 _MOST_KEPT: Final = 1024
 _LONGEST_KEPT: Final = 4096
-"""Bytes of a form that is remembered; a caller may send others, and many."""
+"""Bytes of the longest form that is cached; callers may send many longer ones."""
 
 _earlier: Final = RecentlyUsed[bytes, ForecastRequest](_MOST_KEPT)
-"""The first question of each form, as `apart` tells it: what those of the form share."""
+"""The first question of each form (see `apart`): it holds what all of that form share."""
 
 
 @cache
 def _schemas() -> tuple[TypeAdapter[Values], TypeAdapter[list[Values]]]:
-    """Return what reads one document and many; made at the first use, not at the start."""
+    """Return the adapters for one document and for many; built at first use, not at start-up."""
     fields = typed_fields(ForecastIn, ConfigurationIn, WorkIn)
     return TypeAdapter(fields), TypeAdapter(list[fields])  # type: ignore[valid-type]  # made at run time
 
 
 def read_forecast(document: object, *, place: str = "body") -> ForecastRequest:
-    """Return the question that a document asks.
+    """Return the forecast request in a document.
 
     Raises
     ------
     DomainError
-        If it breaks the schema; names each field.
+        If it violates the schema; names each field.
     """
     try:
         values = _schemas()[0].validate_python(document)
     except ValidationError:
-        check(FORECAST_IN, document, place=place)  # tells what is wrong, in the model's words
+        check(FORECAST_IN, document, place=place)  # raises, with the messages of the model
         raise
     return _Builder().build(values)
 
 
 def read_forecasts(documents: Sequence[object]) -> list[ForecastRequest | DomainError]:
-    """Return the questions of many documents, each of them or why it is refused."""
+    """Return the request in each document, or its refusal."""
     builder = _Builder()
     try:
         return [builder.build(values) for values in _schemas()[1].validate_python(documents)]
@@ -69,9 +69,9 @@ def read_forecasts(documents: Sequence[object]) -> list[ForecastRequest | Domain
 
 
 def read_together(documents: Sequence[Any]) -> Sequence[ForecastRequest | DomainError]:
-    """Return what `read_forecasts` does, of documents that are likely to be of one form.
+    """Return what `read_forecasts` does, faster for documents of the same form.
 
-    What they share is likely to be what earlier ones shared: that is read once.
+    What they share is cached, since later documents are likely to share it too.
     """
     try:
         return _read_like_earlier(documents) if documents else []
@@ -91,39 +91,39 @@ def _read_like_earlier(documents: Sequence[Any]) -> AlikeRequests:
 
 
 def read_alike(first: object, entries: Sequence[Mapping[str, Any]]) -> AlikeRequests:
-    """Return the questions of entries of one form, which differ in what the entries bring.
+    """Return the requests of entries of the same form.
 
     Parameters
     ----------
     first
-        The first question as a whole, with all that the entries share.
+        The first request, complete with all that the entries share.
     entries
-        What each question brings itself; `ref` is left out.
+        The entries' own members; `ref` is ignored.
 
     Raises
     ------
     NotColumnsError
-        If they differ in form or one of them is refused: `read_forecasts` tells which.
+        If they differ in form or one is refused: `read_forecasts` finds which.
     """
     return read_columns(first, members_of(entries), len(entries))
 
 
 def read_columns(first: object, members: Mapping[str, Columns], n_rows: int) -> AlikeRequests:
-    """Return the questions whose members are told in columns, as `read_alike` does.
+    """Return the requests whose members are given as columns, like `read_alike`.
 
     Parameters
     ----------
     first
-        The first question as a whole, with all that they share.
+        The first request, complete with all that they share.
     members
-        What each brings itself, by group and name; what is beside groups is under "".
+        The entries' own values by group and name; values outside groups are under "".
     n_rows
-        How many questions there are.
+        The number of requests.
 
     Raises
     ------
     NotColumnsError
-        If one of them is refused: `read_forecasts` tells which.
+        If one of them is refused: `read_forecasts` finds which.
     """
     columns = checked(members)
     return _alike(_first(first), columns, n_rows)
@@ -150,12 +150,12 @@ def _alike(shared: ForecastRequest, columns: Mapping[str, Columns], n_rows: int)
 def _configurations(
     shared: Configuration, columns: Columns, n_rows: int
 ) -> Repeated[Configuration]:
-    """Return the configurations; equal ones are one object."""
+    """Return the configurations; equal ones share an object."""
     if not columns:
         return Repeated.alone(shared, n_rows)
     keys = list(zip(*columns.values(), strict=True))
     places = {key: place for place, key in enumerate(dict.fromkeys(keys))}
-    if len(places) == 1:  # that of the first question
+    if len(places) == 1:  # that of the first request
         return Repeated.alone(shared, n_rows)
     distinct = [replace(shared, **dict(zip(columns, key, strict=True))) for key in places]
     return Repeated(distinct, array("q", map(places.__getitem__, keys)))
@@ -165,18 +165,18 @@ def _read(document: object) -> ForecastRequest | DomainError:
     try:
         return read_forecast(document)
     except DomainError as error:
-        return error.with_traceback(None)  # it would hold what is returned here
+        return error.with_traceback(None)  # its frames would keep the results alive
 
 
 class _Builder:
-    """Makes questions of checked values; equal configurations and prices are one object."""
+    """Builds requests from validated values; equal configurations and prices share an object."""
 
     def __init__(self) -> None:
         self._configurations: dict[tuple[tuple[str, Any], ...], Configuration] = {}
         self._prices = _Prices()
 
     def build(self, values: Values) -> ForecastRequest:
-        """Return the question that the values ask; their nested parts are taken out."""
+        """Return the request with these values; nested parts are removed from `values`."""
         scenario = Scenario(
             self._configuration(values.pop("configuration", _NOTHING)),
             Work(**values.pop("work", _NOTHING)),

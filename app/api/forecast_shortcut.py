@@ -1,7 +1,7 @@
-"""Answers `POST /v1/forecasts` without the router, and without any work where it was asked before.
+"""Answers `POST /v1/forecasts` without the router, and from the cache where possible.
 
-Schedulers ask here thousands of times a second: finding the route and what the framework prepares
-for it cost more than the answer. The operation itself stands in `app.api.forecasts`.
+Schedulers call it thousands of times a second: routing and the framework's preparations would cost
+more than the answer. The operation itself is defined in `app.api.forecasts`.
 """
 
 from collections.abc import Mapping
@@ -30,24 +30,24 @@ from app.services.wiring import Services
 _JSON_TYPES: Final = frozenset({b"application/json", b"application/json; charset=utf-8"})
 _JSON_ACCEPTED: Final = frozenset({b"*/*", b"application/json"})
 _TELEMETRY: Final = "fastapi.telemetry"
-"""Where the framework keeps the trace of a request, where it traces any."""
+"""Scope key under which the framework keeps a request's trace, if it traces requests."""
 
 _ROUTE: Final = next(route for route in router.routes if getattr(route, "path", "") == PATH)
 
 
 class ForecastShortcut:
-    """The innermost layer: what is no `POST /v1/forecasts` goes on to the router.
+    """The innermost layer: any other request than `POST /v1/forecasts` goes to the router.
 
     Parameters
     ----------
     app
         The router.
     services
-        Whose forecasts answer.
+        Provide the forecasts.
     answers
-        What was answered before.
+        The remembered answers.
     gatherer
-        Answers together what is asked at the same time.
+        Answers simultaneous questions together.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class ForecastShortcut:
         self._gatherer = gatherer
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer the request, or hand it on."""
+        """Answer the request, or pass it on."""
         if scope["type"] != "http" or scope["path"] != PATH or scope["method"] != "POST":
             await self._app(scope, receive, send)
             return
@@ -86,13 +86,13 @@ class ForecastShortcut:
         await response(scope, receive, send)
 
     def _import(self) -> None:
-        """Import what answers: it takes tenths of a second, in which others are answered."""
+        """Import the forecasting code: this takes tenths of a second, so it runs in a thread."""
         from app.api import forecast_columns  # noqa: F401, PLC0415 - imported for later
 
         _ = self._services.forecasts
 
     async def _answer(self, scope: Scope, principal: Principal, body: bytes) -> bytes | None:
-        """Return the answer, None where it is no JSON or something of it is not in memory."""
+        """Return the answer, None if it needs another media type or something not in memory."""
         answers, project_id = self._answers, principal.project_id
         if not is_plain(exchange_of(scope).headers):
             answers.figures.misses += 1
@@ -111,7 +111,7 @@ class ForecastShortcut:
 
 
 def is_plain(headers: Mapping[bytes, bytes]) -> bool:
-    """Whether JSON is sent and JSON is wanted, without more to be said about either."""
+    """Whether JSON is sent and accepted, without further media type parameters."""
     return (
         headers.get(b"accept", b"*/*") in _JSON_ACCEPTED
         and headers.get(b"content-type", b"application/json") in _JSON_TYPES
@@ -119,7 +119,7 @@ def is_plain(headers: Mapping[bytes, bytes]) -> bool:
 
 
 def _name_span() -> None:
-    """Call the request's span by its route, as the router does with those that it answers."""
+    """Name the request's span after its route, as the router would."""
     span = trace.get_current_span()
     span.set_attribute("http.route", PATH)
     span.update_name(f"POST {PATH}")
@@ -131,7 +131,7 @@ async def _read(receive: Receive) -> bytes:
     Raises
     ------
     ClientDisconnect
-        If the caller leaves before its end.
+        If the caller disconnects before its end.
     """
     pieces: list[bytes] = []
     while True:
@@ -145,7 +145,7 @@ async def _read(receive: Receive) -> bytes:
 
 
 def _again(body: bytes, receive: Receive) -> Receive:
-    """Return what receives a body that was read, and then what comes after it."""
+    """Return a `receive` that first replays the body, then continues with `receive`."""
     is_read = False
 
     async def receive_again() -> Message:

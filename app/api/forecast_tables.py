@@ -1,4 +1,4 @@
-"""Writes forecasts as CSV, with the columns of an upload for what was asked."""
+"""Writes forecasts as CSV; the question has the columns of an upload."""
 
 import csv
 import io
@@ -30,7 +30,7 @@ _ANSWER = (
 
 
 def forecast_csv(forecasts: Sequence[Document]) -> str:
-    """Return forecasts as a CSV file, a row each."""
+    """Return forecasts as CSV text, one row each."""
     names = dict.fromkeys(name for forecast in forecasts for name in forecast["parameters"])
     parameters = [PARAMETER + name for name in names]
     buffer = io.StringIO()

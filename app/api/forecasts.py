@@ -32,7 +32,7 @@ from app.domain.negotiation import preferred
 
 
 async def _roomed_body(request: Request, _caller: Reader) -> AsyncIterator[bytes]:
-    """Yield the body of a batch, for which there is room until its answer is sent."""
+    """Yield the body of a batch and reserve room for it until its answer is sent."""
     body = await read_body(request)
     with request.app.state.batch_room.taken_by(body):
         yield body
@@ -66,7 +66,7 @@ PLAIN_TEXT: dict[str, Any] = {"schema": {"type": "string"}}
     openapi_extra=request_body(ForecastIn, FORECAST_EXAMPLE),
 )
 async def make_forecast(request: Request) -> Response:
-    # No dependencies: schedulers ask here thousands of times a second.
+    # No dependencies: schedulers call this route thousands of times a second.
     services, caller = services_and_reader(request)
     body = await read_json(request)
     asked = read_forecast(body)

@@ -1,7 +1,7 @@
-"""Gathers questions that come within one turn of the loop, to be answered by one evaluation.
+"""Gathers questions that arrive within one turn of the event loop into one evaluation.
 
-An evaluation costs a hundred calls of numpy, however few its rows are: sixteen questions at once
-take little more than three times what one takes.
+An evaluation costs a hundred numpy calls however few its rows are: sixteen questions together
+take little more than three times as long as one.
 """
 
 import asyncio
@@ -24,16 +24,16 @@ from app.services.wiring import Services
 
 _logger = logging.getLogger(__name__)
 FEWEST: Final = 3
-"""Below this number, questions to one regressor take less time one by one."""
+"""Fewer questions to one regressor are faster one by one."""
 
 MOST: Final = 64
-"""So many are answered in one turn of the loop; the others wait for the next."""
+"""Questions answered in one turn of the loop at most; the others wait for the next."""
 
 
 class Question(Protocol):
-    """A question that waits for an answer, or for the word that it is to be answered alone.
+    """A question that waits for an answer, or for the notice that it must be answered alone.
 
-    `document` is what `body` tells as JSON.
+    `document` is the parsed JSON of `body`.
     """
 
     project_id: ProjectId
@@ -46,13 +46,13 @@ class Question(Protocol):
         ...
 
     def settle(self, answer: bytes | None) -> None:
-        """Take the answer, None where it is to be answered alone; called once, and last."""
+        """Take the answer, None if it must be answered alone; called once, as the last call."""
         ...
 
 
 @dataclass(slots=True, eq=False)
 class _Awaited:
-    """A question of a request that awaits its answer."""
+    """A question whose request awaits the answer."""
 
     project_id: ProjectId
     body: bytes
@@ -62,27 +62,27 @@ class _Awaited:
 
     @property
     def is_wanted(self) -> bool:
-        """Whether the caller is still there, and its time not over."""
+        """Whether the caller is still connected and the deadline has not passed."""
         if self.answer.done():
             return False
         return self.deadline is None or not self.deadline.has_ended
 
     def settle(self, answer: bytes | None) -> None:
-        """Let the request go on."""
+        """Give the request its answer."""
         if not self.answer.done():
             self.answer.set_result(answer)
 
 
 @dataclass(slots=True)
 class _Gathering:
-    """What waits for the next turn of one event loop."""
+    """The questions that wait for the next turn of one event loop."""
 
     loop: asyncio.AbstractEventLoop
     waiting: list[Question] = field(default_factory=list)
     n_seen: int = 1
 
     def grows(self) -> bool:
-        """Whether more questions came than one, or than when this was asked before."""
+        """Whether more questions than at the last call, or than one, wait and there is room."""
         n_seen, self.n_seen = self.n_seen, len(self.waiting)
         return n_seen < self.n_seen < MOST
 
@@ -92,14 +92,14 @@ _Group = tuple[ProjectId, *tuple[str, ...]]
 
 
 class Gatherer:
-    """Answers what is asked at the same time together, where that takes less time.
+    """Answers simultaneous questions together where that is faster.
 
     Parameters
     ----------
     services
-        Whose forecasts answer.
+        Provide the forecasts.
     answers
-        Where answers are remembered.
+        The cache of answers.
     """
 
     def __init__(self, services: Services, answers: EncodedAnswers) -> None:
@@ -117,9 +117,9 @@ class Gatherer:
     def ask(
         self, project_id: ProjectId, body: bytes, document: Any
     ) -> "asyncio.Future[bytes | None]":
-        """Return what will be the answer, None where the question is to be answered alone.
+        """Return a future answer, None if the question must be answered alone.
 
-        That is known when all has been read that has arrived: nobody waits for time to pass.
+        It is settled once everything that has arrived is read, without waiting for a fixed time.
         """
         answer: asyncio.Future[bytes | None] = asyncio.get_running_loop().create_future()
         deadline = deadlines.current.get()
@@ -127,20 +127,20 @@ class Gatherer:
         return answer
 
     def gather(self, question: Question) -> None:
-        """Settle a question soon: when all has been read that has arrived."""
+        """Settle a question once everything that has arrived is read."""
         loop = asyncio.get_running_loop()
         gathering = self._open
         if gathering is None or gathering.loop is not loop:
             gathering = self._open = _Gathering(loop)
-            # Neither deadline, trace nor log fields of the one that came first are the others'.
+            # A fresh context, as deadline, trace and log fields belong to the first question alone.
             loop.call_soon(self._answer, gathering, context=Context())
         gathering.waiting.append(question)
 
     def _answer(self, gathering: _Gathering) -> None:
-        """Answer what has been gathered; what is too much for one turn waits for the next.
+        """Answer the gathered questions, at most `MOST` in a turn.
 
-        A turn that brought more is followed by one that reads what came meanwhile: reading takes
-        less time than an evaluation of its own.
+        If the last turn added questions, wait one more turn: reading further requests takes less
+        time than a separate evaluation for them.
         """
         if gathering.grows():
             gathering.loop.call_soon(self._answer, gathering)
@@ -177,10 +177,10 @@ class Gatherer:
                 self._services.forecasts, project_id, [each.document for each in members]
             )
         except Exception:
-            # Whose question it was nobody knows, and the others have nothing to do with it.
+            # It is unknown whose question failed, and it must not affect the others.
             _logger.exception("questions that were gathered are answered one by one")
             return
-        # A refusal may be that of a neighbour's question: who asks alone is told his own.
+        # A refusal may be due to another question of the group: asked alone, each gets its own.
         answered = [
             (each, answer)
             for each, answer in zip(members, found, strict=True)

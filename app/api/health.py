@@ -1,4 +1,4 @@
-"""Life, readiness and metrics; outside `/v1`, so no key is needed."""
+"""Liveness, readiness and metrics; outside `/v1`, so that no key is needed."""
 
 from functools import cache
 from importlib.metadata import version
@@ -23,14 +23,14 @@ router = APIRouter(tags=["health"])
 
 
 class LifeOut(ResponseModel):
-    """The answer of a process that lives."""
+    """The answer of a live process."""
 
     status: str = "ok"
     version: str
 
 
 class CheckOut(ResponseModel):
-    """One thing that was looked at."""
+    """The result of one check."""
 
     name: str
     ok: bool
@@ -38,19 +38,19 @@ class CheckOut(ResponseModel):
 
 
 class ReadinessOut(ResponseModel):
-    """The checks of a service that can do all its work."""
+    """Whether the service is fully operational, with the result of each check."""
 
     status: Annotated[str, Field(description="always `ready`; otherwise the answer is a problem")]
     checks: list[CheckOut]
 
 
 def install_health(app: FastAPI, counted: Counted, siblings: Path | None) -> None:
-    """Let `app` tell whether it can do all its work, and what it counts.
+    """Set `app` up to report its readiness and its metrics.
 
-    `siblings` is the folder in which the web processes of one port share what each counts.
+    `siblings` is the folder in which the web processes of one port share their counts.
     """
     services = counted.services
-    # Made when it is asked for, as all services are.
+    # A lambda: the service is created at first use, like all services.
     app.state.readiness_reading = OneReading(lambda: services.watching_health.check_readiness())  # noqa: PLW0108
 
     @cache

@@ -1,4 +1,4 @@
-"""Joins the pieces of many texts: row by row, or in blocks that are made as they are sent."""
+"""Joins the pieces of many texts: row by row, or in blocks that are built as they are sent."""
 
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,18 +13,18 @@ from app.domain.columns import Repeated
 
 _BLOCK_BYTES: Final = 1 << 18
 _MOST_ROWS: Final = 1000
-"""Blocks are so large that a message is worth its while, and fit into a processor's cache."""
+"""Blocks are large enough to be worth a message, and small enough for a processor's cache."""
 
 _FEW_ROWS: Final = 16
-"""So many are one block, which is made at once."""
+"""Up to this many rows form one block, which is built at once."""
 
 _ROWS_A_TEXT: Final = 8
-"""A text that fewer rows share is sooner joined for each of them than with its neighbours once."""
+"""Joining a text to its neighbours once pays only if at least this many rows share it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """Texts one behind the other in blocks, each made when it is asked for; see `joined_blocks`."""
+    """Concatenated texts in blocks that are built on demand; see `joined_blocks`."""
 
     n_bytes: int
     blocks: Iterator[bytes]
@@ -46,10 +46,10 @@ def joined(pieces: Sequence[Piece], n_rows: int) -> list[bytes]:
 
 
 def joined_blocks(pieces: Sequence[Piece], n_rows: int) -> Blocks:
-    """Return the texts of all rows one behind the other, in blocks of some hundred rows.
+    """Return the concatenated texts of all rows, in blocks of some hundred rows.
 
-    A megabyte and its copy in one piece do not fit a processor's cache, and of the whole there is
-    never more than one block.
+    A block fits a processor's cache, as a megabyte and its copy would not; and there is never more
+    than one block in memory.
 
     Examples
     --------
@@ -93,7 +93,7 @@ def _length(piece: Piece, n_rows: int) -> int:
 
 
 def _merged(pieces: Sequence[Piece], n_rows: int) -> list[Piece]:
-    """Return the pieces with those that many rows share joined to their neighbours."""
+    """Return the pieces, with those that many rows share joined to their neighbours."""
     merged: list[Piece] = []
     constant = b""
     for each in pieces:
@@ -111,7 +111,7 @@ def _merged(pieces: Sequence[Piece], n_rows: int) -> list[Piece]:
 
 
 def _simplest(piece: Sequence[bytes], n_rows: int) -> Piece:
-    if isinstance(piece, list):  # told sooner than that it is another sequence
+    if isinstance(piece, list):  # checked first because it is cheapest
         is_shared = piece[0] == piece[-1] and piece.count(piece[0]) == n_rows
         return piece[0] if is_shared else piece
     if isinstance(piece, Repeated) and len(piece.distinct) == 1:
@@ -121,7 +121,7 @@ def _simplest(piece: Sequence[bytes], n_rows: int) -> Piece:
 
 
 def _folded(pieces: Sequence[Piece], most: int) -> list[Piece]:
-    """Return the pieces with columns of up to `most` distinct texts joined to their neighbours."""
+    """Return the pieces, with columns of up to `most` distinct texts joined to their neighbours."""
     folded = [pieces[0]]
     for piece in pieces[1:]:
         together = _as_one(folded[-1], piece, most)
@@ -133,7 +133,7 @@ def _folded(pieces: Sequence[Piece], most: int) -> list[Piece]:
 
 
 def _as_one(one: Piece, other: Piece, most: int) -> Piece | None:
-    """Return two pieces beside each other as one, None where that takes more than it saves."""
+    """Return two adjacent pieces as one, None if joining costs more than it saves."""
     if isinstance(other, Repeated) and len(other.distinct) <= most:
         if isinstance(one, bytes):
             return other.made(one.__add__)

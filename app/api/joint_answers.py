@@ -1,4 +1,4 @@
-"""Answers several single questions by one evaluation: what callers ask at the same moment."""
+"""Answers several simultaneous single questions by one evaluation."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 
 class JointAnswer(NamedTuple):
-    """One of several answers: what it rests on, its JSON behind the identifier.
+    """One of several answers, with what it depends on and its JSON after the identifier.
 
-    The JSON is completed by `encoded_answers.named`; `until` is when the ages that it tells become
-    others, `is_recorded` whether it is to be kept.
+    `encoded_answers.named` completes the JSON; `until` is when the ages in it change; `is_recorded`
+    says whether it must be recorded.
     """
 
     grounds: "WeakGrounds"
@@ -34,24 +34,24 @@ class JointAnswer(NamedTuple):
 
 
 Found = JointAnswer | DomainError | None
-"""An answer; a refusal; None where something is not at hand."""
+"""An answer, a refusal, or None if something needed is not in memory."""
 
 
 def answer_together(
     forecasts: "ForecastService", project_id: ProjectId, documents: Sequence[object]
 ) -> list[Found]:
-    """Return the answer to each document, in order; what they share is worked out once.
+    """Return the answer to each document, in order; common parts are computed once.
 
-    Nothing here asks the database: where it would have to be asked, the answer is None.
+    The database is never queried: where this would be necessary, the answer is None.
 
     Parameters
     ----------
     forecasts
-        Whose regressors answer.
+        Provides the regressors.
     project_id
-        Who asks all of them.
+        The project of all questions.
     documents
-        Bodies of `POST /v1/forecasts`, parsed; of any workloads. Those of one form (the same
+        Parsed bodies of `POST /v1/forecasts` for any workloads. Those of the same form (the same
         names in the same order) are read fastest.
     """
     read = read_together(documents)
@@ -65,7 +65,7 @@ def answer_together(
 def _by_regressor(
     forecasts: "ForecastService", project_id: ProjectId, requests: Sequence[ForecastRequest]
 ) -> list[Found]:
-    """Return the answer to each question, None where something is not at hand."""
+    """Return the answer to each question, None if something needed is not in memory."""
     found: list[Found] = [None] * len(requests)
     groups = rows_by_regressor(requests)
     for (workload, version), rows in groups.items():
@@ -80,7 +80,7 @@ def _by_regressor(
 def _answers(
     forecasts: "ForecastService", grounds: "Grounds", requests: Sequence[ForecastRequest]
 ) -> Iterator[Found]:
-    """Yield the answer to each question that rests on the same."""
+    """Yield the answers to questions with the same grounds."""
     from app.api.forecast_columns import (  # noqa: PLC0415 - numpy and models are not for the start
         forecast_texts,
     )

@@ -1,4 +1,4 @@
-"""Refuses query parameters that a route does not know: a typo never becomes a default."""
+"""Refuses unknown query parameters, so that a typo never silently becomes a default."""
 
 from collections.abc import Iterator
 
@@ -13,17 +13,17 @@ from app.domain.errors import Fault, UnknownFieldError
 
 
 async def refuse_unknown_query(request: Request) -> None:
-    """Refuse a request whose query names what its route does not take, as `check_query` does."""
+    """Refuse a request with unknown query parameters; see `check_query`."""
     check_query(request.scope, request.scope["route"])
 
 
 def check_query(scope: Scope, route: object) -> None:
-    """Let a request pass whose query a route knows, or reads by itself.
+    """Check that a route knows all query parameters, or reads the query itself.
 
     Raises
     ------
     UnknownFieldError
-        If the query has other parameters; each is named.
+        If the query has unknown parameters; each is named.
     """
     if not scope["query_string"] or not isinstance(route, APIRoute):
         return
@@ -38,7 +38,7 @@ def check_query(scope: Scope, route: object) -> None:
 
 
 def _known(route: APIRoute) -> tuple[str, ...] | None:
-    """Return the names of a route's query, None where it or its schema looks at them itself."""
+    """Return a route's query parameters, None if the route or its schema checks them itself."""
     if "parameters" in (route.openapi_extra or {}):
         return None
     names = []

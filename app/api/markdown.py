@@ -1,4 +1,4 @@
-"""Writes other people's words into Markdown: they make nothing but text of it, and call nobody."""
+"""Escapes foreign text for Markdown, so that it adds no markup, links or mentions."""
 
 import re
 from typing import Final
@@ -9,17 +9,17 @@ _REFERENCE: Final = re.compile(
       | (?<=\bgh-)(?=\d) | (?<=\bwww)(?=\.)""",
     re.IGNORECASE | re.VERBOSE,
 )
-"""Where GitHub and GitLab would begin to read a link: they do so in text that is escaped, too."""
+"""Where GitHub and GitLab would start an automatic link, even in escaped text."""
 
 _SIGNS: Final = str.maketrans(
     {"&": "&amp;", "<": "&lt;", ">": "&gt;"} | {each: f"\\{each}" for each in "\\`*~[]|"}
 )
 _STRESS: Final = re.compile(r"(?<![^\W_])_|_(?![^\W_])")
-"""An underscore within a word is one."""
+"""Underscores that could mark emphasis; one within a word cannot."""
 
 
 def as_text(text: str) -> str:
-    r"""Return Markdown that shows a text as it is, without links, pictures, emphasis or mentions.
+    r"""Return Markdown that shows a text literally, without links, images, emphasis or mentions.
 
     Examples
     --------
@@ -33,7 +33,7 @@ def as_text(text: str) -> str:
 
 
 def as_code(text: str) -> str:
-    r"""Return Markdown that shows a text as code, also in a cell of a table.
+    r"""Return Markdown that shows a text as code, also within a table cell.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The words for what would have to change when no candidate qualifies."""
+"""The wording of what would have to change when no candidate qualifies."""
 
 from collections.abc import Callable, Mapping
 from decimal import ROUND_CEILING, Context
@@ -12,7 +12,7 @@ _SIX_DIGITS_UP: Final = Context(prec=6, rounding=ROUND_CEILING)
 
 
 def change_document(change: NeededChange) -> dict[str, Any]:
-    """Return a change with a sentence about it; a bound is rounded up so that it is enough."""
+    """Return a change with a sentence about it; bounds are rounded up so that they suffice."""
     needed = change.needed
     if change.constraint in {"deadline_s", "budget"} and isinstance(needed, float):
         needed = float(_SIX_DIGITS_UP.create_decimal_from_float(needed))

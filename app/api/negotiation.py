@@ -1,4 +1,4 @@
-"""The names of the forms in which answers come."""
+"""The media types of responses."""
 
 from typing import Final
 

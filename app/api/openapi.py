@@ -1,4 +1,4 @@
-"""Completes the OpenAPI document with what holds for all routes."""
+"""Completes the OpenAPI document with what applies to all routes."""
 
 from typing import Any, Final, Literal
 
@@ -34,7 +34,7 @@ _READ_BY_HAND: Final[tuple[type[BaseModel], ...]] = (
     PriceIn,
     RecommendationIn,
 )
-"""Bodies that FastAPI knows nothing of: `app.api.bodies.reference_to` refers to them."""
+"""Models that FastAPI does not see: `app.api.bodies.reference_to` refers to them."""
 _DESCRIPTION: Final = """\
 Measured runs go in, a regressor is fitted per workload in the background, out come forecasts
 of training time and cost with calibrated intervals.

@@ -1,4 +1,4 @@
-"""An answer of megabytes, made and sent in parts."""
+"""A response of megabytes, built and sent in parts."""
 
 import asyncio
 from collections.abc import Iterable
@@ -11,16 +11,16 @@ from app.api.negotiation import JSON
 
 
 class PartsResponse(Response):
-    """JSON in several parts, each made when the one before is sent.
+    """JSON in several parts, each built after the one before was sent.
 
-    The length is told before; the whole never exists.
+    The length is known in advance; the whole is never in memory.
 
     Parameters
     ----------
     parts
-        The text.
+        The parts of the text.
     n_bytes
-        Its length.
+        The total length.
     """
 
     def __init__(self, parts: Iterable[bytes], n_bytes: int) -> None:
@@ -36,6 +36,6 @@ class PartsResponse(Response):
         part = next(parts, b"")
         for following in parts:
             await send({"type": "http.response.body", "body": part, "more_body": True})
-            await asyncio.sleep(0)  # others may be answered before the next is made
+            await asyncio.sleep(0)  # lets other requests run before the next part is built
             part = following
         await send({"type": "http.response.body", "body": part})

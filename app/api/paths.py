@@ -1,4 +1,4 @@
-"""Path segments that end before a colon, so that `{fit}` and `{fit}:cancel` are two resources."""
+"""Path segments that end before a colon, so that `{fit}` and `{fit}:cancel` are distinct."""
 
 from starlette.convertors import Convertor, register_url_convertor
 from typing_extensions import override
@@ -17,8 +17,8 @@ class _SegmentConvertor(Convertor[str]):
 
 
 def allow_segments() -> None:
-    """Let routes be written as `{fit:segment}`; called before the first of them.
+    """Allow paths such as `{fit:segment}`; call it before the first such route is defined.
 
-    With plain `{fit}` a GET of `{fit}:cancel` is an unknown fit (404), not a wrong method (405).
+    With plain `{fit}`, a GET of `{fit}:cancel` is an unknown fit (404), not a wrong method (405).
     """
     register_url_convertor("segment", _SegmentConvertor())

@@ -1,4 +1,4 @@
-"""Forecasts and recommendations as sentences and aligned tables, for people with curl."""
+"""Forecasts and recommendations as sentences and aligned tables, for people who use curl."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -62,7 +62,7 @@ def _cost_sentence(cost: Document | None) -> str:
 
 
 def _sold(price: Document) -> list[str]:
-    """Return what is billed, where it is sold, and how, as far as a price tells."""
+    """Return what is billed, where and how it is sold, as far as the price says."""
     unit = price.get("instance_type") or price.get("gpu_type")
     return [*([unit] if unit else []), *say_capacity(price)]
 
@@ -102,7 +102,7 @@ def _option_sentence(option: Document) -> str:
 
 
 def _energy_sentences(energy: Document) -> list[str]:
-    """Return the energy where more is known than an upper estimate."""
+    """Return sentences about the energy, unless only an upper estimate is known."""
     if energy.get("kilowatt_hours") is None:
         return []
     if energy.get("kg_co2e") is None and energy.get("basis") == "data_sheet":
@@ -159,7 +159,7 @@ def _target_sentence(target: Document) -> str:
 
 
 def _explanation(forecast: Document) -> list[str]:
-    """Return what the duration is made of and which runs taught it, as far as it was asked."""
+    """Return the parts of the duration and the influential runs, as far as requested."""
     lines = []
     if parts := say_parts(forecast):
         lines.append(f"Where the time goes: {parts}.")
@@ -173,7 +173,7 @@ def _explanation(forecast: Document) -> list[str]:
 
 
 def _outcome(forecast: Document, objective: str) -> dict[str, str]:
-    """Return what is told of a forecast, by the names of a table's columns."""
+    """Return a forecast's cells by the names of the table's columns."""
     duration, cost = forecast["duration_seconds"], forecast.get("cost")
     told = {
         "duration": say_seconds(duration["median"]),
@@ -187,7 +187,7 @@ def _outcome(forecast: Document, objective: str) -> dict[str, str]:
 
 
 def forecast_table(forecasts: Sequence[Document], objective: str = "") -> str:
-    """Return many forecasts as an aligned table; what all have in common stands above it."""
+    """Return many forecasts as an aligned table, with what all have in common above it."""
     if not forecasts:
         return "Nothing was asked.\n"
     asked = [say_members(forecast) for forecast in forecasts]
@@ -221,7 +221,7 @@ def _extra_money(gain: Document) -> str:
 
 
 def _further(answer: Document) -> list[str]:
-    """Return what one worker more would bring, and why candidates do not qualify."""
+    """Return the effect of one more worker, and why candidates do not qualify."""
     lines = []
     gain = answer.get("next_worker")
     if gain is not None:

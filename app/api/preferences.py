@@ -1,4 +1,4 @@
-"""Reads the `Prefer` header (RFC 7240): how long a caller wants to wait for a result."""
+"""Reads the `Prefer` header (RFC 7240): how long a caller is willing to wait for a result."""
 
 import re
 from typing import Annotated, Final
@@ -33,5 +33,5 @@ WaitPreference = Annotated[int | None, Depends(_wait_s)]
 
 
 def applied(wait_s: int) -> dict[str, str]:
-    """Return the header that tells which preference was honoured."""
+    """Return the header that says which preference was honoured."""
     return {"Preference-Applied": f"wait={wait_s}"}

@@ -36,7 +36,7 @@ _AS_CSV: dict[str, Any] = {CSV: {"schema": {"type": "string"}}}
 
 
 def _row(price: Price) -> dict[str, object]:
-    """Return the cells of a price; that of a function has no price of an hour."""
+    """Return the cells of a price; a function's price has no hourly price."""
     functions = function_columns(price)
     cells = {name: getattr(price, name, None) for name in ("price_id", *_FILE.columns)}
     return {**cells, **functions, **({"price_per_hour": None} if functions else {})}

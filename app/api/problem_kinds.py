@@ -1,4 +1,4 @@
-"""The one table of codes and statuses: what kind of problem each refusal is."""
+"""The table of problem kinds: the code, status and title of each error class."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -89,7 +89,7 @@ HEAD_TOO_LARGE = ProblemKind("headers_too_large", 431, "Headers too large")
 
 
 def all_kinds() -> list[ProblemKind]:
-    """Return every problem kind of the service, each code once."""
+    """Return all problem kinds of the service, each code once."""
     own = (INTERNAL, METHOD_NOT_ALLOWED, MALFORMED_HTTP, HEAD_TIMEOUT, HEAD_TOO_LARGE)
     kinds = {kind.code: kind for kind in (*KINDS.values(), *own)}
     kinds["no_regressor"] = KINDS[domain.NoRegressorError]
@@ -97,7 +97,7 @@ def all_kinds() -> list[ProblemKind]:
 
 
 def kind_of(error: DomainError) -> ProblemKind:
-    """Return the entry of the nearest class in the error's line of descent."""
+    """Return the kind of the nearest listed class in the error's inheritance order."""
     for ancestor in type(error).__mro__:
         if ancestor in KINDS:
             return KINDS[ancestor]

@@ -43,12 +43,12 @@ _RETRY_AFTER_S = 2
 _SHOWN_CHARACTERS = 200
 _NO_OBJECT = "Input should be an object"
 _OBJECTS = frozenset({"model_type", "model_attributes_type", "dict_type", "mapping_type"})
-"""What pydantic says of an input that is no object, in the words of Python."""
+"""Pydantic's error types for an input that is not an object; their messages speak of Python."""
 _NAME_ITSELF = "[key]"
-"""Where pydantic says that a member is wrong by its name, not by its value."""
+"""Pydantic's path element for an invalid member name (not its value)."""
 _BASE = "/v1"
 _KEY = re.compile(rb"(?<=tf_)([0-9a-f]+)_[0-9a-f]{64,}")
-"""A key where its caller should not have put it; problems are shown to others."""
+"""An API key in the wrong place, for example in a path: problems are often shown to others."""
 _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 
 
@@ -108,7 +108,7 @@ def _encode(document: Mapping[str, Any]) -> bytes:
 
 
 def respond(document: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> Response:
-    """Return a problem response; it names the request's id."""
+    """Return a problem response that includes the request's id."""
     request_id = log_fields.current.get().get("request_id")
     told = document if request_id is None else {**document, "request_id": request_id}
     return Response(
@@ -134,7 +134,7 @@ def respond_to(error: DomainError, *, instance: str) -> Response:
 
 
 def respond_internal(instance: str) -> Response:
-    """Return the response for a bug; the log has the details under the request's id."""
+    """Return the response for an internal error; the log has the details under the request's id."""
     return respond(
         problem_document(
             INTERNAL,
@@ -151,7 +151,7 @@ def _pointer(location: Sequence[int | str]) -> str:
 
 
 def _location(error: Mapping[str, Any]) -> tuple[str, tuple[int | str, ...]]:
-    """Return where a fault is: the place, and the caller's own path in it."""
+    """Return the location of an error: the part of the request, and the path within it."""
     place, *path = error["loc"]
     if path[-1:] == [_NAME_ITSELF] and path[-2:-1] == [error.get("input")]:
         path.pop()
@@ -197,7 +197,7 @@ def _json_fault(error: RequestValidationError) -> Fault:
 
 def _validation_error(error: RequestValidationError, content_type: str | None) -> DomainError:
     if isinstance(error.body, bytes):
-        # FastAPI hands over the raw bytes of a body whose content type is not JSON's.
+        # FastAPI passes the raw bytes of a body whose content type is not JSON.
         found = f"Content-Type {content_type!r}" if content_type else ""
         return domain.UnsupportedMediaTypeError(found, ("application/json",))
     if error.errors()[0]["type"] == "json_invalid":
@@ -206,7 +206,7 @@ def _validation_error(error: RequestValidationError, content_type: str | None) -
 
 
 def refusal_of(entries: Sequence[Mapping[str, Any]]) -> DomainError:
-    """Return the refusal for what pydantic complains about; `loc` begins with the place."""
+    """Return the refusal for pydantic's errors; each `loc` begins with the part of the request."""
     entries = [each for entry in entries for each in told_apart(entry)]
     faults = [_validation_fault(entry) for entry in entries]
     unknown = [
@@ -226,9 +226,9 @@ def _taken_as(method: str) -> str:
 
 
 def _way_on(request: Request) -> str:
-    """Return what to do where nothing is: the base of all paths is easily left out, or told twice.
+    """Return the remedy for an unknown path: `/v1` is easily left out or repeated.
 
-    Clients add it to the address that they are given.
+    Clients add it to the address they are given.
     """
     path = request.url.path.rstrip("/")
     for meant, hint in (
@@ -244,7 +244,7 @@ def _way_on(request: Request) -> str:
 
 
 def _allowed_methods(request: Request) -> str:
-    """Return what the resource takes: the framework names only the first matching route's."""
+    """Return all methods of the resource: the framework names only those of the first match."""
     return ", ".join(
         method
         for method in _METHODS
@@ -286,7 +286,7 @@ def _from_framework(error: HTTPException, request: Request) -> Response:
 
 
 def install(app: FastAPI) -> None:
-    """Make `app` answer every error as a problem."""
+    """Make `app` answer every error with a problem document."""
 
     @app.exception_handler(DomainError)
     async def _domain(request: Request, error: DomainError) -> Response:
@@ -320,7 +320,7 @@ RESPONSE_SCHEMA: dict[str, Any] = {
 
 
 def problem_responses(*errors: type[DomainError]) -> dict[int | str, dict[str, Any]]:
-    """Return the `responses` of a route: the given errors and those every route may answer."""
+    """Return the `responses` of a route: the given errors and those common to all routes."""
     everywhere = (
         UnauthenticatedError,
         ForbiddenError,
@@ -343,7 +343,7 @@ def problem_responses(*errors: type[DomainError]) -> dict[int | str, dict[str, A
 
 @cache
 def _response(codes: tuple[str, ...]) -> dict[str, Any]:
-    """Return the response of a status; most routes share theirs."""
+    """Return the response description for problem codes; most routes share theirs."""
     return {
         "description": "Problem: " + ", ".join(codes),
         "content": {MEDIA_TYPE: {"schema": RESPONSE_SCHEMA}},

@@ -11,11 +11,11 @@ from app.domain.wording import align, say_count, say_seconds
 
 _DIGITS: Final = 4
 _SHOWN: Final = 5
-"""Targets that are told in sentences."""
+"""Targets that are described in sentences, at most."""
 
 
 def plan_document(plan: ProfilingPlan, request: Mapping[str, Any]) -> Document:
-    """Return the document of a plan; `request` is what was sent, so that it can be asked again."""
+    """Return the document of a plan; it echoes `request`, so that it can be requested again."""
     rule = plan.request.stop
     return {
         "workload": plan.request.workload,
@@ -96,7 +96,7 @@ def _stop_sentence(plan: ProfilingPlan) -> str:
 
 
 def plan_text(document: Document) -> str:
-    """Return a plan as a table of its runs and what they bring, in plain text."""
+    """Return a plan as a plain-text table of its runs with their expected benefit."""
     runs, targets, confidence = document["runs"], document["targets"], document["confidence"]
     among = say_count(document["considered"], "configuration")
     if runs:
@@ -142,7 +142,7 @@ def _median(band: Document | None) -> str:
 
 
 def _percent(width: float) -> str:
-    """Return a width as a share of the median; a huge one as a factor."""
+    """Return a width as a percentage of the median, a huge one as a factor."""
     return f"{100 * width:.3g}%" if width < 1 else f"{width:.3g} x"
 
 

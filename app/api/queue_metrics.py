@@ -1,4 +1,4 @@
-"""What the database knows, for Prometheus: fits, fitters, and how forecasts came true."""
+"""Metrics from the database for Prometheus: fits, fitters, and realised forecast accuracy."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -18,7 +18,7 @@ _WORKLOAD: Final = ("project", "workload")
 
 
 class RealisedMetrics:
-    """Error and coverage of recorded forecasts, workload by workload, where the settings ask."""
+    """Error and coverage of recorded forecasts by workload, if enabled in the settings."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._runs = Gauge(
@@ -41,7 +41,7 @@ class RealisedMetrics:
         )
 
     def show(self, found: list[RealisedAccuracy]) -> None:
-        """Tell these workloads and no others."""
+        """Export exactly these workloads."""
         for gauge in (self._runs, self._mape, self._coverage):
             gauge.clear()
         for each in found:
@@ -52,10 +52,10 @@ class RealisedMetrics:
 
 
 class QueueMetrics(Collector):
-    """What the database knows about fits, read when the metrics are.
+    """Fit metrics from the database, read at each scrape.
 
-    Nothing is told before it was read once: no fitter would be alive in a process that never
-    reached the database.
+    Nothing is exported before the first successful read: a process that never reached the database
+    would otherwise report that no fitter is alive.
     """
 
     def __init__(self, registry: CollectorRegistry) -> None:
@@ -96,7 +96,7 @@ class QueueMetrics(Collector):
         self._realised = RealisedMetrics(found)
 
     def read(self, health: HealthService, realised: RealisedService) -> bool:
-        """Set the gauges; return whether the database answered: else they keep what was read."""
+        """Set the gauges if the database answers, else keep them; return whether it did."""
         try:
             queued, fitters = health.count_queue()
             self._show(health.fit_activity())
@@ -110,7 +110,7 @@ class QueueMetrics(Collector):
         return True
 
     def tell(self, *, is_up: bool) -> None:
-        """Tell whether the database answers in time."""
+        """Set the gauge of whether the database answers in time."""
         self._database.set(is_up)
 
     @override

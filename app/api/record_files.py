@@ -29,25 +29,25 @@ from app.services.uploads.separators import refuse_other_separators
 
 MAX_RECORDS: Final = 10_000
 _MAX_LINES: Final = 2_000_000
-"""With the empty ones, which spreadsheets write."""
+"""Includes the empty lines that spreadsheets write."""
 _MAX_COLUMNS: Final = 100
 Record = TypeVar("Record", bound=BaseModel)
 
 
 @dataclass(frozen=True, slots=True)
 class RecordFile(Generic[Record]):
-    """The files of one kind of records.
+    """The file formats of one kind of record.
 
     Attributes
     ----------
     schema
-        What one record is.
+        The model of one record.
     plural
-        What several are called.
+        The plural name of the records.
     read_only
-        Columns of an export that an upload passes over; the first opens each row of an export.
+        Columns of an export that an upload ignores; the first is the first column of an export.
     example, csv_example
-        A record, and a file of them.
+        An example record, and a CSV file of records.
     """
 
     schema: type[Record]
@@ -58,7 +58,7 @@ class RecordFile(Generic[Record]):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns of an upload."""
+        """Return the columns of an upload."""
         return tuple(self.schema.model_fields)
 
     def read(self, content_type: str | None, body: bytes) -> list[Record]:
@@ -69,9 +69,9 @@ class RecordFile(Generic[Record]):
         UnsupportedMediaTypeError
             If the body is neither JSON nor CSV.
         InvalidRequestError
-            If the body as a whole cannot be read, or has no records.
+            If the body cannot be parsed, or has no records.
         UnknownFieldError, InvalidRowsError
-            If records are bad; each row is named.
+            If records are invalid; each bad row is named.
         """
         media_type = (content_type or JSON).partition(";")[0].strip().casefold()
         if media_type not in {JSON, CSV}:
@@ -147,7 +147,7 @@ class RecordFile(Generic[Record]):
         }
 
     def write(self, rows: Iterable[Mapping[str, object]]) -> str:
-        """Return records in the form in which they can be uploaded again."""
+        """Return records as CSV that can be uploaded again."""
         buffer = io.StringIO()
         columns = [self.read_only[0], *self.columns]
         writer = csv.DictWriter(buffer, columns, lineterminator="\n", extrasaction="ignore")
@@ -156,7 +156,7 @@ class RecordFile(Generic[Record]):
         return buffer.getvalue()
 
     def body(self) -> dict[str, Any]:
-        """Return the description of an upload's body for the OpenAPI document."""
+        """Return the OpenAPI description of an upload's body."""
         schema = reference_to(self.schema)
         content = {
             JSON: {
@@ -174,7 +174,7 @@ class RecordFile(Generic[Record]):
 
 
 def _filled_lines(body: bytes) -> Iterator[list[str]]:
-    """Yield the lines of a CSV file that are not empty; none of the others is kept."""
+    """Yield the non-empty lines of a CSV file; empty ones take no memory."""
     text = io.TextIOWrapper(io.BytesIO(body), encoding="utf-8-sig", newline="")
     try:
         for number, line in enumerate(csv.reader(text, strict=True), start=1):

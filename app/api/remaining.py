@@ -1,4 +1,4 @@
-"""The route of jobs under way."""
+"""The route of the remaining time of running jobs."""
 
 from fastapi import APIRouter, Request, Response
 
@@ -43,7 +43,7 @@ def remaining(
 
 
 def remaining_document(found: Remaining) -> Document:
-    """Return the document of what is left of a job."""
+    """Return the document of a job's remaining time."""
     probability = found.deadline_probability
     return {
         "workload": found.request.workload,
@@ -61,7 +61,7 @@ def remaining_document(found: Remaining) -> Document:
 
 
 def remaining_text(document: Document) -> str:
-    """Return what is left of a job as a few lines of prose."""
+    """Return a job's remaining time as a few lines of prose."""
     left, total = document["remaining_seconds"], document["total_seconds"]
     forecast, ratio = document["forecast_seconds"], document["ratio"]
     lines = [

@@ -1,7 +1,7 @@
-"""Reads thousands of requests of one form column by column, by the types of the request models.
+"""Validates thousands of requests of one form column by column, with the request models' types.
 
-The first request is read whole and tells what all share; of the others only what the entries of a
-batch bring themselves is looked at, each column in one call.
+The first request is validated as a whole and holds what all share; of the others only the entries'
+own values are validated, each column in one call.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -30,22 +30,22 @@ _GROUPS: Final[Mapping[str, type[RequestModel]]] = {
 }
 _PARAMETERS: Final = "parameters"
 _WHOLE: Final = frozenset({"pricing", "energy"})
-"""Groups that are read with each request: seldom does an entry bring its own."""
+"""Groups that force requests to be read one by one: entries rarely have their own."""
 
 _FINITE: Final = ConfigDict(allow_inf_nan=False)
 _TEXTS, _NUMBERS = frozenset({str, NoneType}), frozenset({int, float, NoneType})
 _FLAGS = frozenset({bool})
 _PLAIN = _TEXTS | _NUMBERS | _FLAGS
 _VARIED: Final[list[object]] = []
-"""Stands for a value that is not shared: no member that is shared is a list."""
+"""Placeholder for a value that is not shared; a shared value is never a list."""
 
 
 class NotColumnsError(ValueError):
-    """The entries differ in form, or one of them breaks the schema: they are read one by one."""
+    """The entries differ in form or one violates the schema: they must be read one by one."""
 
 
 def members_of(entries: Sequence[Mapping[str, Any]]) -> dict[str, Columns]:
-    """Return the values that entries bring, by group; those beside groups under "".
+    """Return the values of entries as columns, by group; values outside groups are under "".
 
     Raises
     ------
@@ -55,21 +55,22 @@ def members_of(entries: Sequence[Mapping[str, Any]]) -> dict[str, Columns]:
     columns = _columns(entries)
     groups = [group for group in (*_GROUPS, _PARAMETERS) if group in columns]
     sent = {group: columns.pop(group) for group in groups}
-    # Answers tell parameters in the order in which they were sent.
+    # Answers list parameters in the order in which they were sent.
     if _PARAMETERS in sent and len(set(map(tuple, sent[_PARAMETERS]))) > 1:
         raise NotColumnsError
     return {"": columns, **{group: _columns(members) for group, members in sent.items()}}
 
 
 def apart(members: Mapping[str, Columns]) -> tuple[dict[str, Columns], bytes]:
-    """Return the columns in which entries differ, and a text of all the others.
+    """Return the columns that differ between entries, and a text of the rest: their form.
 
-    Entries of the same text share the same values, in members of the same names and order.
+    Entries with the same form have the same member names in the same order, and the same shared
+    values.
 
     Raises
     ------
     NotColumnsError
-        If the values are none of JSON.
+        If a value cannot be represented in JSON.
 
     Examples
     --------
@@ -92,22 +93,22 @@ def apart(members: Mapping[str, Columns]) -> tuple[dict[str, Columns], bytes]:
 
 
 def _is_shared(column: Column) -> bool:
-    """Whether all values are one: a number or a text, which no list stands for."""
+    """Whether all values of a column are the same text, number, flag or null."""
     first = column[0]
     kind = type(first)
-    # Of equal numbers the type may differ, and the sign of nought.
+    # Equal numbers may still differ in type, and zeros in sign.
     if kind not in _PLAIN or (kind is float and not first) or column.count(first) < len(column):
         return False
     return kind is str or {*map(type, column)} == {kind}
 
 
 def checked(members: Mapping[str, Columns]) -> dict[str, Columns]:
-    """Return the values that entries bring as the request models read them, but for `ref`.
+    """Return the columns validated by the request models' types, without `ref`.
 
     Raises
     ------
     NotColumnsError
-        If one of them is refused, or cannot be checked so.
+        If a value is refused, or cannot be validated by column.
     """
     if members.keys() - {"", *_GROUPS, _PARAMETERS} or _WHOLE & members[""].keys():
         raise NotColumnsError
@@ -134,7 +135,7 @@ def _columns(rows: Sequence[Any]) -> Columns:
 def _checked(group: str, name: str, column: Column) -> Column:
     check, kinds = _check(group, name), set(map(type, column))
     if group == _PARAMETERS and kinds <= _NUMBERS:
-        # Which of their types it is does not have to be found out for each.
+        # Skips the union of types, which would be resolved for each value.
         check = _check_numbers()
     if kinds <= _TEXTS:
         distinct = list(set(column))
@@ -142,14 +143,14 @@ def _checked(group: str, name: str, column: Column) -> Column:
             return Repeated.alone(check(distinct)[0], len(column))
         meanings = dict(zip(distinct, check(distinct), strict=True))
         return list(map(meanings.__getitem__, column))
-    if not (kinds <= _NUMBERS or (kinds == _FLAGS and not group)):  # a parameter's is a word
+    if not (kinds <= _NUMBERS or (kinds == _FLAGS and not group)):  # a flag parameter becomes text
         raise NotColumnsError
     return check(column)
 
 
 @cache
 def _adaptable(model: type[RequestModel]) -> frozenset[str]:
-    # Asked for each column: the model's own table of its fields takes ten times as long.
+    # Cached because it is needed for each column: `model_fields` takes ten times as long.
     return frozenset(model.model_fields) - {*_GROUPS, _PARAMETERS}
 
 
@@ -173,7 +174,7 @@ def _check_parameters() -> Check:
 
 
 def _checking(kind: Any) -> Check:
-    # The adapter's own method looks at its options again at each call.
+    # The adapter's own method evaluates its options at each call.
     return TypeAdapter(kind, config=_FINITE).validator.validate_python
 
 

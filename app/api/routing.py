@@ -1,4 +1,4 @@
-"""The list of all routers, and what their routes ask of a caller."""
+"""The list of all routers, and the authorization that each route requires."""
 
 from fastapi import APIRouter
 from fastapi.routing import APIRoute
@@ -50,7 +50,7 @@ ROUTERS: tuple[APIRouter, ...] = (
 
 
 def authorization_of(scope: Scope) -> Authorization | None:
-    """Return what the route of a request asks of its caller; None: it has no route here."""
+    """Return the authorization that a request's route requires, None if it has no route here."""
     routes = (route for router in ROUTERS for route in router.routes)
     for route in routes:
         if isinstance(route, APIRoute) and route.matches(scope)[0] is Match.FULL:

@@ -1,4 +1,4 @@
-"""Writes runs in the form in which they can be uploaded again."""
+"""Exports runs as CSV that can be uploaded again."""
 
 import csv
 import io
@@ -15,7 +15,7 @@ from app.services.uploads.flat import FlatValue, flat_run
 from app.services.uploads.formulas import guard_formula
 
 _NO_REASON: Final = "no reason was given"
-"""What an upload reads of a run that was excluded without one."""
+"""The reason written for a run that was excluded without one."""
 
 
 def csv_blocks(columns: Sequence[str], pages: Iterable[Sequence[Run]]) -> Iterator[bytes]:

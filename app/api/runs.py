@@ -1,4 +1,4 @@
-"""Routes of runs: upload, list, look at, change, remove."""
+"""Routes of runs: upload, list, read, change, remove."""
 
 from tempfile import SpooledTemporaryFile
 from typing import IO, Annotated, Any, Final

@@ -14,7 +14,7 @@ RANK_PATH = "/v1/schedules:rank"
 
 
 def expectation_document(band: Band | None) -> Document | None:
-    """Return the document of a band."""
+    """Return the document of a quantity's mean, median and bounds."""
     if band is None:
         return None
     return {
@@ -26,7 +26,7 @@ def expectation_document(band: Band | None) -> Document | None:
 
 
 def ranking_document(ranking: Ranking) -> Document:
-    """Return the document of a queue in order."""
+    """Return the document of an ordered queue."""
     return {
         "policy": ranking.request.policy,
         "confidence": ranking.request.confidence,
@@ -55,17 +55,17 @@ def _ranked_document(position: int, ranked: RankedJob) -> Document:
 
 
 def say_band(band: Mapping[str, float]) -> str:
-    """Return the bounds of seconds in words."""
+    """Return the bounds of a duration in words."""
     return f"{say_seconds(band['lower'])} .. {say_seconds(band['upper'])}"
 
 
 def say_on_time(probability: float | None) -> str:
-    """Return how likely a job keeps its deadline, a dash where it has none."""
+    """Return the probability that a job keeps its deadline, a dash if it has none."""
     return "-" if probability is None else say_chance(probability)
 
 
 def ranking_text(document: Document) -> str:
-    """Return a queue in order as an aligned table, what could not be forecast below it."""
+    """Return an ordered queue as an aligned table, with jobs that could not be forecast below."""
     ranked: Sequence[Document] = document["ranked"]
     if not ranked:
         return "The queue is empty.\n"

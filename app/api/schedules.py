@@ -1,4 +1,4 @@
-"""Routes of scheduling: the order of a queue, GPUs over elastic jobs, demand."""
+"""Routes of scheduling: queue order, GPU allocation to elastic jobs, GPU demand."""
 
 from fastapi import APIRouter, Request, Response
 

@@ -1,4 +1,4 @@
-"""What one process counts, for Prometheus: requests, caches, forecasts answered together."""
+"""Metrics of one process for Prometheus: requests, caches, forecasts answered together."""
 
 from collections.abc import Iterator, Sized
 from itertools import accumulate
@@ -23,7 +23,7 @@ _BOUNDS: Final = (*map(str, BUCKETS_S), "+Inf")
 
 
 class RequestCollector(Collector):
-    """Tells the requests of one application when it is asked."""
+    """Collects the request metrics of one application."""
 
     def __init__(self, requests: RequestMetrics) -> None:
         self._requests = requests
@@ -53,15 +53,15 @@ class _Cache(Sized, Protocol):
 
 
 def _figures(name: str, cache: _Cache | None) -> tuple[str, CacheFigures, Sized]:
-    """Return what is told of a cache; one that nobody asked for yet is empty."""
+    """Return the figures of a cache; one that does not exist yet is empty."""
     return (name, CacheFigures(), ()) if cache is None else (name, cache.figures, cache)
 
 
 class CacheCollector(Collector):
-    """Reads hits, misses and sizes of the caches of one process when it is asked.
+    """Collects hits, misses and sizes of the caches of one process.
 
-    `regressors` are loaded artefacts, `answers` what a question was answered, `bodies` the bytes
-    that answered a body; a forecast that `bodies` knows asks `regressors` alone.
+    `regressors` holds loaded artefacts, `answers` answers by question, `bodies` encoded answers by
+    request body; a hit in `bodies` uses only `regressors` besides.
     """
 
     def __init__(self, services: Services, bodies: EncodedAnswers) -> None:
@@ -93,7 +93,7 @@ class CacheCollector(Collector):
 
 
 class CountCollector(Collector):
-    """Tells the counts of one process when it is asked."""
+    """Collects the single counts of one process."""
 
     def __init__(self, *counts: Count) -> None:
         self._counts = counts

@@ -1,4 +1,4 @@
-"""Adds up what the web processes of one port count, whichever of them is asked."""
+"""Adds up the metrics of all web processes of one port, whichever of them is scraped."""
 
 import fcntl
 import logging
@@ -19,29 +19,29 @@ from typing_extensions import override
 _logger = logging.getLogger(__name__)
 _WRITE_EVERY_S: Final = 1.0
 _KEPT: Final = frozenset({"counter", "histogram"})
-"""What goes on counting when a process has ended: a sum that fell would look like a restart."""
+"""Types that are kept after a process ends: a decreasing sum would look like a restart."""
 
 _EARLIEST: Final = frozenset({"process_start_time_seconds"})
 _ENDED: Final = "ended.json"
 
 _Sample: TypeAlias = tuple[str, dict[str, str], float]
 _Family: TypeAlias = tuple[str, str, str, list[_Sample]]
-"""Name, words, type and samples: what is left of a metric between two processes."""
+"""Name, help text, type and samples: a metric as processes exchange it."""
 
 
 class SiblingMetrics(Collector):
-    """The metrics of this process and of its siblings as those of one.
+    """The metrics of this process and its siblings, combined into one set.
 
-    Each process writes what it counts to a file of its own, once a second and before it tells it,
-    so that no sibling tells less afterwards. Counters and histograms of processes that have ended
-    stay in the sum; what they held (gauges) does not.
+    Each process writes its metrics to its own file once a second, and before each scrape that it
+    answers, so that no sibling reports less afterwards. Counters and histograms of ended processes
+    stay in the sums; their gauges do not.
 
     Parameters
     ----------
     own
-        What this process counts.
+        The metrics of this process.
     folder
-        Where it and its siblings, and nobody else, write.
+        The folder used by this process and its siblings alone.
     """
 
     def __init__(self, own: CollectorRegistry, folder: Path) -> None:
@@ -54,7 +54,7 @@ class SiblingMetrics(Collector):
         self._thread = threading.Thread(target=self._run, name="metrics", daemon=True)
 
     def start(self) -> None:
-        """Begin to write; what ended siblings left is put together in one file."""
+        """Start writing, and merge the files of ended siblings into one."""
         try:
             with _locked(self._folder):
                 self._fold_ended()
@@ -63,7 +63,7 @@ class SiblingMetrics(Collector):
         self._thread.start()
 
     def close(self) -> None:
-        """End the thread and write what was counted up to now."""
+        """End the thread and write the final metrics."""
         self._stop.set()
         self._thread.join()
         self._write()
@@ -89,8 +89,8 @@ class SiblingMetrics(Collector):
             return []
 
     def _fold_ended(self) -> None:
-        """Put what ended processes counted in one file, however many there were."""
-        # An ended process may have had the number that this one has now.
+        """Merge the files of all ended processes into one."""
+        # An ended process may have had the same process id as this one.
         files = self._folder.glob("*.json")
         ended = [path for path in files if path == self._path or not _is_alive(path)]
         _put(self._folder / _ENDED, _added(_kept(_read(path)) for path in ended))
@@ -104,7 +104,7 @@ class SiblingMetrics(Collector):
             self._write()
 
     def _write(self) -> list[_Family]:
-        """Let siblings read what this process counts, and return it."""
+        """Write this process's metrics for its siblings, and return them."""
         with self._writing:
             families = _told(self._own)
             try:
@@ -114,14 +114,14 @@ class SiblingMetrics(Collector):
             return families
 
     def _tell_failure(self, error: OSError) -> None:
-        """Log once that siblings cannot be reached: the metrics of this one are told without."""
+        """Log once that siblings cannot be reached; metrics are then of this process alone."""
         if not self._has_failed:
             self._has_failed = True
             _logger.warning("metrics are not those of all processes", extra={"reason": str(error)})
 
 
 def _is_alive(path: Path) -> bool:
-    """Whether the process lives whose file this is."""
+    """Whether the process that writes this file is alive."""
     if path.name == _ENDED:
         return False
     try:
@@ -133,7 +133,7 @@ def _is_alive(path: Path) -> bool:
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Keep siblings from putting files together meanwhile."""
+    """Hold the lock that keeps siblings from merging files."""
     with (folder / "lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
@@ -161,14 +161,14 @@ def _read(path: Path) -> list[_Family]:
 
 
 def _put(path: Path, families: list[_Family]) -> None:
-    """Write the file in one go: siblings read all of it or what was there before."""
+    """Write the file atomically: siblings read either the old or the new content."""
     draft = path.with_suffix(".draft")
     draft.write_bytes(orjson.dumps(families))
     draft.replace(path)
 
 
 def _added(processes: Iterable[Iterable[_Family]]) -> list[_Family]:
-    """Return the families of all processes, each with the sums of its samples.
+    """Return the metric families of all processes with their samples summed.
 
     Examples
     --------

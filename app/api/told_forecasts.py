@@ -1,4 +1,4 @@
-"""Tells forecasts as bytes: identified, recorded and remembered where that is asked for."""
+"""Encodes forecasts as bytes: identified, recorded and cached where requested."""
 
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 
 class Told(NamedTuple):
-    """A forecast as its document, as what follows the identifier, as the answer.
+    """A forecast as a document, as JSON after the identifier, and as the complete answer.
 
-    `question` is what its records share, None where it is not recorded.
+    `question` is what all its records share, None if it is not recorded.
     """
 
     document: Document
@@ -31,23 +31,23 @@ class Told(NamedTuple):
     told_at: datetime
 
     def encoded(self, grounds: "Grounds") -> EncodedAnswer:
-        """Return what is remembered of it: the ages that it tells are those of a day."""
+        """Return the answer to cache; it is valid until the end of the day because of its ages."""
         return EncodedAnswer(grounds.weakly(), day_after(self.told_at), self.rest, self.question)
 
 
 def tell(
     forecasts: "ForecastService", forecast: Forecast, asked: ForecastRequest, document: Any
 ) -> Told:
-    """Return a forecast as it is told; identified and kept where that is asked for.
+    """Encode a forecast; identify and record it if requested.
 
     Parameters
     ----------
     forecasts
         Keeps the record.
     forecast
-        What is told.
+        The forecast to encode.
     asked, document
-        The question, and the document that asked it.
+        The request, and the document that it was read from.
     """
     now = forecasts.now()
     told = forecast_document(forecast, now)
@@ -59,7 +59,7 @@ def tell(
 
 
 def question_of(forecast: "Forecast | Answered", document: Any) -> LedgerQuestion:
-    """Return what all records of a question share, which a document asked."""
+    """Return what all records of the same question share."""
     return LedgerQuestion(
         forecast.workload_id,
         forecast.regressor_version,
@@ -71,18 +71,18 @@ def question_of(forecast: "Forecast | Answered", document: Any) -> LedgerQuestio
 def recorded(
     forecasts: "ForecastService", question: LedgerQuestion, rest: bytes, now: datetime
 ) -> bytes:
-    """Return an answer with an identifier of its own; its record is kept.
+    """Return an answer with a new identifier, and record it.
 
     Parameters
     ----------
     forecasts
         Keeps the record.
     question
-        What was asked.
+        The question.
     rest
-        The forecast as JSON behind its identifier.
+        The forecast's JSON after its identifier.
     now
-        When it is told.
+        The time of the answer.
     """
     forecast_id = forecasts.new_id(now)
     answer = named(forecast_id, rest)
@@ -93,9 +93,9 @@ def recorded(
 def answer_again(
     forecasts: "ForecastService", answers: EncodedAnswers, project_id: ProjectId, body: bytes
 ) -> bytes | None:
-    """Return the answer to a body that was answered before, None where it does not hold any more.
+    """Return the cached answer to a body, None if there is none or it is no longer valid.
 
-    It has an identifier and a record of its own where the first one had.
+    It gets a new identifier and record if the first answer was recorded.
     """
     known = answers.find(project_id, body)
     if known is None:
@@ -116,12 +116,12 @@ def answer_at_once(
     body: bytes,
     question: Any,
 ) -> bytes | None:
-    """Return what `make_forecast` answers in JSON, None where something is not in memory.
+    """Return the JSON answer of `make_forecast`, None if something needed is not in memory.
 
     Raises
     ------
     DomainError
-        If the document is no question, or the question cannot be answered.
+        If the document is not a valid request, or it cannot be answered.
     """
     asked = read_forecast(question)
     grounds = forecasts.grounds(project_id, asked.workload, asked.regressor_version)

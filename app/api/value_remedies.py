@@ -1,4 +1,4 @@
-"""What helps against a value that a schema refuses, by the kind of the refusal."""
+"""Remedies for values that a schema refuses, by kind of error."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -45,11 +45,11 @@ REMEDIES: Final[Mapping[str, str]] = {
     "model_attributes_type": _OBJECT,
     "dataclass_type": _OBJECT,
 }
-"""By pydantic's types of errors; what stands in braces is of their contexts."""
+"""By pydantic's error types; names in braces come from the error's context."""
 
 
 def remedy_of(kind: str, field: str, context: Mapping[str, Any]) -> str | None:
-    """Return what helps against a refusal of a kind, None where only the schema says.
+    """Return the remedy for a kind of error, None if only the schema can tell.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Reads what may hang, one reading at a time in a thread of its own, and waits for it shortly."""
+"""Runs a reading that may hang in its own thread, one at a time, and waits for it briefly."""
 
 import asyncio
 from collections.abc import Callable
@@ -7,18 +7,18 @@ from typing import Final, Generic, TypeVar
 
 T = TypeVar("T")
 LIMIT_S: Final = 2.0
-"""Less than any probe or scrape waits."""
+"""Shorter than the timeout of any probe or scrape."""
 
 
 class OneReading(Generic[T]):
-    """Reads when it is asked; who asks while a reading is late waits for that one too.
+    """Starts a reading on request; callers during a pending reading wait for the same one.
 
     Parameters
     ----------
     read
-        What reads; it may take for ever.
+        The function that reads; it may hang.
     limit_s
-        Seconds that one who asks waits.
+        Seconds that a caller waits.
     """
 
     def __init__(self, read: Callable[[], T], *, limit_s: float = LIMIT_S) -> None:
@@ -28,7 +28,7 @@ class OneReading(Generic[T]):
         self._reading: asyncio.Future[T] | None = None
 
     async def result(self) -> T | None:
-        """Return what was read, None if that takes too long."""
+        """Return the reading, None if it takes too long."""
         if self._reading is None or self._reading.done():
             self._reading = asyncio.get_running_loop().run_in_executor(self._thread, self._read)
         reading = self._reading

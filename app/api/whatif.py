@@ -1,4 +1,4 @@
-"""Routes of what-if questions by curl: a point, a grid, a curve."""
+"""Routes of what-if questions by query string: a point, a grid, a curve."""
 
 from dataclasses import replace
 from typing import Annotated, Any

@@ -1,4 +1,4 @@
-"""Routes of workloads: declare, list, look at, remove."""
+"""Routes of workloads: declare, list, read, remove."""
 
 from typing import Annotated, Any
 

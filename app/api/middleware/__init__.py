@@ -1,1 +1,1 @@
-"""Plain ASGI layers around the routes."""
+"""The ASGI middleware around the routes."""

@@ -1,4 +1,4 @@
-"""Finds the caller of each request before its body is read."""
+"""Identifies the caller of each request before its body is read."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -14,7 +14,7 @@ Authenticate = Callable[[str | None], Awaitable[Principal]]
 
 
 class AuthenticationMiddleware:
-    """Finds out who calls before anything of the body is read; only below `/v1`."""
+    """Identifies the caller before the body is read; only for paths below `/v1`."""
 
     def __init__(self, app: ASGIApp, authenticate: Authenticate) -> None:
         self._app = app

@@ -1,4 +1,4 @@
-"""Reads request bodies: decompressed, counted after that, and never waited for endlessly."""
+"""Reads request bodies: decompresses them, limits their decoded size and the time to wait."""
 
 import asyncio
 from collections.abc import Awaitable
@@ -26,7 +26,7 @@ _DRAIN_TIMEOUT_S: Final = 5.0
 _DRAIN_FACTOR: Final = 2
 _BEGINNINGS: Final = (b",", b"[", b"{")
 _MAX_VALUES: Final = 1_000_000
-"""An empty JSON object of 3 bytes takes 72 in memory: 64 MiB of them would take 1.5 GiB."""
+"""An empty JSON object of 3 bytes takes 72 bytes in memory: 64 MiB of them take 1.5 GiB."""
 _READ_ONE_BY_ONE: Final = "/v1/runs"
 _BODYLESS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _ANNOUNCING: Final = frozenset({b"content-length", b"transfer-encoding"})
@@ -113,14 +113,14 @@ class _Body:
         self._decoded += len(piece)
         if self._decoded > self._limit:
             raise PayloadTooLargeError(limit_bytes=self._limit)
-        # Fewer bytes cannot hold as many.
+        # Fewer bytes cannot hold so many values.
         if self._is_read_whole and self._decoded > _MAX_VALUES:
             self._values += sum(map(piece.count, _BEGINNINGS))
             if self._values > _MAX_VALUES:
                 raise TooManyValuesError(_MAX_VALUES)
 
     async def drain(self) -> None:
-        """Read on after a refusal, within bounds: a sender that still writes misses answers."""
+        """Read on after a refusal, within bounds: a sender that still writes misses the answer."""
         self._decoder = None
         try:
             async with asyncio.timeout(_DRAIN_TIMEOUT_S):
@@ -131,7 +131,7 @@ class _Body:
 
 
 class BodyMiddleware:
-    """Decompresses gzip and zstd, and limits what is left to a number of bytes and values."""
+    """Decompresses gzip and zstd, and limits the number of decoded bytes and JSON values."""
 
     def __init__(
         self, app: ASGIApp, max_bytes: int, idle_timeout_s: float = _IDLE_TIMEOUT_S
@@ -141,7 +141,7 @@ class BodyMiddleware:
         self._idle_timeout_s = idle_timeout_s
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-        """Return what answers, or refuses what the headers tell of the body."""
+        """Return the awaitable that answers, or one that refuses the body by its headers."""
         if scope["type"] != "http":
             return self._app(scope, receive, send)
         exchange = exchange_of(scope)

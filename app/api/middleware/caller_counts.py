@@ -1,4 +1,4 @@
-"""Counts the requests of each caller of this process in windows of a minute."""
+"""Counts the requests of each caller of this process in one-minute windows."""
 
 import math
 import time
@@ -11,12 +11,12 @@ from app.services.rates import Allowance
 
 
 class CallerCounts:
-    """How often each caller asked in this minute.
+    """The number of requests of each caller in the current minute.
 
     Parameters
     ----------
     limit
-        How often each may.
+        Requests allowed per caller and minute.
     """
 
     def __init__(self, limit: int) -> None:

@@ -1,4 +1,4 @@
-"""Knows how long a request may take, ends those that take longer, and refuses what would wait."""
+"""Sets request deadlines, ends requests that exceed them, and refuses requests under overload."""
 
 import asyncio
 import time
@@ -24,17 +24,17 @@ class Watched(Protocol):
     deadline: Deadline
 
     def look_at_the_time(self) -> None:
-        """Refuse the request if its time is over."""
+        """Refuse the request if its deadline has passed."""
         ...
 
 
 class DeadlineWatch:
-    """Gives each request a deadline for the beginning of its answer, and bounds the queue.
+    """Gives each request a deadline for the start of its answer, and bounds the queue.
 
     Parameters
     ----------
     request_s, upload_s
-        Seconds for any request, and for those that upload.
+        Seconds for ordinary requests and for uploads.
     max_waiting
         How many requests may wait for a thread; more are refused at once.
     """
@@ -47,14 +47,14 @@ class DeadlineWatch:
         self._watching: asyncio.AbstractEventLoop | None = None
         self._in_flight = 0
         self._just_come = 0
-        """Requests since the last look at all: they may not have come to the threads yet."""
+        """Requests since the last check: they may not have asked for a thread yet."""
         self._stops_at: float | None = None
-        """When the process ends, by the monotonic clock."""
+        """When the process ends, by the monotonic clock; None while it is not stopping."""
         self.unanswered: set[Watched] = set()
-        """Those that are looked at; an answer that has begun may take its time."""
+        """The watched requests; an answer that has begun has no deadline."""
 
     def deadline_of(self, scope: Scope) -> Deadline:
-        """Return the deadline of a request that begins now."""
+        """Return the deadline of a request that starts now."""
         is_upload = scope["path"] in _UPLOADS and scope["method"] == "POST"
         deadline = Deadline(self._upload_s if is_upload else self._request_s)
         if self._stops_at is not None:
@@ -67,23 +67,23 @@ class DeadlineWatch:
         return self._stops_at is not None
 
     def stop(self, seconds: float) -> None:
-        """Let no answer begin later than `seconds` from now: the process ends."""
+        """Let no answer begin later than `seconds` from now, because the process ends."""
         self._stops_at = time.monotonic() + seconds
         for exchange in self.unanswered:
             exchange.deadline.cut(seconds)
 
     def admit(self, exchange: Watched) -> None:
-        """Watch a request until its answer begins, or until it is released.
+        """Watch a request until its answer begins or it is released.
 
         Raises
         ------
         OverloadedError
-            If as many wait for a thread as may.
+            If the maximum number of requests already waits for a thread.
         """
         path = exchange.scope["path"]
-        # What needs no thread is never refused for what waits for one.
+        # Requests that need no thread are never refused because of those that wait for one.
         if path.startswith("/v1/") and path != _FROM_MEMORY:
-            # Each that waits is in flight: below that number there is no need to look.
+            # Waiting requests are in flight, so the exact count is needed only above the limit.
             if self._in_flight > self._max_waiting and self._is_full():
                 raise OverloadedError(self._max_waiting)
             self._just_come += 1
@@ -93,12 +93,12 @@ class DeadlineWatch:
             self._watch(loop)
 
     def release(self, exchange: Watched) -> None:
-        """Watch a request no more that was admitted: nobody works for it."""
+        """Stop watching an admitted request: it is finished."""
         self._in_flight -= 1
         self.unanswered.discard(exchange)
 
     def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Look at all requests together: a timer for each would cost every answer from memory."""
+        """Start the common timer: one per request would slow down every answer from memory."""
         self._watching = loop
         loop.call_later(self._look_every_s, self._look, loop)
 
@@ -111,9 +111,9 @@ class DeadlineWatch:
             self._watch(loop)
 
     def _is_full(self) -> bool:
-        """Whether as many wait as may, or will as soon as those that come at once ask for a thread.
+        """Whether the queue is full, counting new requests that are about to ask for a thread.
 
-        Those that have been under way for longer are read or written, or wait for something else.
+        Older requests without a thread are being read or written, or wait for something else.
         """
         limiter = to_thread.current_default_thread_limiter().statistics()
         waiting, working = limiter.tasks_waiting, limiter.borrowed_tokens

@@ -1,4 +1,4 @@
-"""Decompresses bodies piece by piece, so that no small body can grow large in memory."""
+"""Decompresses bodies piece by piece, so that a small body cannot grow large in memory."""
 
 import zlib
 from collections.abc import Iterator, Mapping
@@ -12,17 +12,17 @@ if TYPE_CHECKING:
 _PIECE_BYTES: Final = 1 << 18
 _GZIP_WINDOW: Final = 31
 _ZSTD_MAX_WINDOW: Final = 1 << 23
-# A block of 4 bytes may stand for 128 KiB: 256 bytes never grow beyond 8 MiB at once.
+# A block of 4 bytes may expand to 128 KiB, so 256 bytes expand to at most 8 MiB at once.
 _ZSTD_SLICE_BYTES: Final = 256
 _MAX_MEMBERS: Final = 10_000
-"""Each takes microseconds to begin, also one of a few bytes that holds nothing."""
+"""Starting a member takes microseconds, even if it has a few bytes and no content."""
 
 
 class Decoder(Protocol):
-    """Turns the chunks of an encoded body into pieces of the decoded one."""
+    """Decodes the chunks of a compressed body into pieces."""
 
     def decode(self, chunk: bytes) -> Iterator[bytes]:
-        """Yield what `chunk` adds, in pieces of bounded size."""
+        """Yield the decoded data of `chunk` in pieces of bounded size."""
         ...
 
     def is_complete(self) -> bool:
@@ -42,7 +42,7 @@ def _check_members(count: int) -> None:
 
 
 class GzipDecoder:
-    """Reads gzip, also several members in a row as `cat a.gz b.gz` makes them."""
+    """Decodes gzip, including several concatenated members (`cat a.gz b.gz`)."""
 
     def __init__(self) -> None:
         self._member = zlib.decompressobj(wbits=_GZIP_WINDOW)
@@ -50,7 +50,7 @@ class GzipDecoder:
         self._has_begun = False
 
     def decode(self, chunk: bytes) -> Iterator[bytes]:
-        """Yield what `chunk` adds, in pieces of bounded size."""
+        """Yield the decoded data of `chunk` in pieces of bounded size."""
         while chunk:
             if self._member.eof:
                 self._member = zlib.decompressobj(wbits=_GZIP_WINDOW)
@@ -71,10 +71,10 @@ class GzipDecoder:
 
 
 class ZstdDecoder:
-    """Reads zstd, also several frames in a row."""
+    """Decodes zstd, including several concatenated frames."""
 
     def __init__(self) -> None:
-        import zstandard  # noqa: PLC0415 - most web processes never meet such a body
+        import zstandard  # noqa: PLC0415 - most web processes never get such a body
 
         self._zstandard = zstandard
         self._frame = self._new_frame()
@@ -86,7 +86,7 @@ class ZstdDecoder:
         return decompressor.decompressobj()
 
     def decode(self, chunk: bytes) -> Iterator[bytes]:
-        """Yield what `chunk` adds, in pieces of bounded size."""
+        """Yield the decoded data of `chunk` in pieces of bounded size."""
         for start in range(0, len(chunk), _ZSTD_SLICE_BYTES):
             rest = chunk[start : start + _ZSTD_SLICE_BYTES]
             while rest:

@@ -1,7 +1,7 @@
-"""The outermost layer: one request and its answer, from its id to the figures about it.
+"""The outermost layer: one request and its answer, from the request id to the metrics.
 
-What each layer would say to an answer is said to the exchange, through which all messages of the
-answer go once: a layer of its own around `send` costs every message of every answer.
+All layers add to an answer through its exchange, which every message passes once: a wrapper around
+`send` in each layer would cost time for every message of every answer.
 """
 
 import asyncio
@@ -32,33 +32,33 @@ _STRICT: Final[_Headers] = (
     (b"cross-origin-resource-policy", b"same-origin"),
 )
 _STRICTEST: Final[_Headers] = (*_STRICT, (_POLICY, b"default-src 'none'; frame-ancestors 'none'"))
-"""What a browser may do with an answer that brings no policy of its own: nothing."""
+"""For answers without a policy of their own: a browser may load nothing."""
 _REQUEST_ID: Final = re.compile(r"[\w.-]{1,128}", re.ASCII)
 _TRACE_PARENT: Final = re.compile(r"00-(?!0{32})([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
-"""A trace's id is of the form of our own (W3C Trace Context)."""
+"""W3C Trace Context; its trace id has the form of our request ids."""
 _CALLER_LEFT: Final = 499
-"""What is counted for a caller who left before there was an answer; nginx's number."""
+"""The status counted when the caller disconnects before an answer, as in nginx."""
 _REFUSED: Final = frozenset({401, 403, 429, _CALLER_LEFT, 503})
-"""How a request may end in a layer before the routes."""
+"""Statuses with which a request may end before it reaches a route."""
 _TIMING: Final = b"app;dur=%.2f"
 
 
 class Body(Protocol):
-    """The body of a request, of which the sender may not have sent everything."""
+    """The body of a request, possibly not yet received completely."""
 
     has_ended: bool
 
     async def drain(self) -> None:
-        """Read what is left, within bounds."""
+        """Read the rest, within bounds."""
         ...
 
 
 class Exchange:
     """One request and its answer.
 
-    Answers in the place of the application when the deadline comes first. A thread cannot be
-    ended from outside: the answer is given without it, and the deadline lets it store nothing
-    any more.
+    Answers instead of the application if the deadline passes first. A thread cannot be ended from
+    outside, so the answer does not wait for it, and the deadline keeps it from storing anything
+    afterwards.
     """
 
     __slots__ = (
@@ -81,20 +81,20 @@ class Exchange:
         self._watch = watch
         self._started_at = time.perf_counter()
         self.refusal: asyncio.Task[None] | None = None
-        """Gives another answer in the place of the application's."""
+        """The task that answers instead of the application."""
         self.deadline = watch.deadline_of(scope)
         self.headers: dict[bytes, bytes] = dict(reversed(scope["headers"]))
-        """The headers of the request; of those that are repeated the first."""
+        """The headers of the request; of repeated ones the first."""
         self.request_id = _given_id(self.headers) or random_bytes().hex()
         self.status: int | None = None
         """The status of the answer, None before it has begun."""
         self.told: _Headers = ()
-        """Headers that the answer is given besides its own."""
+        """Headers that layers add to the answer."""
         self.unread: Body | None = None
-        """The body that is read to its end before the answer ends: a sender misses it else."""
+        """The body to drain before the answer ends, since a sender that still writes misses it."""
 
     def send(self, message: Message) -> Awaitable[None]:
-        """Send a message of the answer, unless another answer was given in its place."""
+        """Send a message of the answer, unless a refusal was sent instead."""
         if self.refusal is not None:
             return _drop()
         if message["type"] == "http.response.start":
@@ -106,7 +106,7 @@ class Exchange:
 
     def _begin(self, message: Message) -> Awaitable[None]:
         self.status = message["status"]
-        # An answer that has begun may take its time.
+        # An answer that has begun has no deadline.
         self._watch.unanswered.discard(self)
         message["headers"] = self._all_headers(message["headers"])
         return self._send(message)
@@ -125,17 +125,17 @@ class Exchange:
         await self._send(message)
 
     def elapsed_s(self) -> float:
-        """Return the seconds since the request came."""
+        """Return the seconds since the request arrived."""
         return time.perf_counter() - self._started_at
 
     def look_at_the_time(self) -> None:
-        """Refuse the request if its time is over and nothing of it is being committed."""
+        """Refuse the request if its deadline has passed and it is not being committed."""
         if self.deadline.left_s() <= 0 and self.deadline.end():
             self._watch.unanswered.discard(self)
             self.refusal = asyncio.get_running_loop().create_task(self._refuse())
 
     async def give_up(self) -> None:
-        """Answer for a process that ends, unless an answer has begun."""
+        """Refuse the request because the process ends, unless an answer has begun."""
         _logger.warning("request given up", extra={"path": self.scope["path"]})
         if self.status is None:
             self.deadline.cut(0.0)
@@ -143,7 +143,7 @@ class Exchange:
 
     async def _refuse(self) -> None:
         response = problems.respond_to(self.deadline.exceeded(), instance=self.scope["path"])
-        # What is left of the body is not waited for.
+        # The rest of the body is not read.
         response.headers["Connection"] = "close"
         await response(self.scope, self._receive, self._send_refusal)
 
@@ -153,12 +153,12 @@ class Exchange:
 
 
 def _about(request_id: bytes, timing: bytes, strict: _Headers) -> _Headers:
-    """Return what every answer tells besides its own headers."""
+    """Return the headers that are added to every answer."""
     return ((b"x-request-id", request_id), (b"server-timing", timing), *strict)
 
 
 def json_headers(length: bytes) -> list[tuple[bytes, bytes]]:
-    """Return the headers that an answer of JSON brings itself."""
+    """Return the own headers of a JSON answer."""
     return [(b"content-length", length), (b"content-type", b"application/json")]
 
 
@@ -168,19 +168,19 @@ _JSON_HEAD: Final = b"%b\r\n" % b"".join(
 
 
 def json_head(length: int, elapsed_s: float) -> bytes:
-    """Return all headers of an answer of JSON as they are sent, and the line that ends them.
+    """Return the encoded headers of a JSON answer, with the empty line that ends them.
 
-    The request has brought no id of its own.
+    Only for requests that bring no request id of their own.
     """
     return _JSON_HEAD % (length, random_bytes().hex().encode(), elapsed_s * 1e3)
 
 
 async def _drop() -> None:
-    """Send nothing: the request was answered."""
+    """Send nothing, since the request was already answered."""
 
 
 def _given_id(headers: dict[bytes, bytes]) -> str | None:
-    """Return the id that the caller gives, by its own header or by that of its trace."""
+    """Return the request id from the caller's `X-Request-Id` or `traceparent` header."""
     given = headers.get(b"x-request-id")
     if given is not None:
         name = given.decode("latin-1")
@@ -191,24 +191,24 @@ def _given_id(headers: dict[bytes, bytes]) -> str | None:
 
 
 def exchange_of(scope: Scope) -> Exchange:
-    """Return the exchange that a layer within it works for."""
+    """Return the exchange of the current request, for use in inner layers."""
     exchange: Exchange = scope["state"]["exchange"]
     return exchange
 
 
 class ExchangeMiddleware:
-    """Gives each request an id, a deadline and its time; turns what nobody caught into a problem.
+    """Gives each request an id and a deadline, times it, and turns uncaught errors into problems.
 
     Parameters
     ----------
     app
-        What answers.
+        The application within.
     watch
-        Ends what takes too long.
+        Enforces deadlines.
     metrics
         Counts and times the requests.
     routes
-        What may answer within: a request that is refused before counts under its route.
+        The routes within: a request refused before routing is counted under its route.
     """
 
     def __init__(
@@ -237,7 +237,7 @@ class ExchangeMiddleware:
         try:
             self._watch.admit(exchange)
             try:
-                with suppress(ClientDisconnect):  # nobody is left to be answered
+                with suppress(ClientDisconnect):  # there is nobody left to answer
                     await self._app(scope, receive, exchange.send)
             finally:
                 self._watch.release(exchange)
@@ -246,7 +246,7 @@ class ExchangeMiddleware:
         except asyncio.CancelledError:
             if not self._watch.is_stopping:
                 raise
-            # The server ends and waits no longer, for a commit neither: the task ends here.
+            # The server ends without waiting longer, not even for a commit.
             await exchange.give_up()
         except OverloadedError as error:
             await problems.respond_to(error, instance=scope["path"])(scope, receive, exchange.send)
@@ -256,7 +256,7 @@ class ExchangeMiddleware:
                 raise
             await problems.respond_internal(scope["path"])(scope, receive, exchange.send)
         finally:
-            # Each would keep the other alive until the collector comes.
+            # Breaks a reference cycle, which only the garbage collector would free.
             del scope["state"]["exchange"]
             deadlines.current.reset(deadline)
             log_fields.current.reset(fields)
@@ -265,7 +265,7 @@ class ExchangeMiddleware:
             self._metrics.observe(scope["method"], route, status, exchange.elapsed_s())
 
     def _route_of(self, scope: Scope, status: int) -> str:
-        """Return the template of the route that answered, or would have but for a layer before."""
+        """Return the template of the route that answered, or would have without a refusal."""
         route = scope.get("route")
         if route is None and status in _REFUSED:
             matching = (each for each in self._routes if each.matches(scope)[0] is Match.FULL)

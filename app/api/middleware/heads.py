@@ -1,4 +1,4 @@
-"""Answers HEAD as GET: the server leaves the body out."""
+"""Answers HEAD like GET; the server omits the body."""
 
 from typing import Final
 
@@ -9,15 +9,15 @@ _END: Final[Message] = {"type": "http.response.body"}
 
 
 class HeadMiddleware:
-    """Lets every resource that takes GET take HEAD too.
+    """Lets every resource that supports GET support HEAD.
 
-    An answer ends with its headers where they tell no length: a stream may go on for hours, and
-    nobody gets any of it.
+    An answer without a content length ends after its headers: a stream might run for hours, and
+    none of it would be sent.
 
     Parameters
     ----------
     app
-        What answers.
+        The application within.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -27,7 +27,7 @@ class HeadMiddleware:
         if scope["type"] != "http" or scope["method"] != "HEAD":
             await self._app(scope, receive, send)
             return
-        # The server leaves the body out by the method in its own scope, so that this is another.
+        # A copy: the server omits the body because of the method in its own scope.
         asked = {**scope, "method": "GET"}
         with CancelScope() as streaming:
 

@@ -1,4 +1,4 @@
-"""Replays the first answer to a POST that comes again with its `Idempotency-Key`."""
+"""Replays the first answer to a POST that is repeated with the same `Idempotency-Key`."""
 
 import asyncio
 import contextlib
@@ -30,19 +30,19 @@ _PIECE_BYTES: Final = 1 << 18
 _MAX_PATH: Final = 300
 _NOT_KEPT: Final = frozenset({401, 403, 429})
 _RECORDING: Final = "/v1/forecasts"
-"""The one path where a caller who may only read has something stored: a recorded forecast."""
+"""The only path where read access stores something: a recorded forecast."""
 
 _SERVER_ERROR: Final = 500
 _UNSTORED: Final = frozenset({"content-length"})
 
 
 class _Answer:
-    """Holds an answer back until it is kept.
+    """Holds an answer back until it is stored.
 
     Parameters
     ----------
     is_question
-        Whether the answer may be given anew instead of being kept.
+        Whether the request may simply be answered again if its answer is not stored.
     """
 
     def __init__(self, *, is_question: bool) -> None:
@@ -108,7 +108,7 @@ def _ticket(scope: Scope, key: str) -> IdempotencyTicket:
 
 
 async def _spool(scope: Scope, receive: Receive, spool: IO[bytes]) -> str:
-    """Write the body to `spool`; return the hash of all that makes the request what it is."""
+    """Write the body to `spool`; return a hash of query, content type and body."""
     content_type = Headers(scope=scope).get("content-type", "")
     digest = hashlib.sha256(scope["query_string"] + b"\0" + content_type.encode() + b"\0")
     while True:
@@ -149,21 +149,21 @@ async def _send_replay(replay: Replay, send: Send) -> None:
 
 
 class IdempotencyMiddleware:
-    """Runs a POST with an `Idempotency-Key` once; requests without one pay nothing.
+    """Runs a POST with an `Idempotency-Key` once; requests without one have no overhead.
 
-    What only asks stores nothing: its answer is kept where there is room for it, and given anew
-    where it was not. The ticket stands in `scope["state"]["idempotency"]`: a route that finishes
-    it in the transaction of its own work makes the answer and the work one.
+    A request that only asks changes nothing: its answer is stored if there is room, else computed
+    again. The ticket is in `scope["state"]["idempotency"]`: a route that finishes it in the
+    transaction of its own work stores both atomically.
 
     Parameters
     ----------
     app
-        What answers.
+        The application within.
     service
-        Keeps the first answers.
+        Stores the first answers.
     authorization_of
-        What the route of a request asks of its caller. A first answer is for whoever may do what
-        it answers: it comes from the project, whose other keys may not do so.
+        Finds the authorization that a request's route requires. It is checked before a replay:
+        answers are stored per project, whose keys may differ in what they allow.
     """
 
     def __init__(
@@ -177,7 +177,7 @@ class IdempotencyMiddleware:
         self._authorization_of = authorization_of
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-        """Return what answers: without a key it is the application alone."""
+        """Return the awaitable that answers: without a key, the application itself."""
         key = _key_of(scope)
         if key is None:
             return self._app(scope, receive, send)
@@ -204,12 +204,12 @@ class IdempotencyMiddleware:
             await answer.send_to(send)
 
     def _authorize(self, scope: Scope) -> bool:
-        """Return whether the request only asks: done twice it does no more than once.
+        """Return whether the request only asks, so that running it twice is harmless.
 
         Raises
         ------
         ForbiddenError
-            If the caller may not do it.
+            If the caller may not make the request.
         """
         authorization = self._authorization_of(scope)
         if authorization is None:
@@ -226,11 +226,11 @@ class IdempotencyMiddleware:
         except Exception:
             await self._settle(ticket, answer)
             raise
-        # Cancelled, a thread may still store what the ticket stands for: its lock lapses.
+        # Not reached on cancellation: a thread may still be storing, so the lock is left to expire.
         await self._settle(ticket, answer)
 
     async def _settle(self, ticket: IdempotencyTicket, answer: _Answer) -> None:
-        # An answer that its route kept already, or that cannot be kept now, is sent all the same.
+        # An answer that its route has stored already, or that cannot be stored now, is sent anyway.
         suppressed = contextlib.suppress(InProgressError, StorageUnavailableError)
         with suppressed, deadlines.unlimited():
             if not answer.is_complete or not answer.is_kept:

@@ -1,4 +1,4 @@
-"""Limits how often a caller may ask: per key and process, per project over all replicas."""
+"""Limits the request rate: per key and process, and per project over all replicas."""
 
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Final
@@ -18,14 +18,14 @@ _WINDOW_S: Final = 60
 
 
 class RateLimitMiddleware:
-    """Refuses a request beyond so many in a minute, and tells how many are left.
+    """Refuses requests beyond a rate per minute, and reports how many are left.
 
     Parameters
     ----------
     app
-        What answers.
+        The application within.
     per_minute
-        How often each key, or address without one, may ask this process; 0: any number.
+        Requests that each key, or address without a key, may send to this process; 0: unlimited.
     rates
         Counts the requests of projects that have a limit.
     """
@@ -36,7 +36,7 @@ class RateLimitMiddleware:
         self._rates = rates
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-        """Return what answers: what is not counted goes on without a step of this layer's own."""
+        """Return the awaitable that answers: without a limit, the application itself."""
         principal: Principal | None = scope.get("state", {}).get("principal")
         if principal is None or (self._callers is None and principal.requests_per_minute is None):
             return self._app(scope, receive, send)
@@ -56,7 +56,7 @@ class RateLimitMiddleware:
         await problems.respond_to(error, instance=scope["path"])(scope, receive, send)
 
     async def _count(self, scope: Scope, principal: "Principal") -> tuple[int, Allowance]:
-        """Return the limit that is nearer, and what is left of it."""
+        """Return the limit with the fewest requests left, and its allowance."""
         own: tuple[int, Allowance] | None = None
         if self._callers is not None:
             caller = principal.key_id or (scope.get("client") or ("unknown",))[0]
@@ -72,7 +72,7 @@ class RateLimitMiddleware:
 
 
 def _counter(per_minute: int) -> "CallerCounts":
-    # Without a limit, which is the default, a process needs no library that counts.
+    # Without a limit, which is the default, a process does not need the counting library.
     from app.api.middleware.caller_counts import CallerCounts  # noqa: PLC0415
 
     return CallerCounts(per_minute)

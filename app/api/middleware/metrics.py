@@ -1,4 +1,4 @@
-"""Counts and times requests by route template; what is counted is told elsewhere."""
+"""Counts and times requests by route template; `app.api.serving_metrics` exports the counts."""
 
 from bisect import bisect_left
 from typing import Final, TypeAlias
@@ -12,7 +12,7 @@ Route: TypeAlias = tuple[str, str]
 
 
 class Observed:
-    """What was seen of one method of one route; the last bucket is of what took longer."""
+    """The requests of one method and route; the last bucket holds those above all bounds."""
 
     __slots__ = ("by_bucket", "by_status", "seconds")
 
@@ -23,9 +23,9 @@ class Observed:
 
 
 class RequestMetrics:
-    """The requests that one application answered.
+    """The requests that one application has answered.
 
-    They are observed by the event loop alone: plain numbers need no lock, and cost a sixth of
+    Only the event loop observes them: plain numbers need no lock, and cost a sixth of
     prometheus_client's counters and histograms.
     """
 
@@ -33,7 +33,7 @@ class RequestMetrics:
         self._observed: dict[Route, Observed] = {}
 
     def observe(self, method: str, route: str, status: int, elapsed_s: float) -> None:
-        """Count one request; what never reached a route is counted under `NO_ROUTE`."""
+        """Count one request; one that never reached a route is counted under `NO_ROUTE`."""
         key = (method, route)
         observed = self._observed.get(key)
         if observed is None:
@@ -47,5 +47,5 @@ class RequestMetrics:
         return self._observed.setdefault((known, route), Observed())
 
     def observed(self) -> list[tuple[Route, Observed]]:
-        """Return what was seen so far; it goes on counting."""
+        """Return the current observations, which continue to be updated."""
         return list(self._observed.items())

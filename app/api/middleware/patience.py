@@ -1,4 +1,4 @@
-"""Waits for something for so long, and sets no timer where it is there already."""
+"""Awaits something with a timeout, without a timer if it is ready at once."""
 
 import asyncio
 from collections.abc import Awaitable, Generator
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 class _Begun(Awaitable[T], Generic[T]):
-    """Something that was awaited until it had to wait for the first time."""
+    """An awaitable that has already been run up to its first suspension."""
 
     def __init__(self, steps: Generator[Any, Any, T], step: object) -> None:
         self._steps, self._step = steps, step
@@ -22,7 +22,7 @@ class _Begun(Awaitable[T], Generic[T]):
             while True:
                 try:
                     sent = yield step
-                except BaseException as error:  # noqa: BLE001 - a cancellation too is for the steps
+                except BaseException as error:  # noqa: BLE001 - cancellations are passed on too
                     step = self._steps.throw(error)
                 else:
                     step = self._steps.send(sent)
@@ -32,15 +32,15 @@ class _Begun(Awaitable[T], Generic[T]):
 
 
 async def within(seconds: float, awaited: Awaitable[T]) -> T:
-    """Return what is awaited.
+    """Return the result of an awaitable, with a timeout.
 
-    The body of nearly every request came with its headers: a timer for each would cost more
-    than all else that is done for reading it.
+    Nearly every request's body arrives with its headers: a timer for each would cost more than
+    the rest of reading it.
 
     Raises
     ------
     TimeoutError
-        If it takes longer.
+        If it takes longer than `seconds`.
     """
     steps = awaited.__await__()
     try:
