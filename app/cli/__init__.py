@@ -1,4 +1,4 @@
-"""The command line `trainfare`: the operator's door and a client of the service."""
+"""The command line `trainfare`: operator commands and a client of the service."""
 
 import errno
 import logging
@@ -49,16 +49,16 @@ def _options(
         typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
     ] = False,
 ) -> None:
-    """Take the options of all commands."""
+    """Handle the options common to all commands."""
 
 
 def _examples(*lines: str) -> str | None:
-    # \b keeps the lines apart when the help is wrapped.
+    # \b keeps click from joining the lines when it wraps the help.
     return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines) if lines else None
 
 
 def _on_database(*lines: str) -> str:
-    """Return what the help of a command that opens the database itself ends with."""
+    """Return the end of the help text of a command that opens the database itself."""
     return "\n\n".join(filter(None, (_DATABASE, _examples(*lines))))
 
 
@@ -111,21 +111,21 @@ def _run() -> None:
     try:
         application()
     finally:
-        # A disk that is full is found here at the latest, not at the interpreter's end.
+        # Detects a full disk here at the latest, not at interpreter shutdown.
         sys.stdout.flush()
 
 
 def _open_streams() -> None:
-    """Let what was closed before the start (`>&-`) take what is printed, and lose it."""
+    """Replace standard streams that are closed at the start (`>&-`) by the null device."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115
 
 
 def _leave_unwritten(error: OSError) -> ExitCode:
-    """Say why what a command prints has no place; whoever closed a pipe has seen enough."""
+    """Report that the output cannot be written; a closed pipe is no error."""
     with suppress(OSError):
-        # What is still buffered goes nowhere.
+        # Discards what is still buffered.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     if not isinstance(error, BrokenPipeError):
         typer.echo(f"Error: The output cannot be written: {error.strerror}.", err=True)
@@ -135,7 +135,7 @@ def _leave_unwritten(error: OSError) -> ExitCode:
 def main() -> None:
     """Run the command that the process was started with."""
     _open_streams()
-    # serve and fitter say how they log; the others speak for themselves.
+    # serve and fitter configure logging; other commands print their own messages.
     logging.getLogger().addHandler(logging.NullHandler())
     try:
         _run()

@@ -1,4 +1,4 @@
-"""`python -m app.cli` is `trainfare`."""
+"""`python -m app.cli` runs `trainfare`."""
 
 from app.cli import main
 

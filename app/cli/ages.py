@@ -1,4 +1,4 @@
-"""Ages as an operator writes them."""
+"""Parses ages in operator commands."""
 
 from datetime import timedelta
 from typing import Final
@@ -15,7 +15,7 @@ def parse_age(text: str) -> timedelta:
     Raises
     ------
     UsageError
-        If it is written otherwise, or longer than a century.
+        If it has another form, or exceeds a century.
     """
     age = parse_span(text)
     if age is None:

@@ -1,4 +1,4 @@
-"""Shows forecasts, recommendations and workloads as people read them."""
+"""Prints forecasts, recommendations and workloads for people."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -23,7 +23,7 @@ _FEW: Final = 20
 
 
 def _split_columns(asked: list[dict[str, str]]) -> tuple[dict[str, str], list[str]]:
-    """Return what all forecasts share, and the names of what differs."""
+    """Return the fields that all forecasts share, and the names of those that differ."""
     names = list(dict.fromkeys(name for row in asked for name in row))
     if len(asked) == 1:
         return asked[0], []
@@ -47,13 +47,13 @@ def _row(
 
 
 def _told_when_asked(forecast: Mapping[str, Any]) -> dict[str, object]:
-    """Return what is told where it was asked for, None where it was not."""
+    """Return the optional columns, with None for what was not requested."""
     parts = None if forecast.get("taught_by") is None else say_parts(forecast) or None
     return {**dict.fromkeys(ODDS.values()), **say_odds(forecast), "where the time goes": parts}
 
 
 def show_forecasts(forecasts: list[dict[str, Any]], objective: str = "") -> None:
-    """Print forecasts: what they share in a line, what differs in a table, warnings once."""
+    """Print forecasts: shared fields in a line, differing ones in a table, each warning once."""
     asked = [say_members(forecast) for forecast in forecasts]
     shared, names = _split_columns(asked)
     if shared:
@@ -100,7 +100,7 @@ def _sentence(forecast: Mapping[str, Any]) -> str:
 
 
 def show_recommendation(answer: Mapping[str, Any]) -> None:
-    """Print what is recommended and what comes next, or what would have to change."""
+    """Print the recommended and next best configurations, or what would have to change."""
     if answer["recommended"] is not None:
         out.print(f"Recommended: {_sentence(answer['recommended']['forecast'])}", markup=False)
         show_forecasts([entry["forecast"] for entry in answer["ranked"]], answer["objective"])
@@ -114,7 +114,7 @@ def show_recommendation(answer: Mapping[str, Any]) -> None:
 
 
 def show_fit(fit: Mapping[str, Any]) -> None:
-    """Print how a fit ended and what its candidates weigh."""
+    """Print how a fit ended and the weights of its candidates."""
     version = fit.get("regressor_version")
     print_note(f"Fit {fit['fit_id']} of {fit['workload']} {fit['state']}: version {version}.")
     print_table(
@@ -130,7 +130,7 @@ def show_fit(fit: Mapping[str, Any]) -> None:
 
 
 def show_workloads(workloads: Iterable[Mapping[str, Any]]) -> None:
-    """Print one line a workload."""
+    """Print one line per workload."""
     print_table(
         [
             {
@@ -163,7 +163,7 @@ def show_upload(name: str, answer: Mapping[str, Any]) -> None:
 
 
 def tell_unsent(failed: Path, others: Sequence[Path]) -> None:
-    """Say which file ended an upload, and which were not sent for it."""
+    """Print which file stopped an upload, and which files were not sent because of it."""
     if others:
         names = ", ".join(str(other) for other in others)
         print_note(f"{failed} was not stored. Not sent any more: {names}.")

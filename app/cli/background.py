@@ -1,4 +1,4 @@
-"""A service and its fitter as a background process of another command."""
+"""Runs a service and its fitter as a background process of another command."""
 
 import subprocess
 import sys
@@ -19,7 +19,7 @@ _TOLD_LINES: Final = 15
 
 
 class BackgroundService:
-    """The running service, its address and its log."""
+    """A running service with its address and its log."""
 
     def __init__(self, process: subprocess.Popen[str], log: Path) -> None:
         self._process = process
@@ -43,7 +43,7 @@ class BackgroundService:
         Raises
         ------
         RefusedError
-            If it ends before, or takes too long.
+            If it ends before that, or takes too long.
         """
         for _ in range(int(_START_TIMEOUT_S)):
             try:
@@ -54,7 +54,7 @@ class BackgroundService:
         raise self.failure()
 
     def failure(self) -> RefusedError:
-        """Return what to say when the service does not run."""
+        """Return the error for a service that does not run."""
         self._reader.join(1.0)
         lines = self._log.read_text(encoding="utf-8").splitlines()[-_TOLD_LINES:]
         return RefusedError("The service does not run:\n" + "\n".join(lines), f"See {self._log}.")
@@ -65,13 +65,13 @@ class BackgroundService:
         Raises
         ------
         RefusedError
-            Then.
+            When it has ended.
         """
         self._process.wait()
         raise self.failure()
 
     def end(self) -> None:
-        """End the service and its fitter in order."""
+        """Shut the service and its fitter down cleanly."""
         if self._process.poll() is None:
             self._process.terminate()
         try:
@@ -84,7 +84,7 @@ class BackgroundService:
 
 @contextmanager
 def background_service(settings: Settings, log: Path) -> Iterator[BackgroundService]:
-    """Yield service and fitter as a process that ends with the block, or with this process."""
+    """Run service and fitter as a process that ends with the block or with this process."""
     text_log = settings.model_copy(update={"log_format": "text", "log_level": "INFO"})
     process = subprocess.Popen(
         [sys.executable, "-m", "app.cli", "serve", "--with-fitter", "--supervised"],

@@ -48,9 +48,9 @@ def backup(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Write the whole database into one file; the service may run.
+    """Write the whole database to one file; the service may be running.
 
-    It holds all rows of one instant.
+    The file is a consistent snapshot of all rows.
     """
     from app.cli.surroundings import surroundings_of
     from app.services.backups import BackupService, check_backup
@@ -72,9 +72,9 @@ def restore(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Fill an empty database from a backup; stop the service.
+    """Fill an empty database from a backup; stop the service first.
 
-    The backup may be of either kind of database.
+    The backup may come from SQLite or PostgreSQL.
     """
     from app.cli.surroundings import new_surroundings_of
     from app.services.backups import BackupService

@@ -26,7 +26,7 @@ RECOMMEND_EXAMPLES: Final = (
     "trainfare recommend resnet50 gpu_type=V100-16GB workers=1,2,4,8 --objective duration",
 )
 KEY_VARIABLES: Final = ["TRAINFARE_API_KEY", "TRAINFARE_KEY"]
-"""Where the key is looked for; the second name is an older one."""
+"""Environment variables that may hold the key; the second name is an older one."""
 
 Url = Annotated[str, typer.Option(envvar="TRAINFARE_URL", help="Address of the service.")]
 Key = Annotated[
@@ -74,7 +74,7 @@ def upload(
     key: Key = None,
     as_json: Json = False,
 ) -> None:
-    """Upload files of measured runs, each whole or not at all."""
+    """Upload files of measured runs; each is stored completely or not at all."""
     from app.cli.asking import show_upload, tell_unsent
     from app.cli.connection import connected
     from app.cli.output import print_json
@@ -125,7 +125,7 @@ def fit(
     key: Key = None,
     as_json: Json = False,
 ) -> None:
-    """Fit a workload's regressor and follow it to its end."""
+    """Fit a workload's regressor and show the progress until it ends."""
     from app.cli.asking import show_fit
     from app.cli.connection import connected
     from app.cli.following import follow, request_fit
@@ -147,7 +147,7 @@ def fit(
 
 
 def check_fit(document: dict[str, Any]) -> None:
-    """Refuse a fit that ended without a regressor.
+    """Raise an error if a fit ended without a regressor.
 
     Raises
     ------

@@ -1,26 +1,26 @@
-"""When the garbage collector of a web process rests: while it starts, and over what then stays.
+"""Tunes a web process's garbage collector: off during start-up, and blind to start-up objects.
 
-A start makes some hundred thousand objects that live as long as the process. The collector would
-walk through them again and again, which takes a fifth of the start, and later of large uploads.
+Start-up creates some hundred thousand objects that live as long as the process. Scanning them again
+and again would take a fifth of the start-up time, and later of large uploads.
 """
 
 import gc
 from typing import Final
 
 _COLLECT_AFTER: Final = 200_000
-"""New objects before the collector looks for cycles; an answer leaves none, a refusal neither.
+"""New objects before the collector looks for cycles; answers and refusals create none.
 
-A batch of ten thousand is half as many, all of which are in use where it would look.
+A batch of ten thousand entries creates half as many, which are all still in use.
 """
 
 
 def rest() -> None:
-    """Collect nothing until `settle`."""
+    """Disable the collector until `settle`."""
     gc.disable()
 
 
 def settle() -> None:
-    """Take what there is for what stays, and collect what comes."""
+    """Exempt all existing objects from collection, and enable it for new ones."""
     gc.freeze()
     gc.set_threshold(_COLLECT_AFTER, *gc.get_threshold()[1:])
     gc.enable()

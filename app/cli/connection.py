@@ -1,4 +1,4 @@
-"""Talks to a running service: keys, retries, and its problems as errors of the command."""
+"""Talks to a running service: sends the key, retries, and raises its problems as errors."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -22,7 +22,7 @@ _ATTEMPTS: Final = 4
 _RETRIED: Final = frozenset({429, 502, 503, 504})
 _SHOWN_FAULTS: Final = 20
 _LONGEST_PAUSE_S: Final = 60.0
-"""A limit a minute is waited for; what asks for more is told at once."""
+"""A rate limit per minute is waited out; a longer `Retry-After` is reported at once."""
 
 _TOLD_PAUSE_S: Final = 3.0
 _ERRORS_FROM: Final = 400
@@ -30,7 +30,7 @@ _KEY: Final = re.compile(r"[!-~]+")
 
 
 class _RetryLaterError(Exception):
-    """The service answered that waiting may help."""
+    """The service answered that a retry may succeed."""
 
     def __init__(self, answer: httpx2.Response) -> None:
         super().__init__(f"status {answer.status_code}")
@@ -61,7 +61,7 @@ class Connection:
     """A client of one service, used by one command."""
 
     def __init__(self, url: str, key: str | None) -> None:
-        # The login is none of the address, which messages show.
+        # Messages show the address, so the login is removed.
         self.url = without_login(url.strip().rstrip("/"))
         headers = _authorization(key)
         stamina.instrumentation.set_on_retry_hooks([_tell_retry])
@@ -85,23 +85,23 @@ class Connection:
             raise UsageError(f"{self.url!r} is no http or https URL.", "Mend --url.")
 
     def ask(self, method: str, path: str, **options: Any) -> httpx2.Response:
-        """Return the answer of a request that may be repeated safely.
+        """Return the answer to a request that may safely be repeated.
 
         Raises
         ------
         UnreachableError
-            If the service does not answer after some attempts.
+            If the service does not answer after several attempts.
         RefusedError
             If it answers with a problem.
         """
         return self.ask_with(lambda client: client.request(method, path, **options))
 
     def ask_with(self, send: Callable[[httpx2.Client], httpx2.Response]) -> httpx2.Response:
-        """Return the answer to what `send` sends, once an attempt or more."""
+        """Return the answer to `send`, which is called once per attempt; raises like `ask`."""
         return checked(self.answer_to(send))
 
     def answer_to(self, send: Callable[[httpx2.Client], httpx2.Response]) -> httpx2.Response:
-        """Return the same, be it a refusal."""
+        """Return the answer to `send` even if it is a refusal."""
 
         @stamina.retry(on=_pause, attempts=_ATTEMPTS, timeout=_TIMEOUT_S, wait_initial=0.3)
         def attempt() -> httpx2.Response:
@@ -131,12 +131,12 @@ class Connection:
         )
 
     def look(self, path: str) -> None:
-        """Ask once.
+        """Send one GET without retries.
 
         Raises
         ------
         RefusedError
-            If the service does not answer, or refuses.
+            If the service does not answer, or answers with a refusal.
         """
         try:
             answer = self._client.get(path)
@@ -147,18 +147,18 @@ class Connection:
             raise RefusedError(problem.get("detail") or str(_stranger(answer)))
 
     def get(self, path: str, *, telling: str, **options: Any) -> Any:
-        """Return the JSON document at a path, which has the field `telling`."""
+        """Return the JSON document at a path; it must have the field `telling`."""
         return document_of(self.ask("GET", path, **options), telling)
 
     def text(self, path: str, **options: Any) -> str:
-        """Return what is at a path in the service's own sentences."""
+        """Return the plain text at a path."""
         answer = self.ask("GET", path, headers={"Accept": "text/plain"}, **options)
         if not answer.headers.get("content-type", "").startswith("text/plain"):
             raise _stranger(answer)
         return answer.text
 
     def post(self, path: str, body: Mapping[str, Any], *, telling: str) -> Any:
-        """Return the JSON document that answers another, and has the field `telling`."""
+        """Post a document and return the JSON answer, which must have the field `telling`."""
         return document_of(self.ask("POST", path, json=body), telling)
 
     def pages(self, path: str, name: str) -> Iterator[Mapping[str, Any]]:
@@ -178,7 +178,7 @@ class Connection:
 
 
 def _authorization(key: str | None) -> dict[str, str]:
-    # Keys that are read from files end with a newline; one that is none is not shown.
+    # Keys read from files end with a newline; an invalid key is not shown.
     word = (key or "").strip()
     if word and not _KEY.fullmatch(word):
         raise UsageError(
@@ -190,7 +190,7 @@ def _authorization(key: str | None) -> dict[str, str]:
 
 @contextmanager
 def connected(url: str, key: str | None) -> Iterator[Connection]:
-    """Yield a connection that is closed at the end."""
+    """Yield a connection that is closed after the block."""
     connection = Connection(url, key)
     try:
         yield connection
@@ -199,12 +199,12 @@ def connected(url: str, key: str | None) -> Iterator[Connection]:
 
 
 def path_of(workload: str, *parts: str) -> str:
-    """Return the path of a workload, or of what belongs to it.
+    """Return the path of a workload or of one of its sub-resources.
 
     Raises
     ------
     UsageError
-        If the name is none: it is empty, or leads to another path.
+        If the name is invalid: it is empty, or would lead to another path.
 
     Examples
     --------
@@ -217,19 +217,19 @@ def path_of(workload: str, *parts: str) -> str:
 
 
 def is_refusal(answer: httpx2.Response) -> bool:
-    """Return whether an answer says no."""
+    """Return whether an answer is a refusal."""
     return answer.status_code >= _ERRORS_FROM
 
 
 def checked(answer: httpx2.Response) -> httpx2.Response:
-    """Return an answer that is no refusal.
+    """Return an answer unless it is a refusal.
 
     Raises
     ------
     RefusedError
         If the service answered with a problem.
     UnreachableError
-        If something else than the service did.
+        If something other than the service answered.
     """
     if is_refusal(answer):
         raise _refusal(answer)
@@ -242,12 +242,12 @@ def document_of(answer: httpx2.Response, *telling: str) -> dict[str, Any]:
     Parameters
     ----------
     telling
-        Fields that the service's answer has, and a stranger's hardly does.
+        Fields that identify the service's answer; other servers' answers hardly have them.
 
     Raises
     ------
     UnreachableError
-        If there is no such document: something else than a service of ours answered.
+        If there is no such document: something other than our service answered.
     """
     try:
         document = answer.json()

@@ -1,4 +1,4 @@
-"""`trainfare demo`: the whole way from measured runs to a recommendation, on this machine."""
+"""`trainfare demo`: all steps from measured runs to a recommendation, on this machine."""
 
 import csv
 import signal
@@ -80,9 +80,9 @@ def _wait_until_ready(connection: Connection, service: BackgroundService) -> Non
 
 
 def _tour(connection: Connection, files: list[Path]) -> str:
-    """Show all steps; return the path of a forecast to ask for next."""
+    """Show all steps and return the path of a forecast to try next."""
     _headline("Uploading measured runs", "trainfare upload examples/profiles/*.csv")
-    # The database may hold other workloads: the tour is about those of its profiles.
+    # The database may hold other workloads; the tour shows those of its profiles.
     workloads = sorted(set().union(*(_upload(connection, file) for file in files)))
     _headline("Fitting a regressor for each workload", "trainfare fit WORKLOAD")
     print_table([_fit(connection, workload) for workload in workloads])
@@ -93,12 +93,12 @@ def _tour(connection: Connection, files: list[Path]) -> str:
 
 
 def _upload(connection: Connection, file: Path) -> set[str]:
-    """Upload a profile; return its workloads."""
+    """Upload a profile and return its workloads."""
     answer = upload(connection, file, {}, again=True)
     out.print(f"{file.name}: {answer['created']} new, {answer['duplicates']} known already")
     if answer["runs"] is not None:
         return {run["workload"] for run in answer["runs"]}
-    # The answer lists the runs of small files alone.
+    # The answer lists runs only for small files.
     with file.open(encoding="utf-8-sig", newline="") as lines:
         named = {(row.get("workload") or "").strip() for row in csv.DictReader(lines)}
     return {name.casefold() for name in named if name}
@@ -140,7 +140,7 @@ def _recommend(connection: Connection, question: Question, forecasts: list[dict[
 
 def _say_goodbye(service: BackgroundService, url: str, example: str) -> None:
     _headline(f"The service runs at {url}", "its reference: /docs")
-    # In one line, so that it can be copied.
+    # On one line, so that it can be copied.
     line = f"  curl -H 'Accept: text/plain' '{url}{example}'"
     out.print(line, markup=False, soft_wrap=True)
     try:

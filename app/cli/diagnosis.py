@@ -1,4 +1,4 @@
-"""`trainfare doctor`: prints each check, and ends with 1 when one found something."""
+"""`trainfare doctor`: prints all checks; the exit code is 1 if one of them failed."""
 
 from rich.markup import escape
 
@@ -11,12 +11,12 @@ from app.settings import Settings
 
 
 def diagnose(settings: Settings, *, as_json: bool) -> None:
-    """Print all checks.
+    """Run and print all checks.
 
     Raises
     ------
     RefusedError
-        If one of them found something.
+        If a check failed.
     """
     with surroundings_of(settings) as context:
         checks = build_services(context).diagnosis.diagnose()
@@ -34,7 +34,7 @@ def diagnose(settings: Settings, *, as_json: bool) -> None:
 
 
 def recount(settings: Settings) -> None:
-    """Put wrong counts of runs right and name their workloads."""
+    """Correct wrong run counts and print the workloads concerned."""
     with migrated_surroundings_of(settings) as context:
         mended = build_services(context).diagnosis.recount()
     names = f": {', '.join(mended)}" if mended else ""

@@ -1,4 +1,4 @@
-"""Connections whose protocol answers itself where the application need not be asked."""
+"""A connection protocol that answers some requests without calling the application."""
 
 import time
 from dataclasses import dataclass
@@ -11,20 +11,20 @@ from app.cli.guarded_protocol import GuardedProtocol
 if TYPE_CHECKING:
     import asyncio
 
-    # The process imports the application when it builds it, not before.
+    # At run time the application is imported only when it is built.
     from app.api.direct_answers import DirectAnswers, Question
 
 
 @dataclass(slots=True)
 class _Held:
-    """Bytes of a request that the parser has not seen."""
+    """Bytes of a request that have not been given to the parser yet."""
 
     data: bytes
     started_at: float
     waits_for: "asyncio.TimerHandle | Question"
 
     def release(self) -> bytes:
-        """Return the bytes; what was waited for is not."""
+        """Return the bytes and cancel what they waited for."""
         self.waits_for.cancel()
         return self.data
 
@@ -45,28 +45,28 @@ _PARTS: Final = (
     "timeout_keep_alive_task",
     "transport",
 )
-"""What a protocol of uvicorn has that is used here, and that no document of its promises."""
+"""Undocumented attributes of uvicorn's protocol that are used here."""
 
 
 def is_as_known(protocol: object) -> bool:
-    """Whether a protocol has all parts that are used: with another version it may not."""
+    """Whether a protocol has all attributes used here; another uvicorn version may lack some."""
     return all(hasattr(protocol, part) for part in _PARTS)
 
 
 class DirectProtocol(GuardedProtocol):
-    """Uvicorn's protocol that answers what `DirectAnswers` can, without a request being made of it.
+    """Uvicorn's protocol, answering through `DirectAnswers` where possible without parsing.
 
-    Between two requests, bytes that begin with a head that was read before are answered at
-    once. Everything else is handed to the parser as if it had just come.
+    Between two requests, bytes that begin with a known head are answered at once. Everything else
+    is passed to the parser as if it had just arrived.
     """
 
     body_within_s: ClassVar[float] = 0.1
-    """How long a body may come after its head before the application waits for it instead."""
+    """How long to wait for a body after its head before the application takes over."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         direct: DirectAnswers | None = self.app_state.get("direct_answers")
-        # What is answered here is not in the server's log of requests.
+        # Disabled with an access log, because requests answered here would not be in it.
         self._direct = None if self.access_log or not is_as_known(self) else direct
         self._is_between = True
         self._unread_head = b""
@@ -85,7 +85,7 @@ class DirectProtocol(GuardedProtocol):
             self._parse(data)
 
     def _is_at_rest(self) -> bool:
-        """Whether nothing of the connection is unread, unanswered or unsent."""
+        """Whether nothing on the connection is unread, unanswered or unsent."""
         return (
             self._is_between
             and (self.cycle is None or self.cycle.response_complete)
@@ -94,7 +94,7 @@ class DirectProtocol(GuardedProtocol):
         )
 
     def _take(self, direct: "DirectAnswers", data: bytes, *, is_first: bool) -> bool:
-        """Answer or hold a request; False where it has to be parsed."""
+        """Answer or hold a request; return False if it must be parsed."""
         started_at = time.perf_counter()
         found = direct.head_of(data)
         if found is None:
@@ -121,7 +121,7 @@ class DirectProtocol(GuardedProtocol):
         return question is not None
 
     def _settle(self, answer: bytes | None) -> None:
-        """Take the answer to what is held, None where it is to be parsed."""
+        """Take the answer to the held request, None if it must be parsed."""
         held = self._held
         assert held is not None
         assert self._direct is not None
@@ -133,7 +133,7 @@ class DirectProtocol(GuardedProtocol):
             self._write(self._direct, answer, held.started_at)
 
     def _let_go(self) -> None:
-        """Parse what is held."""
+        """Pass the held bytes to the parser."""
         held = self._held
         if held is not None:
             self._held = None
@@ -160,7 +160,7 @@ class DirectProtocol(GuardedProtocol):
 
     @override
     def timeout_keep_alive_handler(self) -> None:
-        """Close the connection unless something was answered since; one timer serves many."""
+        """Close the connection if it is idle, else restart the timer, which many answers share."""
         left_s = self._answered_at + self.timeout_keep_alive - self.loop.time()
         if self._held is not None:
             left_s = self.timeout_keep_alive
@@ -199,6 +199,6 @@ class DirectProtocol(GuardedProtocol):
 
     @override
     def shutdown(self) -> None:
-        """End after the answer that is under way."""
+        """Close after the current answer."""
         self._let_go()
         super().shutdown()

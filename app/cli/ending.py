@@ -1,8 +1,8 @@
-"""How a process ends: by a signal, in order, and in the middle of its work where that takes long.
+"""How a process ends: on a signal, cleanly, or by force if that takes too long.
 
-Whatever waits for a server that neither answers nor refuses waits for ever: no library has a
-deadline for that. All that is stored is stored by transactions, and leases and locks lapse, so that
-an end in the middle loses no more than one by a power cut.
+Code that waits for an unresponsive server may wait for ever: no library has a deadline for that.
+All data is stored in transactions, and leases and locks expire, so a forced end loses no more than
+a power failure.
 """
 
 import logging
@@ -16,7 +16,7 @@ from typing import Final
 
 _logger = logging.getLogger(__name__)
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-"""A terminal that is closed sends the last; `nohup` has it ignored, and so it stays."""
+"""A closing terminal sends SIGHUP; if `nohup` made the process ignore it, that is kept."""
 
 
 def _is_ignored(number: signal.Signals) -> bool:
@@ -25,9 +25,9 @@ def _is_ignored(number: signal.Signals) -> bool:
 
 @contextmanager
 def hearing_the_end(on_signal: Callable[[int, FrameType | None], None]) -> Iterator[None]:
-    """Have the signals to end handled in the block; only the main thread may ask.
+    """Handle the termination signals during the block; only in the main thread.
 
-    What the process was started to ignore stays ignored.
+    A SIGHUP that was ignored at the start stays ignored.
     """
     heard = [number for number in _SIGNALS if not _is_ignored(number)]
     before = {number: signal.signal(number, on_signal) for number in heard}
@@ -40,26 +40,26 @@ def hearing_the_end(on_signal: Callable[[int, FrameType | None], None]) -> Itera
 
 @contextmanager
 def told_to_end() -> Iterator[threading.Event]:
-    """Yield an event that the signals to end set in the block; only the main thread may ask."""
+    """Yield an event that termination signals set during the block; only in the main thread."""
     told = threading.Event()
     with hearing_the_end(lambda _signal, _frame: told.set()):
         yield told
 
 
 def end_within(seconds: float, told: threading.Event) -> threading.Event:
-    """End this process at the latest `seconds` after it is told to, with exit code 1.
+    """Force this process to end `seconds` after it is told to, with exit code 1.
 
     Parameters
     ----------
     seconds
-        How long the end in order may take.
+        How long a clean shutdown may take.
     told
         Set when the process is told to end.
 
     Returns
     -------
     threading.Event
-        Set it once there is nothing to wait for any more.
+        Set it when the clean shutdown is complete.
     """
     has_ended = threading.Event()
 

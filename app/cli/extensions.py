@@ -1,8 +1,8 @@
-"""Commands that other distributions bring: each is an entry point of one group.
+"""Commands from other distributions: each is an entry point of one group.
 
 An entry point is a function that takes the arguments after the command's name and returns the
-exit code. The client's commands come this way, so that neither package imports the other; where
-the client is not installed, they are listed all the same and say what they need.
+exit code. The client's commands are added this way, so that neither package imports the other;
+if the client is not installed, they are still listed and say what they need.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -14,7 +14,7 @@ import typer
 from app.cli.failures import UsageError
 
 GROUP: Final = "trainfare.commands"
-# The other command reads its own options, --help among them.
+# The other command parses its own options, including --help.
 _PASSED_ON: Final = {
     "allow_extra_args": True,
     "ignore_unknown_options": True,
@@ -28,7 +28,7 @@ _OF_THE_CLIENT: Final = {
 
 
 def add_extensions(application: typer.Typer, entries: Iterable[EntryPoint]) -> None:
-    """Add the commands of `entries` (group `GROUP`), and those that the client would bring."""
+    """Add the commands of `entries` (group `GROUP`), and stubs for those of a missing client."""
     installed = {entry.name: entry for entry in entries}
     for name, told in _OF_THE_CLIENT.items():
         if name not in installed:

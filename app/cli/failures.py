@@ -1,4 +1,4 @@
-"""How a command ends: its exit code and what it says."""
+"""How a command fails: exit code, message and remedy."""
 
 from enum import IntEnum
 
@@ -15,7 +15,7 @@ class ExitCode(IntEnum):
 
 
 class CommandError(Exception):
-    """A command cannot do what it was asked; `remedy` says what would help."""
+    """A command cannot do what was requested; `remedy` says what would help."""
 
     exit_code = ExitCode.REFUSED
 
@@ -25,7 +25,7 @@ class CommandError(Exception):
 
 
 class RefusedError(CommandError):
-    """The service, or its state, does not allow it; a problem's `code` and `detail` say why."""
+    """The service or its state does not allow it; a problem's `code` and `detail` say why."""
 
     def __init__(self, message: str, remedy: str = "", *, code: str = "", detail: str = "") -> None:
         super().__init__(message, remedy)
@@ -39,7 +39,7 @@ class UnreachableError(CommandError):
 
 
 class UsageError(CommandError):
-    """The command line itself is wrong."""
+    """The command line is wrong."""
 
     exit_code = ExitCode.USAGE
 

@@ -1,4 +1,4 @@
-"""The flat `name=value` fields that commands take, and what a misspelt one most likely means."""
+"""The flat `name=value` fields of commands, with suggestions for misspelt ones."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
@@ -33,12 +33,12 @@ FORECAST_FIELDS: Final = (
     *SEARCH, *WORK, "framework", "param.NAME", "confidence", "deadline_s", "budget",
     "regressor_version", "time_limit_quantile", "explain", *_PRICES, *_SPOT,
 )  # fmt: skip
-"""What `trainfare forecast` takes: the service checks them."""
+"""The fields of `trainfare forecast`; the service checks them."""
 
 RECOMMEND_FIELDS: Final = (
     *SEARCH, *WORK, "param.NAME", "confidence", *_PRICES, *_SPOT, *_ENERGY,
 )  # fmt: skip
-"""What `trainfare recommend` takes; its limits are options."""
+"""The fields of `trainfare recommend`; its limits are options."""
 
 
 def split_fields(fields: Iterable[str]) -> dict[str, str]:
@@ -47,7 +47,7 @@ def split_fields(fields: Iterable[str]) -> dict[str, str]:
     Raises
     ------
     UsageError
-        If an argument has no `=` or no value, or names a field again.
+        If an argument has no `=` or no value, or repeats a field.
     """
     pairs: dict[str, str] = {}
     for field in fields:
@@ -64,12 +64,12 @@ def split_fields(fields: Iterable[str]) -> dict[str, str]:
 
 
 def recommendation_request(workload: str, fields: Mapping[str, str]) -> dict[str, Any]:
-    """Return the body that asks for a recommendation, from flat fields.
+    """Return the body of a recommendation request from flat fields.
 
     Raises
     ------
     UsageError
-        If a field belongs to none of the parts of the request.
+        If a field belongs to no part of the request.
     """
     body: dict[str, Any] = {"workload": workload}
     for name, text in fields.items():
@@ -82,7 +82,7 @@ def recommendation_request(workload: str, fields: Mapping[str, str]) -> dict[str
 
 
 def _place(name: str) -> tuple[str, ...]:
-    """Return where a field stands in the request for a recommendation."""
+    """Return the path of a field in a recommendation request."""
     if name.startswith(PARAMETER):
         return ("parameters", name.removeprefix(PARAMETER))
     if name in SEARCH:
@@ -101,20 +101,20 @@ def _value(name: str, text: str) -> object:
     if name in SEARCH:
         return values_of(name, text)
     if name.startswith(PARAMETER):
-        # The service knows which are numbers: of a category 1.10 is not 1.1.
+        # Sent as text: the service knows which are numbers; as a category, 1.10 is not 1.1.
         return value_of(name, text, as_text=True)
     return text if name in _PRICES else value_of(name, text)
 
 
 def values_of(name: str, text: str, *, as_text: bool = False) -> list[float | int | str]:
-    """Return the values of a comma list; hardware and its places are texts, be they digits.
+    """Return the values of a comma list; names of hardware and places are always text.
 
-    Parameters are numbers only if all values of the list are, as in the columns of an upload.
+    Parameters are numbers only if all values of the list are, like the columns of an upload.
 
     Raises
     ------
     UsageError
-        If there is none, or a number has no end.
+        If there is no value, or a number is infinite.
     """
     values = split_list(text)
     if not values:
@@ -132,7 +132,7 @@ def value_of(name: str, text: str, *, as_text: bool = False) -> float | int | st
     Raises
     ------
     UsageError
-        If there is none, are several, or a number has no end.
+        If there is no value or several, or a number is infinite.
     """
     values = values_of(name, text, as_text=as_text)
     if len(values) == 1:
@@ -146,7 +146,7 @@ def value_of(name: str, text: str, *, as_text: bool = False) -> float | int | st
 def unknown_field(
     name: str, known: Iterable[str], options: Mapping[str, str] | None = None
 ) -> UsageError:
-    """Return the refusal of a field, with the field or the option that it most likely means."""
+    """Return the error for an unknown field, with the field or option that was probably meant."""
     options = options or {}
     fields = tuple(known)
     nearest = nearest_field(name, [*fields, *options])

@@ -1,4 +1,4 @@
-"""Runs the fitter as this process."""
+"""Runs the fitter in this process."""
 
 import threading
 from typing import Final
@@ -11,16 +11,16 @@ from app.cli.surroundings import require_database
 from app.settings import Settings
 
 _GRACE_S: Final = 15.0
-"""How long fits under way have to go back to the queue."""
+"""How long running fits have to return to the queue."""
 
 
 def run_fitter(settings: Settings, *, is_supervised: bool = False) -> None:
-    """Fit until a signal ends the process.
+    """Compute fits until a signal ends the process.
 
     Raises
     ------
     RefusedError
-        If there is no database, or a Ray cluster is named but Ray is not installed, or is of
+        If there is no database, or a Ray cluster is configured but Ray is not installed here or has
         another version there.
     """
     configure_logging(settings)

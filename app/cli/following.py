@@ -1,4 +1,4 @@
-"""Asks for fits and follows them to their end."""
+"""Requests fits and follows them until they end."""
 
 import time
 from collections.abc import Mapping
@@ -14,14 +14,14 @@ _FINAL: Final = frozenset({"succeeded", "failed", "cancelled"})
 def request_fit(
     connection: Connection, workload: str, options: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Ask for a fit; return it, or the active one."""
+    """Request a fit; return it, or the active one."""
     asked = {name: value for name, value in options.items() if value is not None}
     fit: dict[str, Any] = connection.post(path_of(workload, "fits"), asked, telling="fit_id")
     return fit
 
 
 def follow(connection: Connection, fit: dict[str, Any]) -> dict[str, Any]:
-    """Show a fit's progress until it has ended; return it."""
+    """Show a fit's progress until it ends; return the ended fit."""
     with share_progress() as progress:
         task = progress.add_task(fit["workload"], total=1.0, step="")
         while True:

@@ -1,4 +1,4 @@
-"""Guards connections: slow or endless headers and trailers, what is no HTTP, readers that stop."""
+"""Guards connections against slow or endless headers and trailers, non-HTTP, stalled readers."""
 
 import asyncio
 import logging
@@ -26,7 +26,7 @@ _FRAMING: Final = frozenset({b"content-length", b"transfer-encoding"})
 
 
 class _RefusedError(Exception):
-    """A request that the parser takes and this service does not; the parser ends with it."""
+    """A request that the parser accepts but this service refuses; raised within the parser."""
 
     def __init__(self, kind: ProblemKind, detail: str) -> None:
         super().__init__(detail)
@@ -34,29 +34,28 @@ class _RefusedError(Exception):
 
 
 class GuardedProtocol(HttpToolsProtocol):
-    """Uvicorn's protocol that waits for a request's headers neither for ever nor without bound.
+    """Uvicorn's protocol with bounds on the time and size of request headers.
 
-    Uvicorn alone keeps a connection that never ends its headers, and all bytes of them, and
-    takes trailers, however many, for headers. Here trailers are read over. Bodies have limits of
-    their own in the application, which do not see what stands between and behind their chunks.
+    Uvicorn itself keeps a connection whose headers never end, with all their bytes, and treats
+    any number of trailers as headers. Here trailers are skipped. The application limits bodies, but
+    does not see the bytes between and after their chunks.
 
-    An offer to speak another protocol (`Upgrade`) is declined by going on as if it had not been
-    made (RFC 9110, section 7.8). Uvicorn alone loses the body of such a request, and may take it
-    for the next one.
+    An offer to switch protocols (`Upgrade`) is declined by ignoring it (RFC 9110, section 7.8).
+    Uvicorn itself loses the body of such a request, and may read it as the next request.
 
-    A reader that stops in the midst of its answer is let go: what it holds up (the room of a
-    batch, a transaction of an export) is freed.
+    A client that stops reading its answer is disconnected, which frees what it holds (the room of
+    a batch, the transaction of an export).
     """
 
     head_timeout_s: ClassVar[float] = 10.0
-    """How long the headers of a request may take from the connection or their first byte on."""
+    """Time limit for the headers of a request, from the connection or their first byte."""
 
     reader_timeout_s: ClassVar[float] = 30.0
     least_read_bytes: ClassVar[int] = 1 << 18
-    """So much of an answer that waits for its reader is taken within the timeout, or all of it."""
+    """A client must read this much of a waiting answer, or all of it, within the timeout."""
 
     answer_within_s: ClassVar[float] = 8.0
-    """How long answers may take to begin when the server ends; a little later it waits no more."""
+    """Time limit for answers to begin when the server ends; it stops waiting a little later."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -64,12 +63,12 @@ class GuardedProtocol(HttpToolsProtocol):
         self._head_bytes = 0
         self._unused_bytes = 0
         self._goes_on = False
-        """Whether what came last was of use: a head's end or bytes of a body."""
+        """Whether the last data made progress: the end of a head, or bytes of a body."""
         self._is_declining = False
         self._deadline: asyncio.TimerHandle | None = None
         self._reading: asyncio.TimerHandle | None = None
         self._answered: RequestResponseCycle | None = None
-        """The request that is being answered, or was last; `cycle` is the one that came last."""
+        """The request being or last answered; `cycle` is the one that arrived last."""
 
     @override
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as in uvicorn
@@ -85,7 +84,7 @@ class GuardedProtocol(HttpToolsProtocol):
 
     @override
     def eof_received(self) -> None:
-        # The transport closes itself now; uvicorn hears of it a turn of the loop later.
+        # The transport closes itself now; uvicorn learns of it one turn of the loop later.
         self._tell_gone()
         self._watch_rest()
 
@@ -117,7 +116,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._goes_on = False
         self._feed(data)
         if self._awaits_head:
-            # Most heads come whole: no timer is set for them.
+            # Most heads arrive in one piece and need no timer.
             if self._deadline is None:
                 self._arm()
             self._head_bytes += len(data)
@@ -150,7 +149,7 @@ class GuardedProtocol(HttpToolsProtocol):
                 return
 
     def _decline(self) -> None:
-        """Read on with a parser that knows of the last head only how the body is framed."""
+        """Continue with a new parser that knows only the body framing from the last head."""
         framing = [b"%b: %b\r\n" % each for each in self.scope["headers"] if each[0] in _FRAMING]
         self.parser = httptools.HttpRequestParser(self)
         self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as in uvicorn
@@ -174,11 +173,11 @@ class GuardedProtocol(HttpToolsProtocol):
         self._require_host()
         self._require_short_target()
         super().on_headers_complete()
-        # The request has its headers; trailers, which come like them, are none.
+        # The request keeps its list; trailers, which arrive like headers, go to this new one.
         self.headers = []
 
     def _require_host(self) -> None:
-        """Refuse what names no host or several (RFC 9112, section 3.2)."""
+        """Refuse a request without exactly one Host header (RFC 9112, section 3.2)."""
         hosts = [name for name, _ in self.headers].count(b"host")
         if hosts != 1 and (hosts or self.parser.get_http_version() == "1.1"):
             found = "several" if hosts else "no"
@@ -186,7 +185,7 @@ class GuardedProtocol(HttpToolsProtocol):
             raise _RefusedError(problem_kinds.MALFORMED_HTTP, detail)
 
     def _require_short_target(self) -> None:
-        """Refuse an address that uvicorn's parser of addresses takes for none."""
+        """Refuse a target that is too long for uvicorn's URL parser."""
         if len(self.url) >= _MAX_HEAD_BYTES:
             detail = f"The address alone has {_MAX_HEAD_BYTES} bytes or more."
             raise _RefusedError(problem_kinds.HEAD_TOO_LARGE, detail)
@@ -198,13 +197,13 @@ class GuardedProtocol(HttpToolsProtocol):
 
     @override
     def on_message_complete(self) -> None:
-        # Behind an offer of another protocol the parser takes no body for one.
+        # After an Upgrade offer the parser does not recognize the body.
         if not self.parser.should_upgrade():
             super().on_message_complete()
 
     @override
     def shutdown(self) -> None:
-        """End after the answer that is under way, which the application hastens."""
+        """Close after the current answer, and have the application finish it in time."""
         stop: Callable[[float], None] | None = self.app_state.get("stop")
         if stop is not None:
             stop(self.answer_within_s)
@@ -224,7 +223,7 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def _give_up(self) -> None:
         if self._under_way() is not None:
-            # An earlier request of the connection is still being answered.
+            # An earlier request on the connection is still being answered.
             self._arm()
             return
         self._refuse(
@@ -237,19 +236,19 @@ class GuardedProtocol(HttpToolsProtocol):
         super()._start_asgi_task(cycle, app)
 
     def _under_way(self) -> "RequestResponseCycle | None":
-        """Return the request that is being answered."""
+        """Return the request that is being answered, if any."""
         answered = self._answered
         return None if answered is None or answered.response_complete else answered
 
     def _tell_gone(self) -> None:
-        """Tell the request that is being answered; uvicorn tells only the one that came last."""
+        """Notify the request being answered of the disconnect; uvicorn notifies only the latest."""
         under_way = self._under_way()
         if under_way is not None:
             under_way.disconnected = True
             under_way.message_event.set()
 
     def _watch_rest(self) -> None:
-        """Watch what waits on a connection that closes: it may be too little to pause writing."""
+        """Watch unsent data on a closing connection: it may be too little to pause writing."""
         if self._reading is None and self.transport.get_write_buffer_size():
             self._watch_reader()
 
@@ -263,24 +262,24 @@ class GuardedProtocol(HttpToolsProtocol):
             self._reading = None
 
     def _judge_reader(self, waited: int) -> None:
-        """Go on with a reader that took enough of what waited for it, let another one go."""
+        """Keep a client that has read enough of the waiting data, disconnect any other."""
         taken = waited - self.transport.get_write_buffer_size()
         if taken >= self.least_read_bytes:
             self._watch_reader()
             return
         told = {"taken_bytes": taken, "within_s": self.reader_timeout_s}
         _logger.warning("a reader takes too little of its answer and is let go", extra=told)
-        # Closed in the usual way, the connection would wait for its reader.
+        # A normal close would wait for the client to read.
         self.transport.abort()
 
     def _refuse(self, kind: ProblemKind, detail: str) -> None:
-        """Answer with a problem and close; the connection says nothing that could be read on."""
+        """Answer with a problem and close, since nothing after the error can be parsed."""
         self._disarm()
         if self.transport.is_closing():
             return
         under_way = self._under_way()
         if under_way is not None and under_way.response_started:
-            # It would be read as a part of the answer that has begun.
+            # The problem would be read as part of the answer that has begun.
             self.transport.close()
             self._watch_rest()
             return

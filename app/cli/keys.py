@@ -1,4 +1,4 @@
-"""`trainfare keys` and `trainfare audit`: who may do what, and who did, in the database itself."""
+"""`trainfare keys` and `trainfare audit`: access and its history, in the database itself."""
 
 from contextlib import closing, contextmanager
 from datetime import timedelta
@@ -20,7 +20,7 @@ CREATE_EXAMPLES: Final = (
     "trainfare keys create --name admin --scope admin --project vision --days 90",
 )
 _LONGEST: Final = timedelta(days=36_525)
-"""A century: instants end with the year 9999."""
+"""A century: dates cannot exceed the year 9999."""
 keys = typer.Typer(no_args_is_help=True, help="Make, list and revoke API keys.")
 
 
@@ -50,7 +50,7 @@ def _document(key: "ApiKey", project: str) -> dict[str, object]:
 
 
 def _lifetime(days: float | None) -> timedelta | None:
-    """Return how long a key lives; one that never lived is nobody's wish."""
+    """Return a key's lifetime; it must be positive."""
     if days is None:
         return None
     if not 0 < days <= _LONGEST.days or not (lifetime := timedelta(days=days)):
@@ -85,7 +85,7 @@ def create(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Make a key; its secret is shown this once."""
+    """Create a key; its secret is shown only this once."""
     from app.cli.output import print_json, print_note
     from app.domain.instants import instant_text
 
@@ -120,7 +120,7 @@ def revoke(
         str, typer.Argument(metavar="KEY_ID", help="The public part, KEYID of `tf_KEYID_...`.")
     ],
 ) -> None:
-    """Make a key useless, in every running process within seconds."""
+    """Revoke a key; all running processes refuse it within seconds."""
     from app.cli.output import print_note
 
     with _access() as access:
@@ -134,9 +134,9 @@ def audit(
     limit: Annotated[int, typer.Option(min=1, max=100_000, help="At most so many entries.")] = 100,
     as_json: Json = False,
 ) -> None:
-    """Show who changed what, the newest first.
+    """Show who changed what, newest first.
 
-    These are exclusions, removals, publications, prices and keys.
+    The log covers exclusions, removals, publications, prices and keys.
     """
     from app.cli.output import print_json, print_table
 

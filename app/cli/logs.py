@@ -1,4 +1,4 @@
-"""The form of a log line: one event, with its identifiers as fields."""
+"""The format of log lines: one event each, with identifiers as fields."""
 
 import logging
 import logging.config
@@ -16,7 +16,7 @@ from app.settings import Settings, unknown_variables
 
 _logger = logging.getLogger(__name__)
 _REQUEST_PARTS: Final = 5
-"""Of the server's line for a request: client, method, path with query, version, status."""
+"""Arguments of uvicorn's access log line: client, method, path with query, version, status."""
 
 _SECRET: Final = re.compile(r"(?<=tf_)([0-9a-f]+)_[0-9a-f]+")
 _LONGEST_PATH: Final = 2_000
@@ -26,7 +26,7 @@ _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "color_mess
 
 def _fields(record: logging.LogRecord) -> dict[str, Any]:
     members = vars(record).items()
-    # Ray leaves a member of its own on every record.
+    # Ray adds an attribute of its own to every record.
     own = {name: v for name, v in members if name not in _STANDARD and not name.startswith("_")}
     return {**log_fields.current.get(), **_trace(), **own}
 
@@ -42,10 +42,10 @@ def _instant(record: logging.LogRecord) -> str:
 
 
 class RequestFilter(logging.Filter):
-    """Takes the query out of the server's line for a request, and tells its parts as fields.
+    """Removes the query from access log lines, and adds method, path and status as fields.
 
-    A query may hold what its caller should have sent as a header: a key, a token. Of a key in the
-    path its public part stays. Paths are cut where no resource has one as long.
+    A query may contain what should have been a header: a key, a token. A key in the path is reduced
+    to its public part. Paths are cut beyond the length of any resource's path.
     """
 
     @override
@@ -59,7 +59,7 @@ class RequestFilter(logging.Filter):
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line."""
+    """Formats each record as one line of JSON."""
 
     @override
     def format(self, record: logging.LogRecord) -> str:
@@ -76,7 +76,7 @@ class JsonFormatter(logging.Formatter):
 
 
 def _shown(value: object) -> str:
-    """Return a value as it stands in a line, which it neither ends nor colours."""
+    """Return a value for a log line with control characters escaped."""
     text = str(value)
     if text.isprintable():
         return text
@@ -84,7 +84,7 @@ def _shown(value: object) -> str:
 
 
 class TextFormatter(logging.Formatter):
-    """A line for people: instant, level, event, then `name=value`."""
+    """Formats a record for people: instant, level, event, then `name=value` fields."""
 
     @override
     def format(self, record: logging.LogRecord) -> str:
@@ -96,7 +96,7 @@ class TextFormatter(logging.Formatter):
 
 
 def log_config(settings: Settings) -> dict[str, Any]:
-    """Return the `logging.config.dictConfig` of a process of the service."""
+    """Return the `logging.config.dictConfig` dictionary of a service process."""
     formatter = JsonFormatter if settings.log_format == "json" else TextFormatter
     return {
         "version": 1,
@@ -111,10 +111,10 @@ def log_config(settings: Settings) -> dict[str, Any]:
             }
         },
         "root": {"handlers": ["stderr"], "level": settings.log_level},
-        # These tell every step of theirs at INFO.
+        # At INFO these would log every step.
         "loggers": {
             "uvicorn": {"level": "WARNING"},
-            # The log of requests, where the server is asked to write one.
+            # The access log, if enabled.
             "uvicorn.access": {"level": "INFO", "filters": ["request"]},
             "alembic": {"level": "WARNING"},
             "httpx2": {"level": "WARNING"},
@@ -124,7 +124,7 @@ def log_config(settings: Settings) -> dict[str, Any]:
 
 
 def configure_logging(settings: Settings) -> None:
-    """Make this process log in the form that its settings ask for, first what is none of them."""
+    """Set up this process's logging from its settings, and warn of unknown variables."""
     logging.config.dictConfig(log_config(settings))
     for name, nearest in unknown_variables(os.environ).items():
         meant = {} if nearest is None else {"nearest": nearest}

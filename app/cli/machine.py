@@ -1,4 +1,4 @@
-"""What this machine can host: processors and accelerators."""
+"""The processors and GPUs of this machine, and which configurations it can host."""
 
 import os
 import shutil
@@ -14,23 +14,23 @@ _TIMEOUT_S = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Processors, the names of the GPUs, and a limit that the user set (None: none)."""
+    """Processors, names of the GPUs, and a worker limit set by the user (None: no limit)."""
 
     processors: int
     gpus: tuple[str, ...] = ()
     most_workers: int | None = None
     is_any: bool = False
-    """Whether the user vouches for the hardware: then only numbers are checked."""
+    """Whether the user vouches for the GPU type: then only counts are checked."""
 
     def workers(self, gpu_type: str | None) -> int:
-        """Return how many workers fit: one a GPU where one is asked, else one a processor."""
+        """Return how many workers fit: one per GPU if a type is given, else one per processor."""
         if self.most_workers is not None:
             return self.most_workers
         has_none = not self.gpus and self.is_any
         return self.processors if gpu_type is None or has_none else len(self.gpus)
 
     def refusal(self, configuration: Mapping[str, Any]) -> str | None:
-        """Return why a configuration cannot run here, None if it can."""
+        """Return why a configuration cannot run here, or None if it can."""
         gpu_type, workers = configuration.get("gpu_type"), configuration.get("workers") or 1
         if (configuration.get("nodes") or 1) > 1:
             return f"needs {configuration['nodes']} machines, and this is one"
@@ -46,7 +46,7 @@ class Machine:
 
 
 def this_machine(most_workers: int | None, *, is_any: bool) -> Machine:
-    """Return what this machine has."""
+    """Return the resources of this machine."""
     return Machine(
         len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
         tuple(gpu_names(("nvidia-smi", "--query-gpu=name", "--format=csv,noheader"))),
@@ -56,7 +56,7 @@ def this_machine(most_workers: int | None, *, is_any: bool) -> Machine:
 
 
 def gpu_names(command: Sequence[str]) -> list[str]:
-    """Return the names that a command lists, one a line; none where it does not run."""
+    """Return the names that a command lists, one per line; empty if it fails."""
     if shutil.which(command[0]) is None:
         return []
     try:

@@ -1,4 +1,4 @@
-"""Reads the numbers of options and fields: those that the service and its JSON can take."""
+"""Parses the numbers of options and fields that the service and JSON can represent."""
 
 import math
 import re
@@ -9,30 +9,30 @@ import typer
 from app.cli.failures import UsageError
 
 _NAME: Final = re.compile(r"_|^[+-]?0\d")
-"""What makes a name of digits: it would lose it as a number."""
+"""Leading zeros and underscores make a name of digits: a number would lose them."""
 _JSON_WHOLE: Final = 1 << 53
-"""Whole numbers beyond are no more exact in JSON than others."""
+"""Larger integers are not represented exactly in JSON."""
 
 
 def _finite(number: float | None) -> float | None:
-    """Check an option's number, whose range typer knows and its end not."""
+    """Refuse an infinite or undefined number, which typer's range check lets pass."""
     if number is not None and not math.isfinite(number):
         raise typer.BadParameter(f"{number} is no finite number.")
     return number
 
 
 def number_option(help_text: str, *, least: float | None = None) -> Any:
-    """Return an option whose number is finite, and `least` or more where that is said."""
+    """Return an option for a finite number of at least `least`, if given."""
     return typer.Option(help=help_text, min=least, callback=_finite)
 
 
 def number_or_text(name: str, text: str) -> float | int | str:
-    """Return the number of a field where its text is one: neither `018` nor `1_8`.
+    """Return a field's text as a number if it is one; `018` and `1_8` stay text.
 
     Raises
     ------
     UsageError
-        If it is infinite or none: neither has a meaning in any field.
+        If it is infinite or NaN, which no field accepts.
     """
     if _NAME.search(text):
         return text

@@ -42,7 +42,7 @@ MIGRATE_EXAMPLES: Final = ("trainfare migrate", "trainfare migrate --to 0003 --o
 
 
 def read_settings(**changes: Any) -> "Settings":
-    """Return the settings of the environment with those that the command line gives."""
+    """Return the settings from the environment, overridden by the command line."""
     from pydantic import ValidationError
     from pydantic_settings import SettingsError
 
@@ -52,7 +52,7 @@ def read_settings(**changes: Any) -> "Settings":
     try:
         return Settings(**{name: value for name, value in changes.items() if value is not None})
     except ValidationError as error:
-        # What is wrong with one part of a value leaves too few parts besides.
+        # Reversed to keep the first error: an invalid part also causes a later, spurious one.
         faults = {fault["loc"][:1]: _told(fault) for fault in reversed(error.errors())}
         told = "; ".join(reversed(faults.values()))
         raise UsageError(told, "Mend the named settings.") from None
@@ -61,7 +61,7 @@ def read_settings(**changes: Any) -> "Settings":
 
 
 def _sentence(error: Exception) -> str:
-    """Return which variable is no JSON, in the words of the environment."""
+    """Return an error message that names the variable which is not valid JSON."""
     found = re.search(r'field "(\w+)"', str(error))
     return f"{_PREFIX}{found[1].upper()} is no JSON" if found else str(error)
 
@@ -86,7 +86,7 @@ def serve(
     access_log: Annotated[bool, typer.Option("--access-log", help="Log each request.")] = False,
     supervised: Supervised = False,
 ) -> None:
-    """Answer requests; one signal (Ctrl-C) ends it in order."""
+    """Answer requests; one signal (Ctrl-C) shuts it down cleanly."""
     settings = read_settings(
         host=host, port=port, web_workers=workers, require_keys=False if insecure else None
     )
@@ -112,9 +112,9 @@ def serve(
 
 
 def fitter(*, supervised: Supervised = False) -> None:
-    """Fit what the service was asked to fit, until a signal ends it.
+    """Compute the fits requested from the service, until a signal ends it.
 
-    Any number of fitters may run beside one database.
+    Any number of fitters may share a database.
     """
     from app.cli.fitting import run_fitter
 
@@ -128,16 +128,16 @@ def migrate(
         bool, typer.Option("--overwrite", help="Let a way down remove what is stored.")
     ] = False,
 ) -> None:
-    """Bring the database's schema up (or down) to a revision."""
+    """Migrate the database's schema up (or down) to a revision."""
     from app.cli.schema import migrate_schema
 
     typer.echo(migrate_schema(read_settings(), to, overwrite=overwrite))
 
 
 def doctor(*, as_json: Json = False) -> None:
-    """Check the database and all that is in it, and its machine.
+    """Check the database, its content and its machine.
 
-    These are schema, artefacts, leases, clock and disk; exit code 1 on a finding.
+    The checks include schema, artefacts, leases, clock and disk; exit code 1 if one fails.
     """
     from app.cli.diagnosis import diagnose
 
@@ -145,7 +145,7 @@ def doctor(*, as_json: Json = False) -> None:
 
 
 def recount() -> None:
-    """Mend the counts of runs that `trainfare doctor` finds wrong."""
+    """Correct the run counts that `trainfare doctor` finds wrong."""
     from app.cli import diagnosis
 
     diagnosis.recount(read_settings())
@@ -163,7 +163,7 @@ def demo(
         Path, typer.Option(help="Folder of measured profiles (CSV).", file_okay=False)
     ] = Path("examples/profiles"),
 ) -> None:
-    """Show the whole way from measured runs to recommendations."""
+    """Show all steps from measured runs to recommendations."""
     from app.cli.demo import run_demo
 
     run_demo(read_settings(), port=port or 0, profiles=profiles, exit_after=exit_after)

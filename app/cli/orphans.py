@@ -1,4 +1,4 @@
-"""Ends a process whose parent died without telling it."""
+"""Ends a process whose parent has died."""
 
 import multiprocessing
 import os
@@ -12,11 +12,11 @@ _SOME_BYTES: Final = 1024
 
 
 def end_when_orphaned() -> None:
-    """End this process as by SIGTERM when the process that holds its standard input dies."""
+    """End this process, as on SIGTERM, when the process that holds its standard input dies."""
     standard_input = sys.stdin.fileno()
 
     def wait() -> None:
-        # Unbuffered: a buffer's lock, held by a daemon thread, is fatal when Python ends.
+        # Unbuffered: a buffer lock held by a daemon thread is fatal at interpreter shutdown.
         while os.read(standard_input, _SOME_BYTES):
             continue
 
@@ -24,7 +24,7 @@ def end_when_orphaned() -> None:
 
 
 def end_with_parent() -> None:
-    """End this process as by SIGTERM when the one that started it by multiprocessing dies."""
+    """End this process, as on SIGTERM, when its multiprocessing parent dies."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         _end_after(parent.join)

@@ -1,4 +1,4 @@
-"""How commands speak: results to standard output, everything else to standard error."""
+"""Output of commands: results to standard output, everything else to standard error."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ from rich.table import Table
 _WIDE = 200
 _JSON = orjson.OPT_INDENT_2 | orjson.OPT_NAIVE_UTC | orjson.OPT_UTC_Z
 
-# Where no terminal says how wide it is, a line may be long: programs do not mind.
+# Without a terminal that gives the width, lines may be long: programs read them.
 out = Console(highlight=False, width=None if sys.stdout.isatty() else _WIDE)
 notes = Console(stderr=True, soft_wrap=True, highlight=False)
 
@@ -32,7 +32,7 @@ def print_json(document: Any) -> None:
 
 
 def print_note(text: str) -> None:
-    """Tell a person something that is no result."""
+    """Print a message for people that is not a result."""
     notes.print(text, markup=False)
 
 
@@ -62,7 +62,7 @@ def print_table(rows: Sequence[Mapping[str, object]]) -> None:
 
 
 def bytes_progress() -> Progress:
-    """Return a progress bar that counts bytes; silent where nobody watches."""
+    """Return a progress bar that counts bytes; silent without a terminal."""
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -74,7 +74,7 @@ def bytes_progress() -> Progress:
 
 
 def share_progress() -> Progress:
-    """Return a progress bar from 0 to 1; silent where nobody watches."""
+    """Return a progress bar from 0 to 1; silent without a terminal."""
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),

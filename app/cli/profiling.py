@@ -65,13 +65,13 @@ def profile(  # noqa: PLR0913 - each is an option
     key: Key = None,
     as_json: Json = False,
 ) -> None:
-    """Run COMMAND where its runs narrow a forecast most.
+    """Run COMMAND in the configurations that narrow a forecast most.
 
     It runs once per planned configuration. Each run is timed, uploaded and fitted, then the next
-    is planned, until the stop rule holds. COMMAND finds its configuration in placeholders
-    ({workers}, {dataset_size}, {batch_size}, {epochs}, {nodes}, {gpu_type}, {param.NAME}) and in
-    the environment (TRAINFARE_WORKERS, TRAINFARE_DATASET_SIZE, ..., TRAINFARE_PARAM_NAME). A
-    session that was interrupted goes on where its log ends when the same line is typed again.
+    is planned, until the stop rule applies. COMMAND receives its configuration through placeholders
+    ({workers}, {dataset_size}, {batch_size}, {epochs}, {nodes}, {gpu_type}, {param.NAME}) and
+    environment variables (TRAINFARE_WORKERS, TRAINFARE_DATASET_SIZE, ..., TRAINFARE_PARAM_NAME). To
+    resume an interrupted session where its log ends, type the same line again.
     """
     from app.cli.connection import connected
     from app.cli.machine import this_machine

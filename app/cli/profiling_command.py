@@ -31,7 +31,7 @@ _OUT_OF_MEMORY: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class RunOutcome:
-    """How a run of the command ended, by the words of an uploaded run."""
+    """The outcome of a run; `status` is that of an uploaded run."""
 
     status: str
     duration_seconds: float
@@ -39,7 +39,7 @@ class RunOutcome:
 
 
 def fields_of(planned: Mapping[str, Any]) -> dict[str, str]:
-    """Return what a planned run sets, by the names of the placeholders."""
+    """Return the values that a planned run sets, by placeholder name."""
     given = {
         **{name: planned["configuration"].get(name) for name in _CONFIGURATION},
         **{name: planned["work"].get(name) for name in WORK},
@@ -54,12 +54,12 @@ def _plain(value: object) -> str:
 
 
 def fill_in(command: Sequence[str], fields: Mapping[str, str]) -> list[str]:
-    """Return the command with its placeholders replaced; other braces stay as they are.
+    """Return the command with its placeholders replaced; other braces are left unchanged.
 
     Raises
     ------
     UsageError
-        If a placeholder stands for something that the plan does not set.
+        If the plan does not set a placeholder's value.
 
     Examples
     --------
@@ -80,7 +80,7 @@ def fill_in(command: Sequence[str], fields: Mapping[str, str]) -> list[str]:
 
 
 def environment_of(fields: Mapping[str, str], **more: str) -> dict[str, str]:
-    """Return the environment of the command: ours without the key, and what the run sets."""
+    """Return the command's environment: this process's without the key, plus the run's values."""
     given = {re.sub(r"\W", "_", name).upper(): value for name, value in {**fields, **more}.items()}
     kept = {name: value for name, value in os.environ.items() if name not in KEY_VARIABLES}
     return {**kept, **{f"TRAINFARE_{name}": value for name, value in given.items()}}
@@ -88,33 +88,33 @@ def environment_of(fields: Mapping[str, str], **more: str) -> dict[str, str]:
 
 @dataclass
 class Interruption:
-    """A signal that came since the command was about to start, None if none did."""
+    """The signal received since just before the command started, if any, and its forwarding."""
 
     signal_number: int | None = None
     pid: int | None = None
 
     def started(self, pid: int) -> None:
-        """Say whom to forward signals to, the one that came before included."""
+        """Set the process group to forward signals to, and forward an earlier one."""
         self.pid = pid
         if self.signal_number is not None:
             end_group(pid, self.signal_number)
 
     def note(self, number: int, _frame: FrameType | None) -> None:
-        """Forward a signal; the handler of all of them."""
+        """Record and forward a signal; the handler of all of them."""
         self.signal_number = number
         if self.pid is not None:
             end_group(self.pid, number)
 
 
 class CommandRunner:
-    """Runs commands in process groups of their own.
+    """Runs commands, each in its own process group.
 
     Parameters
     ----------
     timeout_s
         Seconds after which a run is ended; None for no limit.
     grace_s
-        Seconds that a command has to end after the first signal.
+        Seconds that a command has to end after SIGTERM, before it is killed.
     """
 
     def __init__(self, timeout_s: float | None, grace_s: float = 10.0) -> None:
@@ -129,10 +129,10 @@ class CommandRunner:
         on_start: Callable[[int], None],
         on_tick: Callable[[float], None],
     ) -> RunOutcome:
-        """Run a command to its end and return how it ended; its output goes to a file.
+        """Run a command to its end and return the outcome; its output goes to a file.
 
-        Signals that end this process are forwarded to the command's group; the run is then
-        cancelled. What `on_start` or `on_tick` raises ends the command too.
+        Termination signals are forwarded to the command's group, and the run counts as cancelled.
+        An exception in `on_start` or `on_tick` ends the command too.
 
         Raises
         ------
@@ -140,7 +140,7 @@ class CommandRunner:
             If the command cannot be started.
         """
         killed_before, interruption = _killed_for_memory(), Interruption()
-        # Signals are caught before there is a command: one in between would leave it an orphan.
+        # Signals are caught before the command starts, since one in between would orphan it.
         with output.open("wb") as file, hearing_the_end(interruption.note):
             started = time.perf_counter()
             process = _start(command, environment, file)
@@ -149,7 +149,7 @@ class CommandRunner:
                 on_start(process.pid)
                 is_late = self._wait(process, started, interruption, on_tick)
             except BaseException:
-                # The log cannot be written: nobody would take the command's end any more.
+                # For example, the log cannot be written: the command's end could not be recorded.
                 self._end(process)
                 raise
             seconds = time.perf_counter() - started
@@ -171,7 +171,7 @@ class CommandRunner:
         interruption: Interruption,
         on_tick: Callable[[float], None],
     ) -> bool:
-        """Wait for the end; return whether the time limit brought it about."""
+        """Wait for the end; return whether the time limit caused it."""
         while True:
             try:
                 process.wait(_LOOK_EVERY_S)
@@ -188,7 +188,7 @@ class CommandRunner:
                 return False
 
     def _end(self, process: subprocess.Popen[bytes]) -> None:
-        """Ask the group to end, then end it."""
+        """Send SIGTERM to the group, then SIGKILL if it does not end."""
         end_group(process.pid, signal.SIGTERM)
         try:
             process.wait(self._grace_s)
@@ -198,7 +198,7 @@ class CommandRunner:
 
 
 def end_group(pid: int, number: int) -> None:
-    """Send a signal to a process group; one that is gone needs none."""
+    """Send a signal to a process group, if it still exists."""
     try:
         os.killpg(pid, number)
     except ProcessLookupError:
@@ -224,7 +224,7 @@ def _start(
 
 
 def _killed_for_memory() -> int:
-    """Return how many processes the kernel has ended for want of memory, 0 where it is silent."""
+    """Return how many processes the kernel has killed for lack of memory, 0 if unknown."""
     try:
         lines = Path("/proc/vmstat").read_text().splitlines()
     except OSError:
@@ -240,7 +240,7 @@ def _says_memory(output: Path) -> bool:
 
 
 def birth_of(pid: int) -> str | None:
-    """Return when a process began, in the kernel's count; None where it is gone or unknown."""
+    """Return a process's start time in kernel clock ticks, None if it is gone or unknown."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
     except OSError:

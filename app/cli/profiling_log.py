@@ -1,4 +1,4 @@
-"""The resumable log of a profiling session: one JSON document a line, on disk before it counts."""
+"""The resumable log of a profiling session: one JSON document per line, synced to disk."""
 
 import os
 import uuid
@@ -15,11 +15,11 @@ from app.cli.failures import UsageError
 Event = dict[str, Any]
 _SCENARIO: Final = ("configuration", "work", "parameters")
 _REPEATED: Final = frozenset({"cancelled"})
-"""How a run may end without counting as made."""
+"""Statuses of runs that do not count as made and are repeated."""
 
 
 def scenario_of(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what of a planned run makes it the same run again, without what is not given."""
+    """Return the parts of a planned run that identify it, without absent values."""
     return {
         part: {
             name: value for name, value in (document.get(part) or {}).items() if value is not None
@@ -30,9 +30,9 @@ def scenario_of(document: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass
 class Session:
-    """What a log tells: the request, the runs that ended, and what is still open.
+    """The state of a session from its log: the request, the ended runs, and what is still open.
 
-    Runs that were `repeated` count as not made, but they cost what they cost.
+    Runs in `repeated` do not count as made, but are billed.
     """
 
     session_id: str
@@ -48,27 +48,27 @@ class Session:
 
     @property
     def is_untouched(self) -> bool:
-        """Whether nothing has happened yet: its first plan was refused, perhaps."""
+        """Whether nothing has happened yet, for example because the first plan was refused."""
         noted = (self.finished, self.repeated, self.skipped, self.interrupted, self.stopped)
         return not any(noted)
 
     def attempted(self) -> list[dict[str, Any]]:
-        """Return the configurations that ended in any way, or cannot run here."""
+        """Return the configurations whose runs ended in any way, or that cannot run here."""
         return [scenario_of(event) for event in (*self.finished, *self.skipped)]
 
     def paid(self) -> list[dict[str, Any]]:
-        """Return what ran and how long, interrupted runs among it: all of it is billed."""
+        """Return what ran and for how long, including interrupted runs: all of it is billed."""
         return [
             {**scenario_of(event), "duration_seconds": event["duration_seconds"]}
             for event in (*self.finished, *self.repeated)
         ]
 
     def pending(self) -> list[Event]:
-        """Return the runs that ended and were not uploaded."""
+        """Return the runs that ended but are not uploaded yet."""
         return [event for event in self.finished if event["external_id"] not in self.uploaded]
 
     def note(self, event: Event) -> None:
-        """Take one event of the log into account."""
+        """Apply one event of the log."""
         match event["event"]:
             case "started":
                 self.interrupted, self.stopped = event, None
@@ -92,19 +92,19 @@ class Session:
 class SessionLog:
     """Appends events to a file and reads them back.
 
-    A line that a crash cut off is the last one, and is written over: its event did not happen.
+    A last line that a crash truncated is discarded: its event did not happen.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def read(self) -> Session | None:
-        """Return the session that the file holds, None where there is none.
+        """Return the session in the file, None if there is none.
 
         Raises
         ------
         UsageError
-            If the file is no log of a profiling session.
+            If the file is not the log of a profiling session.
         """
         try:
             content = self.path.read_bytes()
@@ -127,7 +127,7 @@ class SessionLog:
         return session
 
     def begin(self, workload: str, request: Mapping[str, Any]) -> Session:
-        """Start a new session at the top of the file."""
+        """Start a new session, replacing the file."""
         self.path.unlink(missing_ok=True)
         session = Session(uuid.uuid4().hex[:12], workload, dict(request))
         self._write(
@@ -141,7 +141,7 @@ class SessionLog:
         return session
 
     def append(self, session: Session, event: str, **members: Any) -> None:
-        """Write an event and take it into account."""
+        """Write an event and apply it to the session."""
         document = {"event": event, **members}
         self._write(document)
         session.note(document)

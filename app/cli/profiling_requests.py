@@ -1,4 +1,4 @@
-"""What a profiling session asks the service for: a plan's own request, or one made of options."""
+"""The plan request of a profiling session: from a plan file, or built from options."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,19 +25,19 @@ _LISTS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class PlanRequest:
-    """A workload and the body that asks for a plan of it."""
+    """A workload and the body of its plan request."""
 
     workload: str
     body: dict[str, Any]
 
 
 def read_plan(path: Path) -> PlanRequest:
-    """Return the request that a plan in a file answers.
+    """Return the request contained in a plan file.
 
     Raises
     ------
     UsageError
-        If the file is no plan of the service.
+        If the file is not a plan from the service.
     """
     try:
         document = orjson.loads(path.read_bytes())
@@ -51,7 +51,7 @@ def read_plan(path: Path) -> PlanRequest:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The options that make a request."""
+    """The options that a request is built from."""
 
     target: Sequence[str] | None
     search: Sequence[str] | None
@@ -62,14 +62,14 @@ class Wanted:
     def request(
         self, workload: str | None, machine: Machine, connection: Connection
     ) -> PlanRequest:
-        """Return the request; workers are searched among those that this machine hosts.
+        """Return the request; by default the numbers of workers are those that fit this machine.
 
-        The service tells which parameters are categories: of one 1.10 is not 1.1.
+        The service says which parameters are categories: as a category, 1.10 is not 1.1.
 
         Raises
         ------
         UsageError
-            If workload or target is missing, or a field is unknown.
+            If the workload or the target is missing, or a field is unknown.
         """
         if workload is None or not self.target:
             raise UsageError(
@@ -86,7 +86,7 @@ class Wanted:
         most = machine.workers(target["configuration"].get("gpu_type"))
         if "workers" not in search and most:
             search["workers"] = [1 << power for power in range(most.bit_length())]
-        # Whatever the other runs had: here it is one machine.
+        # One machine, whatever the node counts of other runs.
         search.setdefault("nodes", [1])
         body: dict[str, Any] = {"target": target, "search": search}
         body |= {"budget": self.budget} if self.budget is not None else {}
@@ -97,7 +97,7 @@ class Wanted:
 
 
 def workload_or_refusal(connection: Connection, workload: str) -> dict[str, Any] | RefusedError:
-    """Return a workload's document, or how the service says that it does not know it."""
+    """Return a workload's document, or the service's refusal if it is unknown."""
     try:
         return dict(connection.get(path_of(workload), telling="workload"))
     except RefusedError as error:
@@ -107,7 +107,7 @@ def workload_or_refusal(connection: Connection, workload: str) -> dict[str, Any]
 
 
 def _categories(connection: Connection, workload: str) -> frozenset[str]:
-    """Return the fields of the parameters that are no numbers."""
+    """Return the field names of the parameters that are not numbers."""
     known = workload_or_refusal(connection, workload)
     if isinstance(known, RefusedError):
         return frozenset()
@@ -118,12 +118,12 @@ def _categories(connection: Connection, workload: str) -> frozenset[str]:
 def scenario_from(
     fields: Mapping[str, str], categories: Collection[str] = ()
 ) -> dict[str, dict[str, Any]]:
-    """Return configuration, work and parameters of flat fields.
+    """Return configuration, work and parameters from flat fields.
 
     Raises
     ------
     UsageError
-        If a field is none of them.
+        If a field belongs to none of them.
     """
     scenario: dict[str, dict[str, Any]] = {"configuration": {}, "work": {}, "parameters": {}}
     for name, text in fields.items():

@@ -1,4 +1,4 @@
-"""Measures a profiling plan: run, upload, fit, plan again, until there is nothing to gain."""
+"""Measures a profiling plan: run, upload, fit, plan again, until nothing is left to gain."""
 
 import shlex
 import signal
@@ -42,17 +42,17 @@ class Profiler:
     connection
         The service.
     wanted
-        What the plan is asked for.
+        The plan request.
     command
         The training command, with placeholders.
     machine
-        What can be hosted.
+        Decides which configurations can run.
     runner
         Runs the command.
     log_path
-        The resumable log; by default named for the workload, in the working directory.
+        The resumable log; by default named after the workload, in the working directory.
     most_runs, most_failures
-        Runs of the whole session, and failed ones in a row, after which it ends.
+        The session ends after so many runs in total, or so many failed ones in a row.
     """
 
     def __init__(
@@ -74,12 +74,12 @@ class Profiler:
         self._version = 0
 
     def first_plan(self) -> Document:
-        """Return the plan of a session that would begin; nothing is written.
+        """Return the plan with which a session would begin; nothing is written.
 
         Raises
         ------
         RefusedError
-            If the service does not know the workload: only a session declares it.
+            If the service does not know the workload, which only a session declares.
         """
         unknown = self._unknown()
         if unknown is not None:
@@ -92,7 +92,7 @@ class Profiler:
         return self._ask(None)
 
     def commands(self, plan: Document) -> list[tuple[Document, str]]:
-        """Return the planned runs with the command of each, or why it cannot run here."""
+        """Return each planned run with its command, or with the reason why it cannot run here."""
         rows = []
         for planned in plan["runs"]:
             refusal = self._machine.refusal(planned["configuration"])
@@ -101,16 +101,17 @@ class Profiler:
         return rows
 
     def run(self, *, is_new: bool, as_json: bool) -> None:
-        """Measure until the plan has no run left that this machine can host.
+        """Measure until the plan has no more runs that this machine can host.
 
         Raises
         ------
         RefusedError
             If too many runs fail in a row.
         UsageError
-            If the log is another session's, or the command asks for what the plan does not set.
+            If the log belongs to another session, or the command has a placeholder that the plan
+            does not set.
         UnreachableError
-            If the service went away; the log keeps what was not uploaded yet.
+            If the service becomes unreachable; the log keeps what was not uploaded yet.
         """
         self._declare()
         session = self._resume(is_new=is_new)
@@ -133,17 +134,17 @@ class Profiler:
         return path_of(self._wanted.workload)
 
     def _unknown(self) -> RefusedError | None:
-        """Return how the service says that it does not know the workload, None where it does."""
+        """Return the service's refusal if it does not know the workload, else None."""
         known = workload_or_refusal(self._connection, self._wanted.workload)
         return known if isinstance(known, RefusedError) else None
 
     def _declare(self) -> None:
-        """Declare the workload where the service does not know it."""
+        """Declare the workload if the service does not know it."""
         unknown = self._unknown()
         if unknown is None:
             return
         self._connection.ask("PUT", self._path, json={})
-        # Behind the first sentence stands the nearest name, if one is near.
+        # The second sentence suggests a similar name, if there is one.
         _, _, nearest = unknown.detail.partition(". ")
         print_note(f"Declared the workload {self._wanted.workload}. {nearest}".rstrip())
 
@@ -159,7 +160,7 @@ class Profiler:
             )
         done = len(session.finished)
         if session.stopped is not None and session.stopped["reason"] == _RUNS_MADE:
-            # The number of runs is no part of the plan: more may be asked of the same session.
+            # The number of runs is not part of the plan: a session may be continued with more.
             session.stopped = session.stopped if done >= self._most_runs else None
         if session.stopped is not None:
             print_note(f"{self._log.path} has ended; --again begins anew.")
@@ -168,7 +169,7 @@ class Profiler:
         return session
 
     def _settle(self, session: Session) -> None:
-        """Do what an interrupted session left undone: end its run, upload, fit."""
+        """Complete what an interrupted session left undone: end its run, upload, fit."""
         if session.interrupted is not None:
             self._end_interrupted(session, session.interrupted)
         for event in session.pending():
@@ -177,14 +178,14 @@ class Profiler:
             self._fit(session)
 
     def _end_interrupted(self, session: Session, left: Event) -> None:
-        """End the run that was under way when the session was killed, and note what it took."""
+        """End the run that was in progress when the session was killed, and log its duration."""
         output = self._next_output(session)
         if left.get("birth") and birth_of(left["pid"]) == left["birth"]:
             print_note("The interrupted run was still going; it is ended and repeated.")
             end_group(left["pid"], signal.SIGKILL)
             ended_at = time.time()
         else:
-            # Nobody saw its end: it lasted at least until it wrote for the last time.
+            # Its end was not observed: it lasted at least until its last output.
             ended_at = output.stat().st_mtime if output.exists() else 0.0
         began_at = datetime.fromisoformat(left["at"]).timestamp()
         self._log.append(
@@ -216,7 +217,7 @@ class Profiler:
                 return
             planned = self._next(session, plan)
             if planned is None:
-                # What was skipped is excluded from the next plan.
+                # Skipped runs are excluded from the next plan.
                 continue
             tell_next(plan, planned)
             event = self._one(session, planned)
@@ -234,7 +235,7 @@ class Profiler:
         self._log.append(session, "stopped", reason=reason, message=message)
 
     def _next(self, session: Session, plan: Document) -> Document | None:
-        """Return the first planned run that this machine can host; note the others before it."""
+        """Return the first planned run that this machine can host; log those before as skipped."""
         for planned in plan["runs"]:
             refusal = self._machine.refusal(planned["configuration"])
             if refusal is None:
@@ -244,12 +245,12 @@ class Profiler:
         return None
 
     def _one(self, session: Session, planned: Document) -> Event:
-        """Run the command once and note how it ended.
+        """Run the command once and log the outcome.
 
         Raises
         ------
         SystemExit
-            If a signal ended it; the log tells what to go on with.
+            If a signal ended it; the session can be resumed from its log.
         """
         scenario, fields = scenario_of(planned), fields_of(planned)
         number = len(session.finished) + 1
@@ -324,7 +325,7 @@ class Profiler:
         self._log.append(session, "fitted", version=self._version)
 
     def _ask(self, session: Session | None) -> Document:
-        """Return the plan of what is still to measure, by the newest regressor."""
+        """Return the plan of what remains to be measured, from the newest regressor."""
         body = {"runs": _PLANNED_AT_ONCE, **self._wanted.body}
         if session is not None:
             attempted = session.attempted()
@@ -336,7 +337,7 @@ class Profiler:
             plan: Document = self._connection.post(path, body, telling="runs")
             if (plan["regressor_version"] or 0) >= self._version:
                 break
-            # A web process looks for a newer version every second or so.
+            # Web processes check for a newer version about every second.
             time.sleep(_FRESH_PAUSE_S)
         return plan
 

@@ -1,4 +1,4 @@
-"""Shows plans and sessions of profiling as people and programs read them."""
+"""Prints profiling plans and sessions for people and programs."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,12 +15,12 @@ _ENDLESS: Final = 1000
 
 
 def short(document: Document) -> str:
-    """Return what a run sets in a few words."""
+    """Return a short description of the values that a run sets."""
     return ", ".join(f"{name} {value}" for name, value in fields_of(scenario_of(document)).items())
 
 
 def wide(width: float) -> str:
-    """Return a width as a share of the median, a large one as a multiple.
+    """Return a width as a percentage of the median, a large one as a multiple.
 
     Examples
     --------
@@ -33,7 +33,7 @@ def wide(width: float) -> str:
 
 
 def tell_next(plan: Document, planned: Document) -> None:
-    """Say what is run next and why."""
+    """Print which run is next and why."""
     price, now = planned["price"], wide(plan["width"])
     cost = "" if price is None else f" for about {price} {plan['currency']}"
     print_note(
@@ -43,7 +43,7 @@ def tell_next(plan: Document, planned: Document) -> None:
 
 
 def tell_outcome(number: int, planned: Document, outcome: RunOutcome, output: Path) -> None:
-    """Say how a run ended, and where its output is if it did not succeed."""
+    """Print how a run ended, and where its output is if it did not succeed."""
     took = say_seconds(outcome.duration_seconds)
     is_good = outcome.status == "succeeded"
     where = "" if is_good else f" (exit code {outcome.exit_code}; see {output})"
@@ -51,7 +51,7 @@ def tell_outcome(number: int, planned: Document, outcome: RunOutcome, output: Pa
 
 
 def show_session(session: Session, targets: Sequence[Document], *, as_json: bool) -> None:
-    """Print what a session that ended has measured, and the targets as they are forecast now."""
+    """Print what an ended session has measured, and the current forecasts of the targets."""
     assert session.stopped is not None
     if as_json:
         stop = {name: session.stopped[name] for name in ("reason", "message")}

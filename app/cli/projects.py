@@ -1,4 +1,4 @@
-"""`trainfare projects`: what projects may store and ask for, in the database itself."""
+"""`trainfare projects`: limits on storage and requests, in the database itself."""
 
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Final
@@ -35,7 +35,7 @@ def _document(name: str, quota: "Quota", **more: object) -> dict[str, object]:
 
 
 def list_projects(*, as_json: Json = False) -> None:
-    """List all projects with their limits; empty is unlimited."""
+    """List all projects with their limits; an empty cell means unlimited."""
     from app.cli.output import print_json, print_table
 
     with _service() as service:
@@ -50,7 +50,7 @@ def list_projects(*, as_json: Json = False) -> None:
 
 
 def _parse_limit(text: str) -> Limit:
-    """Return the limit of an option's name, or of the name that --json prints."""
+    """Return the limit by its option name, or by the name that --json prints."""
     name = text.replace("-", "_")
     if name not in set(Limit):
         known = ", ".join(each.replace("_", "-") for each in Limit)
@@ -87,7 +87,7 @@ def limit(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Limit a project; what is stored beyond a new limit stays."""
+    """Set limits of a project; data stored beyond a new limit is kept."""
     from app.cli.output import print_json, print_table
 
     given = {

@@ -1,4 +1,4 @@
-"""`trainfare prune`: removes what is old: forecasts, artefacts of regressors, CI reports."""
+"""`trainfare prune`: removes old forecasts, regressor artefacts and CI reports."""
 
 from typing import Annotated, Final
 
@@ -42,13 +42,14 @@ def prune(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Remove old forecasts, artefacts of regressors and CI reports.
+    """Remove old forecasts, regressor artefacts and CI reports.
 
-    Forecasts stay that a run names by its forecast_id: they tell how accurate forecasts were. Of
-    a regressor version the record stays, but it cannot answer or be published again; versions that
-    answer, and the newest of each workload, keep their artefact. The runs of a CI report stay, and
-    what was taken for normal with it; it can be promoted no more. What was kept for the
-    retries of a request goes too once it is not replayed any more. The service goes on meanwhile.
+    Forecasts that a run names by its forecast_id are kept: they show how accurate forecasts were.
+    A regressor version without artefact keeps its record, but cannot answer or be published again;
+    versions that answer, and the newest of each workload, keep their artefact. The runs of a
+    removed CI report are kept, and so is the baseline acknowledged with it, but the report can no
+    longer be promoted. Stored answers to repeated requests are removed once they have expired. The
+    service may be running.
     """
     told = {
         "forecasts": forecasts_older_than,

@@ -1,4 +1,4 @@
-"""Thinks of a question about a workload from what was measured of it."""
+"""Makes up a question about a workload from its measured runs."""
 
 from dataclasses import dataclass
 from typing import Any, Final
@@ -14,7 +14,7 @@ _OWN_PRICE: Final = "0.10"
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A what-if beyond what was measured, and the recommendation asked for the same work."""
+    """A what-if beyond the measured range, and a recommendation request for the same work."""
 
     workload: str
     sentence: str
@@ -23,7 +23,7 @@ class Question:
 
     @property
     def path_of_one(self) -> str:
-        """Path and query of the what-if's last configuration, which is answered in sentences."""
+        """Return path and query of the what-if's last configuration alone."""
         last = {name: values.rpartition(",")[2] for name, values in self.what_if.items()}
         return f"{path_of(self.workload, 'forecast')}?{urlencode(last)}"
 
@@ -53,7 +53,7 @@ def _work(features: dict[str, Any]) -> dict[str, Any]:
 
 
 def ask_about(connection: Connection, workload: str) -> Question:
-    """Return a question about more data and more workers than were measured."""
+    """Return a question about more data and more workers than measured."""
     features = connection.get(path_of(workload), telling="features")["features"]
     gpu_types = features.get("gpu_type", {}).get("values", [])
     most = features.get("workers", {}).get("max", 1)

@@ -35,7 +35,7 @@ def refit(
 ) -> None:
     """Queue fits of workloads whose regressor is old or missing.
 
-    Fitters do the work. Workloads without a usable run or with an active fit are left alone.
+    Fitters compute them. Workloads without a usable run or with an active fit are skipped.
     """
     if not every:
         raise UsageError("Which workloads?", "Say --all, or fit one with `trainfare fit WORKLOAD`.")

@@ -1,4 +1,4 @@
-"""What the service advises, in the words of the command line instead of those of the API."""
+"""Translates the service's remedies from terms of the API to those of the command line."""
 
 import re
 from typing import Final
@@ -26,7 +26,7 @@ _LISTS: Final = {
 
 
 def in_cli_words(text: str) -> str:
-    """Return a remedy, or a sentence with one, as it is followed on the command line.
+    """Return a remedy, or a sentence with one, in terms of the command line.
 
     Examples
     --------
@@ -39,5 +39,5 @@ def in_cli_words(text: str) -> str:
 
 
 def where_listed(kind: str) -> str | None:
-    """Return which command lists what exists of a kind, None where none does."""
+    """Return the command that lists the items of a kind, None if there is none."""
     return _LISTS.get(kind)

@@ -1,4 +1,4 @@
-"""Brings the database's schema to a revision and says what it did."""
+"""Migrates the database's schema to a revision and reports what it did."""
 
 from alembic.util import CommandError as RevisionError
 
@@ -15,17 +15,17 @@ from app.storage.migration import (
 
 
 def migrate_schema(settings: Settings, revision: str = "head", *, overwrite: bool = False) -> str:
-    """Migrate; return a sentence for the operator.
+    """Migrate the schema; return a sentence for the operator.
 
-    `overwrite` allows a way down to remove what is stored.
+    `overwrite` allows a downgrade to remove stored data.
 
     Raises
     ------
     RefusedError
-        If the revision is unknown, somebody holds a lock that the migration needs, the data
-        folder cannot be made, or a way down would remove data.
+        If the revision is unknown, another process holds a lock that the migration needs, the
+        data folder cannot be created, or a downgrade would remove data.
     SchemaAheadError
-        If the database is newer than this version.
+        If the database's schema is newer than this version.
     """
     make_data_folder(settings)
     database = Database(settings.url, pool_size=1)

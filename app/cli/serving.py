@@ -1,4 +1,4 @@
-"""Runs the web processes: checks who may reach them, binds the address, answers."""
+"""Runs the web processes: checks their exposure, binds the address, serves requests."""
 
 import errno
 import logging
@@ -33,10 +33,10 @@ from app.telemetry import exporting
 
 _logger = logging.getLogger(__name__)
 GRACE_S: Final = 10
-"""How long requests under way have to end; recorded forecasts are written after them."""
+"""Time for pending requests to end; recorded forecasts are written after that."""
 
 _START_S: Final = 60
-"""How long a web process may be silent: on a busy machine its imports alone take many seconds."""
+"""Time limit for a web process's health check: on a busy machine imports take many seconds."""
 _BACKLOG: Final = 2048
 _OF_THE_PORT: Final[dict[int | None, str]] = {
     errno.EADDRINUSE: "End what listens there, or choose another --port (0: any free one).",
@@ -48,7 +48,7 @@ _OF_THE_HOST: Final = (
 
 
 def check_exposure(settings: Settings, access: AccessService) -> None:
-    """Refuse to listen beyond this machine without keys, unless told so explicitly."""
+    """Refuse to listen beyond this machine without keys, unless explicitly allowed."""
     is_exposed = not is_loopback(settings.host)
     if not keys_required(settings):
         if is_exposed or settings.oidc_issuer is not None:
@@ -69,7 +69,7 @@ def _check_start(settings: Settings) -> None:
     access = AccessService(ServiceContext(database, settings))
     try:
         require_head(database)
-        # What cannot be exported to is told here, not by each web process.
+        # Reports an invalid trace exporter once, instead of in each web process.
         with exporting(settings):
             pass
         check_exposure(settings, access)
@@ -86,10 +86,10 @@ def _listen(settings: Settings) -> tuple[socket.socket, str]:
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     address = (settings.host, settings.port)
     try:
-        # Listening from here on: callers wait for the first answer instead of being refused.
+        # Listens before the application is up: callers wait instead of being refused.
         listening = socket.create_server(address, family=family, backlog=_BACKLOG)
     except (OSError, UnicodeError) as error:
-        # A name that cannot be one is refused while it is encoded.
+        # An invalid host name fails while it is encoded.
         reason = getattr(error, "strerror", None) or error
         remedy = _OF_THE_PORT.get(getattr(error, "errno", None), _OF_THE_HOST)
         raise RefusedError(
@@ -101,13 +101,13 @@ def _listen(settings: Settings) -> tuple[socket.socket, str]:
 
 
 class _Server(uvicorn.Server):
-    """Ends in order however often it is told to, as several web processes do."""
+    """Shuts down cleanly however many signals it gets, as several web processes do."""
 
     @override
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Note that the process is to end."""
+        """Note that the process must end."""
         super().handle_exit(sig, frame)
-        # By itself it would leave what is recorded unwritten, and requests under way unanswered.
+        # A forced exit would lose recorded forecasts and leave pending requests unanswered.
         self.force_exit = False
 
 
@@ -122,7 +122,7 @@ def serve(settings: Settings, *, access_log: bool = False) -> None:
 
 @contextmanager
 def _siblings(settings: Settings) -> Iterator[Path | None]:
-    """Make a folder in which several web processes share what they count."""
+    """Create a folder in which several web processes share their metrics."""
     if settings.web_workers == 1:
         yield None
         return
@@ -156,7 +156,7 @@ def _serve(settings: Settings, siblings: Path | None, *, access_log: bool) -> No
         timeout_graceful_shutdown=GRACE_S,
         timeout_worker_healthcheck=_START_S,
     )
-    # uvicorn raises the signal again when it has shut down in order: that is a good end.
+    # Uvicorn raises the signal again after a clean shutdown: exit successfully then.
     signal.signal(signal.SIGTERM, _end)
     signal.signal(signal.SIGINT, _end)
     listening, url = _listen(settings)

@@ -1,4 +1,4 @@
-"""Runs service and fitter side by side: one signal ends both, a dead fitter is started again."""
+"""Runs service and fitter side by side: one signal ends both, a dead fitter is restarted."""
 
 import logging
 import os
@@ -18,14 +18,14 @@ from app.settings import Settings
 
 _logger = logging.getLogger(__name__)
 _GRACE_S: Final = 25.0
-"""How long both have to end; each ends itself sooner, whatever it waits for."""
+"""Time for both to end; each forces its own end sooner, whatever it waits for."""
 
 _LOOK_EVERY_S: Final = 0.2
 _MAX_PAUSE_S: Final = 30.0
 
 
 def environment_of(settings: Settings) -> dict[str, str]:
-    """Return the environment that gives a child exactly these settings: lists and maps as JSON."""
+    """Return an environment that gives a child exactly these settings; lists and maps as JSON."""
     given = settings.model_dump(mode="json", exclude_unset=True, exclude_none=True)
     named = {
         f"TRAINFARE_{name.upper()}": value
@@ -37,7 +37,7 @@ def environment_of(settings: Settings) -> dict[str, str]:
 
 
 class _Child:
-    """A process of the service; its standard input ends when this process dies."""
+    """A child process; its standard input closes when this process dies."""
 
     def __init__(self, name: str, settings: Settings, *arguments: str) -> None:
         self._name = name
@@ -46,7 +46,7 @@ class _Child:
         self.process = self._start()
 
     def _start(self) -> subprocess.Popen[bytes]:
-        # A session of its own: Ctrl-C reaches this process alone, which ends its children once.
+        # In its own session: Ctrl-C reaches only this process, which ends its children once.
         process = subprocess.Popen(  # noqa: S603 - our own interpreter and arguments
             self._command, env=self._environment, stdin=subprocess.PIPE, start_new_session=True
         )
@@ -61,7 +61,7 @@ class _Child:
             self.process.terminate()
 
     def wait(self, until: float) -> int:
-        """Return the exit code; a process that goes on until then, by `monotonic`, is killed."""
+        """Return the exit code; a process that still runs at `until` (monotonic) is killed."""
         try:
             return self.process.wait(max(until - time.monotonic(), 0.0))
         except subprocess.TimeoutExpired:
@@ -70,7 +70,7 @@ class _Child:
 
 
 def serve_with_fitter(settings: Settings, *, access_log: bool = False) -> None:
-    """Run both until a signal comes or the service dies.
+    """Run both until a signal arrives or the service dies.
 
     Raises
     ------

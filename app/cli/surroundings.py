@@ -1,4 +1,4 @@
-"""The surroundings of commands that work on the database itself."""
+"""The service context of commands that work on the database directly."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,14 +12,14 @@ from app.storage.migration import require_migrated
 
 @contextmanager
 def migrated_surroundings_of(settings: Settings) -> Iterator[ServiceContext]:
-    """Open the database of the settings, which must have all tables and columns of this version.
+    """Open the configured database, which must have the complete schema of this version.
 
     Raises
     ------
     RefusedError
         If there is none.
     SchemaMismatchError
-        If it was not migrated.
+        If it has not been migrated.
     """
     with surroundings_of(settings) as context:
         require_migrated(context.database)
@@ -28,12 +28,12 @@ def migrated_surroundings_of(settings: Settings) -> Iterator[ServiceContext]:
 
 @contextmanager
 def surroundings_of(settings: Settings) -> Iterator[ServiceContext]:
-    """Open the database of the settings for as long as the block lasts.
+    """Open the configured database during the block.
 
     Raises
     ------
     RefusedError
-        If there is none: an SQLite file that is missing is not made in passing.
+        If there is none: a missing SQLite file is not created as a side effect.
     """
     with _opened(settings) as context:
         _require_file(context.database)
@@ -41,7 +41,7 @@ def surroundings_of(settings: Settings) -> Iterator[ServiceContext]:
 
 
 def require_database(settings: Settings) -> None:
-    """Refuse settings whose database is an SQLite file that is missing.
+    """Refuse settings whose database is a missing SQLite file.
 
     Raises
     ------
@@ -64,12 +64,12 @@ def _require_file(database: Database) -> None:
 
 @contextmanager
 def new_surroundings_of(settings: Settings) -> Iterator[ServiceContext]:
-    """Open the database of the settings, which may be new, for as long as the block lasts.
+    """Open the configured database, which may be new, during the block.
 
     Raises
     ------
     RefusedError
-        If the data folder cannot be made.
+        If the data folder cannot be created.
     """
     make_data_folder(settings)
     with _opened(settings) as context:
@@ -77,12 +77,12 @@ def new_surroundings_of(settings: Settings) -> Iterator[ServiceContext]:
 
 
 def make_data_folder(settings: Settings) -> None:
-    """Make the folder of the database where no other address is set.
+    """Create the database's folder unless another address is configured.
 
     Raises
     ------
     RefusedError
-        If it cannot be made.
+        If it cannot be created.
     """
     if settings.database_url:
         return

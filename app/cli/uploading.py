@@ -1,4 +1,4 @@
-"""Uploads files of measured runs, with a progress bar over their bytes."""
+"""Uploads files of measured runs, with a progress bar in bytes."""
 
 import hashlib
 import uuid
@@ -22,16 +22,16 @@ _TYPES: Final[Mapping[str, str]] = {
 _ENCODINGS: Final[Mapping[str, str]] = {".gz": "gzip", ".zst": "zstd"}
 _CHUNK_BYTES: Final = 1 << 18
 _STABLE_KEYS: Final = 8
-"""Refusals of a file in a day after which its keys are new ones."""
+"""Keys derived from a file's content; after that many old refusals, random ones are used."""
 
 
 def headers_of(path: Path) -> dict[str, str]:
-    """Return content type and encoding by a file's name.
+    """Return the content type and encoding headers for a file name.
 
     Raises
     ------
     UsageError
-        If the name tells no type that the service reads.
+        If the name does not indicate a type that the service reads.
     """
     encoding = _ENCODINGS.get(path.suffix.casefold())
     plain = path.with_suffix("") if encoding else path
@@ -54,9 +54,9 @@ def _content_key(path: Path, headers: Mapping[str, str], parameters: Mapping[str
 def _keys(
     path: Path, headers: Mapping[str, str], parameters: Mapping[str, str], *, again: bool
 ) -> Iterator[str | None]:
-    """Yield the keys to send a file under, one after a refusal of the other.
+    """Yield the idempotency keys for a file: the next is used if an old refusal is replayed.
 
-    Those of a content are the same whenever it comes, so that it is stored once; what only checks
+    They depend on the content alone, so that it is stored once however often it is sent; a dry run
     needs none.
     """
     if "dry_run" in parameters:
@@ -80,11 +80,11 @@ def _chunks(path: Path, progress: Progress, task: TaskID) -> Iterator[bytes]:
 def upload(
     connection: Connection, path: Path, parameters: Mapping[str, str], *, again: bool = False
 ) -> dict[str, Any]:
-    """Upload one file and return the answer, with `replayed` when it was uploaded before.
+    """Upload one file and return the answer, with `replayed` true if it was uploaded before.
 
-    The idempotency key is the content's hash, so that a command that was interrupted can be
-    repeated; `again` takes a new one. An earlier refusal is no answer: what it asked for may have
-    been done since, so the file is sent under another key.
+    The idempotency key is a hash of the content, so that an interrupted command can be repeated;
+    `again` uses a new key. A replayed refusal does not count, as its cause may have been removed:
+    the file is sent again under another key.
     """
     headers = headers_of(path)
     keys = _keys(path, headers, parameters, again=again)

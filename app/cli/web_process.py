@@ -17,22 +17,22 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 _END_S: Final = 20.0
-"""How long the end may take: answers under way first, then what is still to be written."""
+"""Time for the shutdown: pending answers first, then writes that are still due."""
 
 _SWITCH_S: Final = 0.0005
-"""How long a thread may compute before the loop that answers may go on: Python's own 5 ms are as
-long as many answers take together."""
+"""Thread switch interval, after which the event loop may continue: Python's default of 5 ms is
+as long as many answers take together."""
 
 
 def build(settings: Settings, siblings: Path | None = None) -> FastAPI:
-    """Return the application; the first thing that a process of several imports it by.
+    """Build the application; the entry point of each web process.
 
-    `siblings` is the folder in which several web processes share what they count.
+    `siblings` is the folder in which several web processes share their metrics.
     """
-    # Nobody else would: it would go on answering, and hold the address that a new start needs.
+    # Otherwise an orphan would go on answering, and hold the address that a restart needs.
     end_with_parent()
-    # Before numpy is imported: the products of one answer are small, and a second thread costs
-    # them more than it saves. What the operator chose stays.
+    # Before numpy is imported: the matrix products of an answer are small, so that a second thread
+    # costs more than it saves. The operator's own settings take precedence.
     for name, count in ONE_THREAD.items():
         os.environ.setdefault(name, count)
     collecting.rest()
@@ -47,9 +47,9 @@ def build(settings: Settings, siblings: Path | None = None) -> FastAPI:
 
 
 def _leave_out_unused() -> None:
-    """Keep FastAPI from importing pydantic's former API to ask whether a model is one of its.
+    """Keep FastAPI from importing pydantic's v1 API to check for v1 models.
 
-    FastAPI takes the failing import for "no such models", which is true of ours.
+    FastAPI takes the failed import to mean that there are none, which is true here.
     """
-    # None is what the import system itself calls an import that is not to succeed.
+    # A None entry is the import system's way to make an import fail.
     sys.modules.setdefault("pydantic.v1", cast("ModuleType", None))

@@ -1,4 +1,4 @@
-"""Money, bands and shares as people read them."""
+"""Formats amounts of money, intervals and shares for people."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from app.domain.wording import say_seconds
 
 
 def money(cost: dict[str, Any] | None) -> str:
-    """Return a forecast's cost with its bounds, `-` where no price is known."""
+    """Return a forecast's cost with its bounds, `-` if no price is known."""
     if cost is None:
         return "-"
     return f"{cost['median']} {cost['currency']} ({cost['lower']} to {cost['upper']})"

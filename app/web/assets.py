@@ -1,4 +1,4 @@
-"""The static files of the page, read once; their URLs change whenever any of them does."""
+"""The static files of the page, read once; their URLs change whenever any file changes."""
 
 import gzip
 from collections.abc import Iterator, Mapping
@@ -21,7 +21,7 @@ _DIGITS: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class Asset:
-    """A file as it is sent; `compressed` is its gzip form."""
+    """A static file; `compressed` is its gzip form."""
 
     body: bytes
     compressed: bytes
@@ -31,17 +31,17 @@ class Asset:
 
 @dataclass(frozen=True, slots=True)
 class Assets:
-    """All files by their path; `version` is a digest of the paths and contents.
+    """All files by path; `version` is a digest of the paths and contents.
 
-    The version stands in front of every path, so that modules import each other by relative
-    paths and still may be kept by browsers for ever.
+    The version is a prefix of every path, so that modules can import each other by relative paths
+    and browsers may still cache them for ever.
     """
 
     version: str
     by_path: Mapping[str, Asset]
 
     def url(self, path: str) -> str:
-        """Return the URL path under which a file may be cached for ever."""
+        """Return a file's URL path, which may be cached for ever."""
         if path not in self.by_path:
             raise LookupError(path)
         return f"/static/{self.version}/{path}"
@@ -71,7 +71,7 @@ def _asset(path: str, body: bytes) -> Asset:
 
 @cache
 def load_assets() -> Assets:
-    """Return the files that ship with the package."""
+    """Return the static files of the package."""
     by_path = {
         path: _asset(path, body) for path, body in sorted(_walk(files("app.web") / "static"))
     }

@@ -1,4 +1,4 @@
-"""Routes of the web page: the shells that scripts fill by the API, and their static files."""
+"""Routes of the web page: HTML shells, which scripts fill from the API, and static files."""
 
 from functools import cache
 from importlib.metadata import version
@@ -20,8 +20,8 @@ _METHODS: Final = ["GET", "HEAD"]
 _FAVICON: Final = "favicon.svg"
 _FOR_EVER: Final = "public, max-age=31536000, immutable"
 _HEADERS: Final = {
-    # No 'unsafe-inline' anywhere: scripts set styles through the DOM, never as markup. The data
-    # images are the arrows and ticks inside Pico's style sheet.
+    # No 'unsafe-inline' anywhere: scripts set styles through the DOM, never as markup. The data:
+    # images are the arrows and ticks in Pico's style sheet.
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self';"
     " img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none';"
     " frame-ancestors 'none'",
@@ -33,7 +33,7 @@ _HEADERS: Final = {
 
 @cache
 def _environment() -> "Environment":
-    # A process that only programs ask shows no page.
+    # Imported late: a process that serves only programs shows no page.
     from jinja2 import Environment, PackageLoader  # noqa: PLC0415
 
     loader = PackageLoader("app.web", "templates")
@@ -56,7 +56,7 @@ async def show_workloads() -> HTMLResponse:
 
 @router.api_route("/workloads/{workload}", methods=_METHODS)
 async def show_workload(workload: str) -> HTMLResponse:
-    # Whether it exists depends on the key, which the page alone has: its script asks the API.
+    # Whether it exists depends on the key, which only the page has: its script asks the API.
     slug = parse_slug(workload)
     if slug is None:
         raise NotFoundError("workload", workload)
@@ -69,7 +69,7 @@ async def send_asset(request: Request, digest: str, path: str) -> Response:
     asset = assets.by_path.get(path)
     if asset is None:
         raise NotFoundError("static file", path)
-    # Pages of the previous release may still ask while a new one is rolled out.
+    # During a rollout, pages of the previous release may still request files.
     is_current = digest == assets.version
     return _send(request, asset, cache_control=_FOR_EVER if is_current else "no-cache")
 
@@ -90,6 +90,6 @@ def _send(request: Request, asset: Asset, *, cache_control: str) -> Response:
 
 
 def _is_known(asset: Asset, none_match: str) -> bool:
-    """Whether an `If-None-Match` header names a file, weakly or strongly; a star names any."""
+    """Whether an `If-None-Match` header matches a file, weakly or strongly; `*` matches any."""
     tags = {tag.strip().removeprefix("W/") for tag in none_match.split(",")}
     return bool(tags & {asset.etag, "*"})

@@ -1,4 +1,4 @@
-/** A forecast as a sentence, with what it rests on and what to beware of. */
+/** Shows a forecast as a sentence, with its basis and its warnings. */
 
 import { h } from "./dom.js";
 import { chance, duration, durationNode, enough, hardware, label, moneyNode, number, percent, plural, someOf } from "./format.js";
@@ -51,7 +51,7 @@ function supportText(forecast) {
   return parts.join("; ");
 }
 
-/** Name the runs that a forecast rests on most, with what 1 % more time there would change. */
+/** Name the runs with the most influence on a forecast, and the effect of 1 % more time there. */
 function lessons(taught) {
   const each = taught.map(({ run_ids, influence, about }) => {
     const change = `${influence > 0 ? "+" : ""}${Number(influence.toPrecision(2))}%`;
@@ -61,7 +61,7 @@ function lessons(taught) {
   return h("span", {}, each.flatMap((node, index) => (index ? [", ", node] : [node])));
 }
 
-/** Return the energy and, where a grid factor is known, the carbon; null where no power is known. */
+/** Return the energy and, if a grid factor is known, the carbon; null if no power is known. */
 function energyText(energy) {
   if (!energy?.kilowatt_hours) return null;
   const known = `${number(Number(energy.kilowatt_hours.toPrecision(3)))} kWh`;
@@ -71,7 +71,7 @@ function energyText(energy) {
   return h("span", { class: "carbon", title }, `${known}, ${carbonText(energy)}`);
 }
 
-/** Return the carbon of a forecast's energy, a dash where no grid factor is known. */
+/** Return the carbon of a forecast's energy, a dash if no grid factor is known. */
 export function carbonText(energy) {
   const mass = energy?.kg_co2e;
   return mass === null || mass === undefined ? "–" : `${number(Number(mass.toPrecision(3)))} kg CO2e`;
@@ -104,7 +104,7 @@ function facts(forecast) {
   return h("dl", { class: "facts-list" }, lines.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))));
 }
 
-// What the API advises in its own words has a place on this page.
+// Remedies in terms of this page, instead of those in terms of the API.
 const REMEDIES = { price_unknown: "Enter your own price per hour under “Price, limits, confidence”." };
 
 /** Return the warnings of a forecast, each with its remedy. */

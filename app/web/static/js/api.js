@@ -45,7 +45,7 @@ async function send(path, options) {
   }
 }
 
-/** Return the response to a request; asks for a key when the service wants one. */
+/** Return the response to a request; asks for a key if the service requires one. */
 export async function request(path, options = {}) {
   let response = await send(path, options);
   while (response.status === 401) {
@@ -57,7 +57,7 @@ export async function request(path, options = {}) {
   return response;
 }
 
-/** Return the document that a response holds; what a proxy's login page or the like answers is none. */
+/** Return the JSON document of a response; throws if there is none, as in a proxy's login page. */
 export async function documentIn(response) {
   let document = null;
   try {
@@ -75,7 +75,7 @@ export async function documentIn(response) {
   });
 }
 
-/** Return the document at a path; `query` may hold empty values, which are left out. */
+/** Return the document at a path; empty values in `query` are left out. */
 export async function get(path, query = {}, options = {}) {
   const given = Object.entries(query).filter(([, value]) => value !== null && value !== "");
   const search = new URLSearchParams(given).toString();
@@ -94,7 +94,7 @@ export async function post(path, document, options = {}) {
   return documentIn(response);
 }
 
-/** Return a function that makes each call abort the one before, and swallows the aborted. */
+/** Return a function whose every call aborts the previous one; aborted calls are ignored. */
 export function latest(ask) {
   let controller = null;
   return async (...given) => {

@@ -1,4 +1,4 @@
-/** Draws with ECharts in the colours of the page; loads it when the first chart is needed. */
+/** Draws with ECharts in the colours of the page; loads it for the first chart. */
 
 import { h } from "./dom.js";
 
@@ -10,7 +10,7 @@ async function load() {
   return library;
 }
 
-/** Return the colours of the present scheme. */
+/** Return the colours of the current scheme. */
 export function palette() {
   const style = getComputedStyle(document.documentElement);
   const colour = (name) => style.getPropertyValue(name).trim();
@@ -43,7 +43,7 @@ const DURATIONS = [1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 14400, 
 const MOST_TICKS = 9;
 const LEAST_TICKS = 4;
 
-/** Return round values that cover a range: 1, 2, 5, ... or, for durations, what clocks show. */
+/** Return round values that cover a range: 1, 2, 5, ..., or for durations those of a clock. */
 function roundValues(low, high, isDuration) {
   const values = [];
   for (let exponent = Math.floor(Math.log10(low)); exponent <= Math.ceil(Math.log10(high)); exponent += 1) {
@@ -56,13 +56,13 @@ function roundValues(low, high, isDuration) {
 
 const withMiddles = (values) => values.flatMap((value, index) => (index ? [(values[index - 1] + value) / 2, value] : [value]));
 
-/** Return a linear scale from nought; where nothing is above it, nought is the only tick. */
+/** Return a linear scale from 0; if no value is above 0, it is the only tick. */
 export function linearScale(values) {
   const isFlat = Math.max(...values) <= 0;
   return { type: "value", min: 0, max: isFlat ? 1 : null, ticks: isFlat ? [0] : null };
 }
 
-/** Return a scale that fits the values, with round ticks: logarithmic, or linear where a value is nought, which has no logarithm. */
+/** Return a scale that fits the values, with round ticks: logarithmic, or linear if a value is 0, which has no logarithm. */
 export function scaleOf(values, isDuration) {
   const [low, high] = [Math.min(...values), Math.max(...values)];
   if (low <= 0) return linearScale(values);

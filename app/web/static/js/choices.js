@@ -1,4 +1,4 @@
-/** Many configurations of the same work: cost against duration, and the best of them. */
+/** Compares many configurations for the same work: cost against duration, and the best ones. */
 
 import { basisBadge, bandText, carbonText } from "./answer.js";
 import { latest, post } from "./api.js";
@@ -20,7 +20,7 @@ const LIMIT = 300;
 const SHOWN = 6;
 const HOUR = 3600;
 
-/** Return up to how many workers to look, where nobody says it: four times the measured ones. */
+/** Return the default maximum number of workers to search: four times the measured ones. */
 const usualMost = (detail) => 2 ** Math.ceil(Math.log2((detail.features.workers?.max ?? 1) * 4));
 
 function searchForm(form, detail) {
@@ -55,7 +55,7 @@ function readSearch(form, detail, gpus, fields) {
   const search = { workers: workerCounts(Number(given.most || usualMost(detail))), purchase: [given.purchase] };
   const measured = detail.features.gpu_type?.values ?? [];
   const others = (given.gpus === "known" ? gpus : [fields.gpu_type]).filter((name) => name && !measured.includes(name));
-  // Left open, all that was measured is looked at, that without a GPU too.
+  // Left unset, the search covers everything measured, including runs without a GPU.
   if (measured.length && others.length) search.gpu_types = [...measured, ...others];
   const document = {
     ...documentOf(detail, fields),
@@ -98,7 +98,7 @@ function options(all, front, best, colours) {
   };
 }
 
-/** Return where a configuration is bought, as far as it is known. */
+/** Return where a configuration is bought, as far as known. */
 const placeOf = ({ configuration }) => [configuration.provider, configuration.region].filter(Boolean).join(" ");
 
 function rankedTable(forecasts, use) {
@@ -125,7 +125,7 @@ function rejections(found) {
   return h("p", { class: "quiet" }, `${plural(found.considered, "configuration")} considered, ${number(found.rejected_count)} set aside: ${parts.join(", ")}.`);
 }
 
-/** Return what would have to change, in the units of the form and rounded up: what is told must be enough. */
+/** Return what would have to change, in the form's units and rounded up so that it suffices. */
 function changeText({ constraint, asked, needed, message }, currency) {
   if (constraint === "deadline_s") return `The deadline would have to be ${number(roundedUp(needed / HOUR))} hours instead of ${number(asked / HOUR)}.`;
   if (constraint === "budget") return `The budget would have to be ${number(needed)} ${currency} instead of ${number(asked)}.`;

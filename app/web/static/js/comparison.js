@@ -1,4 +1,4 @@
-/** What-ifs side by side; they live as long as the tab. */
+/** What-ifs side by side; they are kept as long as the tab. */
 
 import { basisBadge, bandText, carbonText } from "./answer.js";
 import { fill, h, table } from "./dom.js";
@@ -33,7 +33,7 @@ function relation(entry, first) {
   return h("span", {}, speed, h("br"), h("small", {}, `${cheaper} ${money(Math.abs(extra), entry.cost.currency)}${extra < 0 ? "" : " more"}`));
 }
 
-/** Return the least cost and its currency, nothing where the entries are priced in several. */
+/** Return the lowest cost and its currency, or nothing if the entries have several currencies. */
 function cheapest(entries) {
   const costs = entries.map((entry) => entry.cost).filter(Boolean);
   const currencies = new Set(costs.map((cost) => cost.currency));
@@ -43,7 +43,7 @@ function cheapest(entries) {
 
 const identityOf = (entry) => JSON.stringify([fieldsOf(entry), entry.cost?.price_per_hour]);
 
-/** A table of forecasts that people add to and take from. */
+/** A table of forecasts that users add to and remove from. */
 export class Comparison {
   constructor(place, workload) {
     this.place = place;

@@ -13,7 +13,7 @@ const WHOLE = ["workers", "nodes"];
 const BEYOND = 4;
 const TICKS = 12;
 
-/** Return the axes that a workload has: what was measured as a number, and differs. The API draws values above nought alone, so nothing measured may lie below it. */
+/** Return a workload's axes: numeric features with several measured values. None may be negative, since the API draws only values above 0. */
 function axesOf(detail) {
   const isUseful = ([name, { min, max }]) => name === "workers" || (min >= 0 && min < max);
   const useful = Object.entries(detail.features).filter(([, feature]) => feature.type === "number").filter(isUseful);
@@ -21,7 +21,7 @@ function axesOf(detail) {
   return names.includes("workers") ? names : ["workers", ...names];
 }
 
-/** Return from where to where to draw, how densely, and whether on a linear axis from nought: there nought was measured. */
+/** Return the range to draw, the number of points, and whether the axis is linear from 0, which it is if 0 was measured. */
 function rangeOf(detail, over, asked) {
   const feature = detail.features[over] ?? { min: 1, max: 1 };
   const highest = Math.max(feature.max, Number(asked) || 0);
@@ -30,7 +30,7 @@ function rangeOf(detail, over, asked) {
     return { from: 1, to, points: 64, isLinear: false };
   }
   const to = highest * BEYOND;
-  // The points stand at even ratios: many of them, or few would be far from nought.
+  // The points have constant ratios, so many are needed for a curve that is even on a linear axis.
   if (feature.min === 0) return { from: highest / 1000, to, points: 160, isLinear: true };
   const lowest = asked > 0 ? Math.min(feature.min, Number(asked)) : feature.min;
   return { from: lowest / 2, to, points: 40, isLinear: false };
@@ -146,7 +146,7 @@ export function installCurve(detail) {
     const query = { ...queryOf(fields), over: over.value, from: range.from, to: to.value || range.to, points: range.points };
     delete query.deadline_s;
     delete query.budget;
-    // Nodes grow with the workers that stand on them.
+    // The number of nodes must grow with the workers.
     if (over.value === "workers") delete query.nodes;
     const curve = await get(`${workloadPath(detail.workload)}/curve`, query, { signal });
     fill(place, plot, legend(curve), figures(curve));

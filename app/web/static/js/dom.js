@@ -1,6 +1,6 @@
 /** Builds elements; text is always inserted as text. */
 
-/** Return an element. Functions become listeners, `true` an empty attribute, null nothing. */
+/** Return an element. Functions become listeners, `true` becomes an empty attribute, null is ignored. */
 export function h(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
@@ -13,7 +13,7 @@ export function h(tag, attributes = {}, ...children) {
   return element;
 }
 
-/** Replace what an element holds. */
+/** Replace the content of an element. */
 export function fill(element, ...children) {
   element.replaceChildren(...children.flat().filter((child) => child !== null && child !== undefined));
   element.removeAttribute("aria-busy");
@@ -22,7 +22,7 @@ export function fill(element, ...children) {
 
 export const byId = (id) => document.getElementById(id);
 
-/** Return a table that scrolls by itself where the page is narrow; headings are {text, number, keep, hidden}: `keep` wraps no line, `hidden` is read alone. */
+/** Return a table that scrolls by itself on a narrow page; headings are {text, number, keep, hidden}: `keep` prevents wrapping, `hidden` is for screen readers only. */
 export function table(caption, headings, rows) {
   const classOf = ({ number = false, keep = false }) => (number ? "number" : keep ? "keep" : null);
   const head = headings.map((heading) =>
@@ -63,13 +63,13 @@ export function field(text, control, hint = null, className = null) {
 /** What a select shows for an empty value. */
 export const NONE = "(none)";
 
-/** Let a select have a value among its options. */
+/** Add a value to a select's options if it is missing. */
 export function offer(control, value) {
   if ([...control.options].some((each) => each.value === String(value))) return;
   control.append(h("option", { value }, String(value) || NONE));
 }
 
-/** Return a select of [value, text] pairs or {label, options} groups; a chosen value that is none of them joins them. */
+/** Return a select of [value, text] pairs or {label, options} groups; a chosen value that is not among them is added. */
 export function select(name, choices, chosen = null) {
   const option = ([value, text]) => h("option", { value }, text);
   const control = h(
@@ -87,7 +87,7 @@ export function select(name, choices, chosen = null) {
   return control;
 }
 
-/** Run the last call of a burst. */
+/** Return a debounced function: only the last call of a burst runs. */
 export function settled(action, pause = 250) {
   let timer = null;
   return (...given) => {

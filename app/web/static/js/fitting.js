@@ -9,7 +9,7 @@ const PAUSE_MS = 700;
 const ACTIVE = ["queued", "running"];
 const pause = (time) => new Promise((resolve) => setTimeout(resolve, time));
 
-/** Runs one fit at a time for a workload, and tells `whenPublished` of a new regressor. */
+/** Runs one fit at a time for a workload, and calls `whenPublished` after a new regressor. */
 export class Fitting {
   constructor(detail, whenPublished) {
     this.place = byId("fit");

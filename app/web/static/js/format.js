@@ -1,4 +1,4 @@
-/** Says durations, money and numbers as a person would; the exact value stands in the title. */
+/** Formats durations, money and numbers for people; the exact value is in the title. */
 
 import { h } from "./dom.js";
 
@@ -12,7 +12,7 @@ const compact = new Intl.NumberFormat("en", { notation: "compact", maximumSignif
 
 /** Return a duration with its two leading units; `whole` rounds to the finer one. */
 function inUnits(seconds, whole) {
-  // Beyond these, three digits of milliseconds and tenths of a second would round up.
+  // Above these bounds, three digits of milliseconds or tenths of a second would round up to the next unit.
   if (seconds < 0.9995) return `${Number((seconds * 1e3).toPrecision(3))} ms`;
   if (seconds < 9.95) return `${seconds.toFixed(1)} s`;
   if (seconds >= YEAR) return `${numbers.format(Number((seconds / YEAR).toPrecision(3)))} years`;
@@ -35,7 +35,7 @@ export const duration = (seconds) => inUnits(seconds, Math.round);
 /** Return a duration that is no shorter: 33121 -> "9 h 13 min". */
 export const enough = (seconds) => inUnits(seconds, Math.ceil);
 
-/** Return a duration as an axis shows it: without a decimal that is nought. */
+/** Return a duration for an axis: without a decimal 0. */
 export const durationTick = (seconds) => duration(seconds).replace(".0 ", " ");
 
 /** Return an amount: "USD 301", "USD 3.02", "USD 0.00046". */
@@ -49,10 +49,10 @@ export function money(amount, currency) {
   return currency === "USD" ? `$${shown}` : `${currency} ${shown}`;
 }
 
-/** Return a number with six digits that matter; one without decimals, or a large one, in full. */
+/** Return a number with six significant digits; a whole or large one in full. */
 export const number = (value) => (Number.isInteger(value) || Math.abs(value) >= LARGE ? wholes : numbers).format(value);
 
-/** Return the least number of three digits that is no less. */
+/** Return a number rounded up to three significant digits. */
 export function roundedUp(value) {
   const step = 10 ** (Math.floor(Math.log10(value)) - 2);
   return Number((Math.ceil(Number((value / step).toPrecision(9))) * step).toPrecision(6));
@@ -60,13 +60,13 @@ export function roundedUp(value) {
 
 export const short = (value) => compact.format(value);
 
-/** Return a fraction as per cent with two digits that matter. */
+/** Return a fraction as a percentage with two significant digits. */
 export function percent(fraction, digits = 2) {
   if (fraction > 0.99 && fraction < 1) return `${Number((fraction * 100).toPrecision(4))}%`;
   return `${Number((fraction * 100).toPrecision(fraction >= 1 ? 3 : digits))}%`;
 }
 
-/** Return a probability as per cent, a tiny one without an exponent. */
+/** Return a probability as a percentage, a tiny one without an exponent. */
 export const chance = (share) => (share > 0 && share < LEAST_CHANCE ? "under 0.01%" : percent(share));
 
 /** Return how long ago an instant was, or its date. */
@@ -84,7 +84,7 @@ export function ago(instant) {
 export const label = (name) => name.replace(/^param\./, "").replaceAll("_", " ");
 export const plural = (count, word) => `${number(count)} ${word}${count === 1 ? "" : "s"}`;
 
-/** Name the first few, and count the others: "a, b, c and 5 more workloads". */
+/** Name the first few and count the others: "a, b, c and 5 more workloads". */
 export function someOf(names, word, shown = 3) {
   const rest = names.length - shown;
   if (rest < 2) return names.join(", ");

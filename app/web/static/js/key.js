@@ -1,4 +1,4 @@
-/** Keeps the API key of this tab, and asks for one when the service wants it. */
+/** Keeps the API key of this tab, and asks for one if the service requires it. */
 
 import { byId } from "./dom.js";
 
@@ -17,7 +17,7 @@ function showForget() {
   };
 }
 
-/** Ask for a key once, however many requests wait; the answer tells whether there is a new one. */
+/** Ask for a key once, however many requests wait; resolves to whether there is a new one. */
 export function askForKey(reason) {
   asking ??= new Promise((resolve) => {
     const dialog = byId("key-dialog");
@@ -34,7 +34,7 @@ export function askForKey(reason) {
       event.preventDefault();
       const given = input.value.trim();
       input.value = "";
-      // Other signs cannot be sent in a header.
+      // Other characters cannot be sent in a header.
       if (WORD.test(given)) finish(given);
       else byId("key-note").textContent = "That is no key: one is a single word of plain letters, digits and signs.";
     };

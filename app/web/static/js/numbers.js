@@ -1,11 +1,11 @@
-/** Refuses what a form asks a number for and that is none, or not such a one. */
+/** Refuses form values that are not numbers or not in range. */
 
 import { Problem } from "./api.js";
 import { number } from "./format.js";
 
 const DIGITS = "Write digits, such as 8 or 2.5, or leave it empty.";
 
-/** Return what is wrong with the value of a control and what helps; null where it can be sent. */
+/** Return what is wrong with a control's value, and the remedy; null if it can be sent. */
 function faultOf({ validity, validationMessage, min, max }) {
   if (!validity || validity.valid) return null;
   if (validity.customError) return [`was to be “${validationMessage}”, which is no number`, DIGITS];
@@ -15,7 +15,7 @@ function faultOf({ validity, validationMessage, min, max }) {
   return validity.stepMismatch ? ["is no whole number", "Write a number without decimals."] : null;
 }
 
-/** Note what an address asks for that is no number: a browser leaves its control empty, and the default would be asked. */
+/** Record a value from the address that is not a number: the browser leaves its control empty, so the default would be sent. */
 export function withWish(control, wish) {
   if (wish !== "" && control.value === "") control.setCustomValidity(String(wish));
   return control;
@@ -26,7 +26,7 @@ export function checkNumbers(form) {
   for (const control of form.elements) {
     const fault = faultOf(control);
     if (!fault) continue;
-    // Once that is told, the control counts as it stands.
+    // Reported once; after that the control's own value counts.
     control.setCustomValidity("");
     const [wrong, remedy] = fault;
     throw new Problem({ title: "Invalid request", detail: `What stands in “${control.labels[0].textContent}” ${wrong}.`, remedy });

@@ -1,11 +1,11 @@
-/** Shows refusals: what is wrong, where, and what would help. */
+/** Shows problems: what is wrong, where, and what would help. */
 
 import { h, table } from "./dom.js";
 import { number } from "./format.js";
 
 const SHOWN = 50;
 
-/** Return the table of the faults that a problem or an upload names. */
+/** Return the table of the errors in a problem or an upload. */
 export function faultTable(faults, count = faults.length) {
   const rows = faults.slice(0, SHOWN).map((fault) => [
     fault.row === null || fault.row === undefined ? "" : number(fault.row),
@@ -42,6 +42,6 @@ export function problemPanel(error, ...actions) {
     faults.length ? faultTable(faults) : null,
     actions.length ? h("div", { class: "actions" }, actions) : null,
   );
-  // An article itself may not be an alert.
+  // An article element may not have the alert role itself.
   return h("div", { role: "alert" }, panel);
 }

@@ -1,4 +1,4 @@
-/** The what-if form: its fields come from what was measured of the workload. */
+/** The what-if form: its fields come from the workload's measured features. */
 
 import { get } from "./api.js";
 import { NONE, field, fill, h, offer, select } from "./dom.js";
@@ -10,11 +10,11 @@ const PURCHASES = [["", "on demand"], ["spot", "spot"], ["reserved", "reserved"]
 const CONFIDENCES = [0.5, 0.8, 0.9, 0.95, 0.99].map((level) => [level, `${level * 100}%`]);
 const PRICING = ["provider", "region", "price_per_hour", "currency"];
 const HARDWARE = ["gpu_type", "instance_type", "provider", "region", "purchase", "nodes"];
-// The service takes their digits alone, browsers also 1e3.
+// The service accepts only digits here, browsers also 1e3.
 const COUNTS = ["workers", "nodes"];
 const HOUR = 3600;
 
-/** More hours than any deadline has. */
+/** Hours that no deadline reaches: the limit of the field. */
 export const MOST_HOURS = 1e8;
 
 const measured = (feature, unit) => {
@@ -28,7 +28,7 @@ const numberInput = (name, value, attributes = {}) =>
 
 const count = (name, value, attributes = {}) => numberInput(name, value, { min: "1", step: "1", inputmode: "numeric", ...attributes });
 
-/** Return the choice of leaving a category open, where runs that were measured do so too. */
+/** Return the option to leave a category open, if measured runs do so too. */
 const openChoice = (feature, all) => (feature && feature.runs < all ? [["", NONE]] : []);
 
 function gpuField(feature, all, gpus, chosen) {
@@ -51,7 +51,7 @@ function parameterField(name, feature, all, chosen, unit) {
   return field(label(name), select(name, [...feature.values.map((value) => [value, value]), ...openChoice(feature, all)], chosen ?? feature.values[0]));
 }
 
-/** Return seconds in hours; what is no number stays as it is. */
+/** Return seconds in hours; anything that is not a number is returned unchanged. */
 const hoursOf = (seconds) => (Number(seconds) ? Number(seconds) / HOUR : seconds);
 
 function priceFields(currency, chosen) {
@@ -77,7 +77,7 @@ function priceFields(currency, chosen) {
   );
 }
 
-/** Fill the form; `chosen` holds flat fields to begin with, `onChange` is told of each change. */
+/** Fill the form; `chosen` holds the initial flat fields, `onChange` is called for each change. */
 export function buildQuestion(form, detail, gpus, chosen, onChange) {
   const features = detail.features;
   const all = features.workers?.runs ?? 0;
@@ -109,7 +109,7 @@ export function buildQuestion(form, detail, gpus, chosen, onChange) {
   };
   form.onchange = (event) => {
     if (event.target.name === "gpu_type") suggestPrices(form);
-    // They were those of other workers: left open, they are filled in as they were measured.
+    // They belonged to another number of workers: left open, they are filled in as measured.
     if (event.target.name === "workers") writeFields(form, { nodes: "" });
     onChange();
   };
@@ -128,7 +128,7 @@ async function suggestPrices(form) {
       if (place) fill(place, names(member).map((value) => h("option", { value })));
     }
   } catch {
-    // Only suggestions: the question can be asked without them.
+    // These are only suggestions: the question works without them.
   }
 }
 
@@ -146,13 +146,13 @@ export function readFields(form) {
 
 const LISTED = /,|^\s*".*"\s*$/s;
 
-/** Return flat fields as a query takes them: a value that would be read as a list stands in quotes, as a cell of CSV does. */
+/** Return flat fields for a query: a value that would be read as a list is quoted, like a CSV cell. */
 export function queryOf(fields) {
   const quoted = (value) => (LISTED.test(value) ? `"${String(value).replaceAll('"', '""')}"` : value);
   return Object.fromEntries(Object.entries(fields).map(([name, value]) => [name, quoted(value)]));
 }
 
-/** Write flat fields into the form; what is not named stays as it is. */
+/** Write flat fields into the form; other fields are unchanged. */
 export function writeFields(form, fields) {
   for (const [name, value] of Object.entries(fields)) {
     const control = form.elements[name];
@@ -169,7 +169,7 @@ export function fieldsOf({ configuration, work, parameters }) {
   return Object.fromEntries(Object.entries(all).filter(([, value]) => value !== null && value !== undefined));
 }
 
-/** Return the flat fields that ask for the whole of a run or a forecast: what it does not have is empty. */
+/** Return the flat fields that describe a run or forecast completely: absent ones are empty. */
 export function questionOf(detail, scenario) {
   const parameters = Object.keys(detail.features).filter((name) => name.startsWith("param."));
   const empty = [...HARDWARE, ...WORK, ...parameters].map((name) => [name, ""]);

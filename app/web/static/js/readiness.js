@@ -1,4 +1,4 @@
-/** Shows in the head of the page whether the service can do all its work. */
+/** Shows at the top of the page whether the service is fully operational. */
 
 import { byId } from "./dom.js";
 
@@ -11,7 +11,7 @@ function show(state, text, title) {
   place.querySelector(".text").textContent = text;
 }
 
-/** Ask the service how it is, and show it. */
+/** Ask the service for its readiness and show it. */
 export async function look() {
   try {
     const response = await fetch("/readyz", { headers: { Accept: "application/json" } });
@@ -23,7 +23,7 @@ export async function look() {
   }
 }
 
-/** Look again where a response, or null for none, contradicts what the badge says. */
+/** Check again if a response (null if there was none) contradicts the badge. */
 export function heard(response) {
   const isWell = response !== null && response.status !== UNAVAILABLE;
   if (place.dataset.state === (isWell ? "down" : "ready")) look();

@@ -1,4 +1,4 @@
-/** The card of the published regressor: how well it did on runs it had not seen. */
+/** The card of the published regressor: its accuracy on held-out runs. */
 
 import { get, request, workloadPath } from "./api.js";
 import { byId, fill, h, table } from "./dom.js";
@@ -11,7 +11,7 @@ const AXES = {
   instance_type: "an instance type not measured",
 };
 
-/** Return the error that stands for all: the one inside the range, where it is known. */
+/** Return the representative error: the one inside the measured range, if known. */
 export function headlineAccuracy(accuracy) {
   const axis = "interpolation" in accuracy ? "interpolation" : Object.keys(accuracy)[0];
   return axis === undefined ? null : { axis, mape: accuracy[axis] };
@@ -31,7 +31,7 @@ function accuracyList(regressor) {
   );
   const jitter = regressor.evidence.jitter;
   const noise = jitter ? `${percent(jitter.relative)} and ${duration(jitter.seconds)}` : percent(regressor.noise_floor ?? 0);
-  // Errors are mean ones of a configuration's average of runs, noise is that of single runs: neither bounds the other.
+  // Errors are relative to the mean of a configuration's runs, the noise is that of single runs: neither bounds the other.
   const told = `Single runs of the same configuration differ by ${noise} among themselves (standard deviation), which no forecast can tell beforehand. The errors above are against the average of each configuration, so they may be smaller.`;
   const floor = regressor.noise_floor === null ? null : h("p", { class: "quiet" }, told);
   return h("div", {}, h("h3", {}, "Typical error on configurations left out"), lines.length ? h("dl", { class: "meters" }, lines) : h("p", {}, "Too few runs to tell."), floor);

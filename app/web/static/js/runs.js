@@ -40,7 +40,7 @@ async function download(path, workload) {
   URL.revokeObjectURL(url);
 }
 
-/** Show the runs of a first page; more are fetched when asked for. */
+/** Show the first page of runs; more are fetched on request. */
 export function showRuns(workload, first, use) {
   const place = byId("runs");
   const path = `${workloadPath(workload)}/runs`;

@@ -1,4 +1,4 @@
-/** Uploads files of runs, and tells what became of them. */
+/** Uploads files of runs, and shows the result. */
 
 import { Problem, documentIn, request } from "./api.js";
 import { byId, fill, h } from "./dom.js";
@@ -8,7 +8,7 @@ import { faultTable, problemPanel } from "./problem.js";
 const TYPES = { csv: "text/csv", json: "application/json", ndjson: "application/x-ndjson", jsonl: "application/x-ndjson" };
 const ENCODINGS = { gz: "gzip", zst: "zstd" };
 
-/** Return the headers that say what a file is, by its name. */
+/** Return the content headers for a file by its name. */
 function headersOf(name) {
   const parts = name.toLowerCase().split(".");
   const encoding = ENCODINGS[parts.at(-1)];

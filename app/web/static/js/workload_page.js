@@ -1,4 +1,4 @@
-/** The page of one workload: asks what if, draws the answers, fits, shows what they rest on. */
+/** The page of one workload: what-ifs and their charts, fits, the regressor and its runs. */
 
 import { get, latest, workloadPath } from "./api.js";
 import { answerPanel } from "./answer.js";
@@ -59,7 +59,7 @@ const forecast = latest(async (signal) => {
   sections.search(fields, answer.cost !== null);
 });
 
-/** Take away what was drawn for the question before: it is none of this one's. */
+/** Show an error, and remove the charts of the previous question. */
 function showUnanswered(error) {
   fill(byId("answer"), problemPanel(error));
   for (const id of ["curve", "front"]) fill(byId(id), h("p", { class: "quiet" }, "Drawn once the question above is answered."));
@@ -67,7 +67,7 @@ function showUnanswered(error) {
 
 const ask = () => forecast().catch(showUnanswered);
 
-/** Put the whole of a run or forecast into the question and ask it. */
+/** Put a complete run or forecast into the question and ask it. */
 function use(scenario) {
   if (!sections) return;
   writeFields(form, sections.questionOf(scenario));
@@ -75,7 +75,7 @@ function use(scenario) {
   byId("what-if").scrollIntoView({ behavior: "smooth" });
 }
 
-/** Ask first what the address says, else about the newest run that the regressor may have learned from. */
+/** Ask the question in the address, else about the newest run that the regressor may have used. */
 async function firstQuestion(detail, runs) {
   const given = Object.fromEntries(new URLSearchParams(location.search));
   if (Object.keys(given).length) return given;
@@ -96,7 +96,7 @@ async function knownGpus(detail) {
 }
 
 function installSections(workload, gpus, question) {
-  // Money of another currency than the workload's is asked for by the address.
+  // The address may ask for another currency than the workload's.
   const detail = { ...workload, currency: question.currency || workload.currency };
   buildQuestion(form, detail, gpus, question, settled(ask, 150));
   const drawCurve = installCurve(detail);

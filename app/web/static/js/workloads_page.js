@@ -1,4 +1,4 @@
-/** The list of workloads, with the door for new runs. */
+/** The list of workloads, with the upload of new runs. */
 
 import { get, workloadPath } from "./api.js";
 import { byId, fill, h, table } from "./dom.js";
@@ -95,7 +95,7 @@ function emptyState() {
   );
 }
 
-/** Hide the rows of other names; what the service has not listed yet is fetched first. */
+/** Hide rows whose name does not match, after fetching any rows that are not listed yet. */
 async function applyFilter() {
   const wanted = filter.value.trim().toLowerCase();
   if (wanted && nextToken) {
