@@ -1,4 +1,4 @@
-"""The models that are trained and the synthetic data they are trained on."""
+"""The model architectures that the examples train, and their synthetic data."""
 
 from __future__ import annotations
 

@@ -40,16 +40,16 @@ AXES = {
 
 
 class ReductionClock:
-    """Times how long the gradients' all-reduce holds a step up.
+    """Times how long the gradients' all-reduce delays a step.
 
-    DDP reduces gradients in buckets while the backward pass still computes others, and only
-    what is left after the last gradient is ready makes the step longer. So this counts from
-    the last bucket handed over to the last one reduced, waiting for slower workers included.
+    DDP reduces gradients in buckets while the backward pass still computes others, so only the
+    part after the last gradient is ready makes the step longer. This is measured from handing
+    over the last bucket to the end of its reduction, including the wait for slower workers.
 
     Parameters
     ----------
     workers
-        Number of processes that the gradients are averaged over.
+        Number of processes over which the gradients are averaged.
     """
 
     def __init__(self, workers: int) -> None:
@@ -62,7 +62,7 @@ class ReductionClock:
         _state: object,
         bucket: dist.GradBucket,  # type: ignore[name-defined]  # torch's stubs lack it
     ) -> torch.futures.Future[Tensor]:
-        """Average one bucket of gradients: the communication hook of DDP."""
+        """Average one bucket of gradients; the communication hook of DDP."""
         gradients = bucket.buffer().div_(self._workers)
         self._handed_over = time.perf_counter()
         work = dist.all_reduce(gradients, async_op=True)
@@ -75,7 +75,7 @@ class ReductionClock:
         return gradients
 
     def exposed_seconds(self) -> float:
-        """Return the seconds that the latest step waited for its reductions."""
+        """Return the seconds that the last step waited for its reductions."""
         return max(0.0, self._reduced - self._handed_over)
 
 
@@ -102,12 +102,12 @@ class Replica:
         self._optimizer = torch.optim.SGD(self._model.parameters(), lr=LEARNING_RATE, momentum=0.9)
 
     def warm_up(self) -> None:
-        """Take a few steps that no figure counts: first allocations, kernels' first use."""
+        """Take a few unmeasured steps, for first allocations and first use of kernels."""
         for _ in range(WARM_UP_STEPS):
             self._step(slice(self._local_batch_size), Measurement())
 
     def train(self, epochs: int) -> Measurement:
-        """Train and return what it took from the barrier before to the barrier after."""
+        """Train and return the measurement between the barriers before and after."""
         measured = Measurement(communication_seconds=0.0)
         dist.barrier()
         measured.started_at = datetime.now(UTC)
@@ -135,7 +135,7 @@ class Replica:
 
 
 def work(rank: int, trial: Trial, meeting: str, results: SimpleQueue[Measurement]) -> None:
-    """Be one worker of a trial; rank 0 reports the measurement.
+    """Run one worker of a trial; rank 0 reports the measurement.
 
     Parameters
     ----------
@@ -146,7 +146,7 @@ def work(rank: int, trial: Trial, meeting: str, results: SimpleQueue[Measurement
     meeting
         Address of the rendezvous.
     results
-        Where rank 0 puts what it measured.
+        Where rank 0 puts the measurement.
     """
     began = time.perf_counter()
     torch.set_num_threads(1)
@@ -165,7 +165,7 @@ def work(rank: int, trial: Trial, meeting: str, results: SimpleQueue[Measurement
 
 
 def measure(trial: Trial) -> Measurement:
-    """Execute a trial in processes of its own and return what rank 0 measured."""
+    """Execute a trial in separate processes and return the measurement of rank 0."""
     results: SimpleQueue[Measurement] = get_context("forkserver").SimpleQueue()
     with tempfile.TemporaryDirectory() as folder:
         meeting = f"file://{folder}/meeting"
@@ -176,7 +176,7 @@ def measure(trial: Trial) -> Measurement:
 
 
 def plan(families: list[str], workers: range, *, seed: int) -> list[Trial]:
-    """Return every trial of the families for which the batch divides among the workers."""
+    """Return all trials of the families whose batch is divisible by the number of workers."""
     trials = [
         trial
         for family in families
@@ -199,9 +199,9 @@ def read_arguments() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Measure until everything is measured or the budget is spent."""
+    """Measure until everything is measured or the budget is used up."""
     arguments = read_arguments()
-    # The workers inherit these: one thread each, and no traffic beyond this machine.
+    # Inherited by the workers: one thread each, and no traffic beyond this machine.
     os.environ.update(OMP_NUM_THREADS="1", MKL_NUM_THREADS="1", GLOO_SOCKET_IFNAME="lo")
     get_context("forkserver").set_forkserver_preload(["torch", "torch.distributed"])
     trials = plan(arguments.families, range(1, arguments.max_workers + 1), seed=arguments.seed)

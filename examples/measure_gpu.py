@@ -43,12 +43,12 @@ AXES = {
 
 
 class Timeline:
-    """Instants on the device's own clock, taken without making the host wait for it.
+    """Instants on the device's own clock, recorded without making the host wait.
 
     Parameters
     ----------
     device
-        Where the work runs; on a CPU the clock is the host's.
+        The device of the work; on a CPU the host's clock is used.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -56,7 +56,7 @@ class Timeline:
         self._steps: list[tuple[torch.cuda.Event | float, ...]] = []
 
     def instant(self) -> torch.cuda.Event | float:
-        """Return the instant at which all work queued so far is done."""
+        """Return the instant at which all work queued so far will be done."""
         if not self._on_gpu:
             return time.perf_counter()
         event = torch.cuda.Event(enable_timing=True)
@@ -64,11 +64,11 @@ class Timeline:
         return event
 
     def add_step(self, *instants: torch.cuda.Event | float) -> None:
-        """Keep a step's instants: its begin, its data loaded, its end."""
+        """Add a step's instants: its start, the end of loading, its end."""
         self._steps.append(instants)
 
     def phases(self) -> tuple[float, float]:
-        """Return the seconds of loading and of computing; the device has to be idle."""
+        """Return the seconds of loading and of computing; the device must be idle."""
         loading = sum(_seconds_between(begin, loaded) for begin, loaded, _ in self._steps)
         computing = sum(_seconds_between(loaded, end) for _, loaded, end in self._steps)
         return loading, computing
@@ -84,20 +84,20 @@ def _seconds_between(begin: torch.cuda.Event | float, end: torch.cuda.Event | fl
 
 
 def wait_for(device: torch.device) -> None:
-    """Return when the device has done everything asked of it."""
+    """Wait until the device has done all queued work."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
 
 
 @cache
 def data_of(family: str, samples: int) -> tuple[Tensor, Tensor]:
-    """Return a family's data set, drawn once and kept in the host's memory."""
+    """Return a family's data set, generated once and kept in host memory."""
     torch.manual_seed(0)
     return FAMILIES[family].generate(samples)
 
 
 class Trainer:
-    """A model on the device and its data set in the host's memory.
+    """A model on the device with its data set in host memory.
 
     Parameters
     ----------
@@ -123,13 +123,13 @@ class Trainer:
         self._optimizer = torch.optim.SGD(self._model.parameters(), lr=LEARNING_RATE, momentum=0.9)
 
     def warm_up(self) -> None:
-        """Take a few steps that no figure counts: first allocations, kernels' first use."""
+        """Take a few unmeasured steps, for first allocations and first use of kernels."""
         for _ in range(WARM_UP_STEPS):
             self._step(slice(self._batch_size), Timeline(self._device))
         wait_for(self._device)
 
     def train(self, epochs: int, measured: Measurement) -> None:
-        """Train and note what it took until the device was idle again."""
+        """Train and record what it took until the device was idle again."""
         timeline = Timeline(self._device)
         energy = EnergyMeter()
         energy.begin()
@@ -160,13 +160,13 @@ class Trainer:
 
 
 def allow_tf32(*, allowed: bool) -> None:
-    """Choose whether products of 32-bit numbers may be computed in TF32."""
+    """Set whether 32-bit matrix products may be computed in TF32."""
     torch.set_float32_matmul_precision("high" if allowed else "highest")
     torch.backends.cudnn.allow_tf32 = allowed
 
 
 def measure(trial: Trial, device: torch.device) -> Measurement:
-    """Execute a trial on the device; one that runs out of memory is a measurement too."""
+    """Execute a trial on the device; running out of memory is a measurement too."""
     measured = Measurement()
     allow_tf32(allowed=trial.precision == "tf32")
     began = time.perf_counter()
@@ -185,7 +185,7 @@ def measure(trial: Trial, device: torch.device) -> Measurement:
 
 
 def measure_alone(trial: Trial, device: torch.device) -> Measurement:
-    """Measure with the memory of earlier trials given back and their peak forgotten."""
+    """Measure after freeing the memory of earlier trials and resetting its peak."""
     gc.collect()
     if device.type == "cuda":
         torch.cuda.empty_cache()
@@ -194,14 +194,14 @@ def measure_alone(trial: Trial, device: torch.device) -> Measurement:
 
 
 def axes_of(family: str, *, fraction: float, precisions: Sequence[str]) -> Axes:
-    """Return a family's axes with this fraction of each data set and these precisions."""
+    """Return a family's axes with a fraction of each data set and the given precisions."""
     axes = AXES[family]
     sizes = [max(1, round(size * fraction)) for size in axes.dataset_sizes]
     return replace(axes, dataset_sizes=sizes, precisions=precisions)
 
 
 def plan(arguments: argparse.Namespace) -> list[Trial]:
-    """Return every trial that the command line asks for."""
+    """Return all trials that the command line selects."""
     kind = "gpu" if arguments.device.type == "cuda" else arguments.device.type
     fraction, precisions = arguments.dataset_fraction, arguments.precisions
     trials = [
@@ -231,7 +231,7 @@ def read_arguments() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Measure until everything is measured or the budget is spent."""
+    """Measure until everything is measured or the budget is used up."""
     arguments = read_arguments()
     device = arguments.device
     on_gpu = device.type == "cuda"

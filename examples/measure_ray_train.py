@@ -1,8 +1,8 @@
-"""Measure Ray Train jobs on a local Ray cluster of several nodes, by the project's own collector.
+"""Measure Ray Train jobs on a local Ray cluster of several nodes with the project's collector.
 
-Each job trains one small model over a number of workers, a size of the data set and a number of
-CPUs per worker; the collector uploads its run to a running service, which is asked for a fit in
-the end and exports the runs.
+Each job trains a small model with a number of workers, a data set size and a number of CPUs per
+worker. The collector uploads its run to a running service; at the end the script requests a fit
+and exports the runs.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ CPUS_PER_WORKER = (1, 2)
 
 @dataclass(frozen=True)
 class Trial:
-    """One job: what is trained on what, and its number among the jobs of its configuration."""
+    """One job: its configuration and work, and its number among repetitions."""
 
     workers: int
     dataset_size: int
@@ -73,7 +73,7 @@ def plan(repeated: int, seed: int) -> list[Trial]:
 
 
 def train_loop(config: dict[str, Any]) -> None:
-    """Train on one worker; all of them run this."""
+    """Train on one worker; every worker runs this."""
     if config["priority"]:
         raise_priority(config["priority"])
     torch.set_num_threads(config["cpus_per_worker"])
@@ -105,7 +105,7 @@ def train_loop(config: dict[str, Any]) -> None:
 
 
 def raise_priority(nice: int) -> None:
-    """Let this process's threads go before others on a machine that is shared; needs the right."""
+    """Raise the priority of this process's threads on a shared machine; needs the permission."""
     for thread in Path("/proc/self/task").iterdir():
         os.setpriority(os.PRIO_PROCESS, int(thread.name), nice)
 
@@ -115,7 +115,7 @@ def _sampler(dataset: TensorDataset, workers: int) -> DistributedSampler[Any] | 
 
 
 def measure(trial: Trial, workload: str, folder: str, priority: int) -> None:
-    """Run one job on the cluster, one worker a node."""
+    """Run one job on the cluster, one worker per node."""
     TorchTrainer(
         train_loop,
         train_loop_config={
@@ -136,7 +136,7 @@ def measure(trial: Trial, workload: str, folder: str, priority: int) -> None:
 
 
 def missing(trials: Sequence[Trial], client: Client, workload: str) -> Iterator[Trial]:
-    """Yield the trials whose runs have not arrived yet, so that a second start goes on."""
+    """Yield the trials whose runs are not stored yet, so that a restart continues."""
     there = {workload_document["workload"] for workload_document in client.workloads.all()}
     known = client.runs.all(workload) if workload in there else ()
     names = {run["external_id"] for run in known}
@@ -144,7 +144,7 @@ def missing(trials: Sequence[Trial], client: Client, workload: str) -> Iterator[
 
 
 def main() -> None:
-    """Measure, ask for a fit, export."""
+    """Measure, request a fit, export the runs."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--workload", default="ray-mlp-cpu")
     parser.add_argument("--repeated", type=int, default=8, help="configurations measured twice")
@@ -156,8 +156,8 @@ def main() -> None:
     cluster = Cluster(initialize_head=True, head_node_args=_node(include_dashboard=False))
     for _ in range(NODES - 1):
         cluster.add_node(**_node())
-    # Ray's working directory is that of the driver; workers find the service as it does.
-    # More threads than cores must not spin while they wait.
+    # Ray's workers use the driver's working directory and find the service as it does.
+    # More threads than cores: they must not spin while they wait.
     passive = {"env_vars": {"OMP_WAIT_POLICY": "PASSIVE"}}
     ray.init(address=cluster.address, log_to_driver=False, runtime_env=passive)
     started = time.monotonic()
@@ -180,7 +180,7 @@ def _node(**more: Any) -> dict[str, Any]:
 
 
 def export(workload: str, file: Path) -> None:
-    """Write a workload's runs as the service exports them."""
+    """Write the service's export of a workload's runs to a file."""
     url = os.environ.get("TRAINFARE_URL", "http://127.0.0.1:8000")
     address = f"{url}/v1/workloads/{workload}/runs"
     answer = httpx.get(address, params={"page_size": 1000}, headers={"Accept": "text/csv"})

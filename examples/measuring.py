@@ -1,4 +1,4 @@
-"""What the measuring scripts share: the plan of trials, their order, and the CSV of runs."""
+"""Shared by the measuring scripts: the plan of trials, their order, and the CSV of runs."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One configuration with its work, to be measured once."""
+    """One configuration with its work, to measure once."""
 
     workload: str
     family: str
@@ -81,7 +81,7 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Axes:
-    """The values of each axis that a family is measured at."""
+    """The values of each axis at which a family is measured."""
 
     dataset_sizes: Sequence[int]
     batch_sizes: Sequence[int]
@@ -91,11 +91,11 @@ class Axes:
     precisions: Sequence[str] = ("fp32",)
 
     def for_workers(self, workers: Sequence[int]) -> Axes:
-        """Return the same axes with these numbers of workers."""
+        """Return the same axes with the given numbers of workers."""
         return replace(self, workers=workers)
 
     def trials(self, workload: str, family: str) -> Iterator[Trial]:
-        """Yield the full factorial grid, one trial a configuration."""
+        """Yield the full factorial grid, one trial per configuration."""
         grid = product(
             self.workers,
             self.dataset_sizes,
@@ -110,7 +110,7 @@ class Axes:
 
 @dataclass(slots=True)
 class Measurement:
-    """What one trial was observed to take, as rank 0 saw it."""
+    """The result of one trial as measured by rank 0."""
 
     started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     status: str = "succeeded"
@@ -125,10 +125,10 @@ class Measurement:
 
 
 def in_random_order(trials: Iterable[Trial], *, seed: int) -> list[Trial]:
-    """Return the trials shuffled, every fourth of them three times.
+    """Return the trials in random order, every fourth of them three times.
 
-    The order is random so that a drift of the machine does not align with an axis. The
-    repetitions are shuffled in as well, since two in a row would share the machine's mood.
+    The order is random so that a drift of the machine does not align with an axis. Repetitions
+    are shuffled in as well, since two in a row would share the machine's momentary state.
     """
     shuffler = random.Random(seed)
     planned = list(trials)
@@ -140,7 +140,7 @@ def in_random_order(trials: Iterable[Trial], *, seed: int) -> list[Trial]:
 
 
 def cpu_model() -> str:
-    """Return the processor's name as the kernel tells it."""
+    """Return the processor's name as the kernel reports it."""
     information = Path("/proc/cpuinfo")
     if information.exists():
         found = re.search(r"^model name\s*:\s*(.+)$", information.read_text(), re.MULTILINE)
@@ -150,7 +150,7 @@ def cpu_model() -> str:
 
 
 def available_cores() -> list[int]:
-    """Return the numbers of the cores this process may use."""
+    """Return the numbers of the cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return sorted(os.sched_getaffinity(0))
     return list(range(os.cpu_count() or 1))
@@ -163,14 +163,14 @@ def machine_name(processor: str) -> str:
 
 
 class Profile:
-    """A CSV file of runs that grows by one row a run and knows which it holds already.
+    """A CSV file of runs that grows by one row per run and knows which it already contains.
 
     Parameters
     ----------
     path
-        The file; it is made with its header where it is missing.
+        The file; it is created with its header if missing.
     machine
-        Name of the machine, first part of each run's identifier.
+        Name of the machine; the first part of each run's identifier.
     """
 
     def __init__(self, path: Path, machine: str) -> None:
@@ -190,11 +190,11 @@ class Profile:
         return self.external_id(trial) in self._measured
 
     def external_id(self, trial: Trial) -> str:
-        """Return the run's identifier, the same whenever the trial is planned again."""
+        """Return the run's identifier, which is the same whenever the trial is planned again."""
         return f"{self._machine}/{trial}"
 
     def add(self, trial: Trial, measured: Measurement) -> None:
-        """Append a run and flush it, so that an interrupted measurement keeps it."""
+        """Append a run and flush it, so that it survives an interruption."""
         identifier = self.external_id(trial)
         processor, cores, version = self._labels
         row: dict[str, object] = {
@@ -229,7 +229,7 @@ class Profile:
 
 def _seconds_of(measured: Measurement) -> dict[str, str]:
     if measured.status != "succeeded":
-        # The phases of a run that broke off are unknown, and unknown is absent, not 0.
+        # The phases of a failed run are unknown, and unknown values are left out, not 0.
         return {"duration_seconds": f"{measured.duration_seconds:.6f}"}
     seconds = {
         "duration_seconds": measured.duration_seconds,
@@ -248,18 +248,18 @@ def measure_all(
     *,
     seconds_budget: float,
 ) -> None:
-    """Measure trials in their order until the budget is spent, and tell stderr of each.
+    """Measure trials in order until the budget is used up, and report each on stderr.
 
     Parameters
     ----------
     trials
-        What to measure; those that the profile holds already are skipped.
+        What to measure; trials already in the profile are skipped.
     profile
         Where every run is written as soon as it ends.
     measure
         Executes one trial.
     seconds_budget
-        No trial is started after this many seconds.
+        No trial starts after this many seconds.
     """
     left = [trial for trial in trials if trial not in profile]
     print(f"{len(trials) - len(left)} of {len(trials)} runs are there already", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""A training of one GPU as a user has it: what `trainfare profile` is shown with."""
+"""A typical user's training on one GPU, to demonstrate `trainfare profile`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def read_arguments() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Train in bfloat16, where there is a GPU on that."""
+    """Train in bfloat16, on the GPU if there is one."""
     arguments = read_arguments()
     device = "cuda" if torch.cuda.is_available() else "cpu"
     family = FAMILIES[arguments.family]

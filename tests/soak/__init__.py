@@ -1,1 +1,1 @@
-"""Mixed load while processes and the database die; a checker compares what was promised."""
+"""Mixed load while processes and the database die; a checker verifies all acknowledgements."""

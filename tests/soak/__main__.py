@@ -1,6 +1,6 @@
 """The trials at full length: ``python -m tests.soak [--minutes 30] [--fits 300]``.
 
-Exit code 1 tells that a promise was broken; the lines above it name each.
+Exit code 1 means that promises were broken; the output names each.
 """
 
 import argparse
@@ -10,7 +10,7 @@ from tests.soak.rounds import many_fits, mixed_load
 
 
 def main() -> None:
-    """Run the trials that the arguments ask for."""
+    """Run the trials that the arguments select."""
     parser = argparse.ArgumentParser(prog="python -m tests.soak", description=__doc__)
     parser.add_argument("--minutes", type=float, default=30.0, help="of mixed load; 0: none")
     parser.add_argument("--every-s", type=float, default=20.0, help="seconds between faults")
@@ -23,7 +23,7 @@ def main() -> None:
         verdicts.append(
             many_fits(arguments.fits, n_workloads=arguments.workloads, every_s=arguments.every_s)
         )
-        print("many fits:", verdicts[-1].describe(), flush=True)  # noqa: T201 - a script that speaks
+        print("many fits:", verdicts[-1].describe(), flush=True)  # noqa: T201 - output of a script
     if arguments.minutes:
         verdicts.append(
             mixed_load(

@@ -1,4 +1,4 @@
-"""Compares what clients were promised with what the database holds."""
+"""Compares what clients were promised with the content of the database."""
 
 from collections import Counter, defaultdict
 from typing import Any
@@ -15,7 +15,7 @@ _FINAL = {FitState.SUCCEEDED.value, FitState.FAILED.value, FitState.CANCELLED.va
 
 
 def find_faults(database: Database, promises: Promises) -> list[str]:
-    """Return every broken promise, in words; none is what is hoped for."""
+    """Return a description of every broken promise."""
     with database.engine.connect() as connection:
         runs = connection.execute(sa.select(RunRow.external_id)).scalars().all()
         fits = connection.execute(sa.select(FitRow.__table__)).mappings().all()
@@ -78,7 +78,7 @@ def _fits(promises: Promises, fits: Any, slugs: dict[int, str]) -> list[str]:
 
 
 def _versions(fits: Any, regressors: Any) -> list[str]:
-    """Check that each fit that succeeded left one version, and no version is left out."""
+    """Check that each successful fit left one version, and that versions have no gaps."""
     made = Counter(row["fit_id"] for row in regressors)
     faults = [f"fit {fit_id} left {count} versions" for fit_id, count in made.items() if count > 1]
     by_workload: dict[int, list[int]] = defaultdict(list)
@@ -95,10 +95,10 @@ def _versions(fits: Any, regressors: Any) -> list[str]:
 
 
 def _order(promises: Promises, fits: Any) -> list[str]:
-    """Check the order of versions by the clients' one clock; those of the fleet may be wrong.
+    """Check the order of versions by the clients' common clock; the fleet's clocks may be wrong.
 
-    A workload has one active fit: whoever asks after a client knew of a fit, and is given another
-    one, is given a later one.
+    A workload has one active fit: if a fit was known to a client before a request, and the request
+    returned another fit, that one is later.
     """
     versions = {row["id"]: row["regressor_version"] for row in fits}
     by_workload: dict[str, list[tuple[float, int, int]]] = defaultdict(list)
@@ -106,7 +106,7 @@ def _order(promises: Promises, fits: Any) -> list[str]:
         for each in accepted:
             if versions.get(fit_id) is not None:
                 by_workload[each.workload] += [
-                    # Of one instant, what is asked stands before what is known.
+                    # At the same instant, requests sort before acknowledgements.
                     (each.asked_at, 0, versions[fit_id]),
                     (each.known_at, 1, versions[fit_id]),
                 ]

@@ -1,4 +1,4 @@
-"""Clocks of single processes that jump, as the clock of a machine does that is set anew."""
+"""Clocks of single processes that jump, like a machine's clock when it is set."""
 
 import shutil
 import subprocess
@@ -9,7 +9,7 @@ _SOURCE: Final = Path(__file__).with_name("stepping_clock.c")
 
 
 class Clock:
-    """The wall clock of one process; its monotonic clock goes on as it did."""
+    """The wall clock of one process; its monotonic clock is unaffected."""
 
     def __init__(self, library: Path, file: Path) -> None:
         self._library, self._file = library, file
@@ -17,18 +17,18 @@ class Clock:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What a process needs in its environment to go by this clock."""
+        """The environment variables with which a process uses this clock."""
         return {"LD_PRELOAD": str(self._library), "SOAK_CLOCK": str(self._file)}
 
     def step(self, seconds: int) -> None:
-        """Set the clock to this many seconds beside the right time."""
-        # Written in place: the process has the file mapped.
+        """Set the clock's offset from the correct time, in seconds."""
+        # Written in place, because the process has the file mapped.
         with self._file.open("r+b" if self._file.exists() else "wb") as file:
             file.write(seconds.to_bytes(8, "little", signed=True))
 
 
 class Clockmaker:
-    """Makes clocks in a folder, where there is a C compiler and Linux."""
+    """Makes clocks in a folder, if there is Linux and a C compiler."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -42,7 +42,7 @@ class Clockmaker:
         return subprocess.run(command, check=False).returncode == 0
 
     def make(self) -> Clock | None:
-        """Return a clock that is right, None where none can be made."""
+        """Return a correct clock, None if none can be made."""
         if not self.is_able:
             return None
         self._number += 1

@@ -1,4 +1,4 @@
-"""What happens to a fleet, in turn: processes, the database and nodes die, disk and clock fail."""
+"""Faults injected into a fleet: processes, the database and nodes die, disk and clock fail."""
 
 import math
 import os
@@ -27,7 +27,7 @@ def _always(_fleet: Fleet) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Something that happens to a fleet, where what it needs can be had."""
+    """A fault to inject into a fleet, if its prerequisites are available."""
 
     name: str
     strike: Callable[[Fleet, threading.Event], None]
@@ -55,7 +55,7 @@ def _kill_database(fleet: Fleet, stop: threading.Event) -> None:
 
 
 def _suspend_fitter(fleet: Fleet, stop: threading.Event) -> None:
-    """Let a fitter sleep through its lease and wake up late."""
+    """Suspend a fitter until after its lease has expired, then resume it."""
     living = fleet.members("fitter")
     if not living:
         return
@@ -67,7 +67,7 @@ def _suspend_fitter(fleet: Fleet, stop: threading.Event) -> None:
 
 
 def _fill_disk(fleet: Fleet, stop: threading.Event) -> None:
-    """Leave PostgreSQL no room for a while; it may give up for want of a log."""
+    """Leave PostgreSQL no disk space for a while; it may end if it cannot write its log."""
     assert fleet.disk is not None
     fleet.disk.fill()
     stop.wait(_DISK_FULL_S)
@@ -76,7 +76,7 @@ def _fill_disk(fleet: Fleet, stop: threading.Event) -> None:
 
 
 def _step_clock(fleet: Fleet, stop: threading.Event) -> None:
-    """Set the clock of one process ahead by many leases, and later back."""
+    """Set the clock of one process ahead by several lease times, and later back."""
     if clocks := fleet.clocks():
         chosen = random.choice(clocks)
         chosen.step(_CLOCK_STEP_S)
@@ -109,7 +109,7 @@ FITTERS_ONLY: Final = (ALL[1],)
 
 
 class Misfortune:
-    """Lets faults happen one after the other, at a distance in seconds."""
+    """Injects faults one after the other, at an interval in seconds."""
 
     def __init__(self, fleet: Fleet, faults: tuple[Fault, ...], every_s: float) -> None:
         self.struck: list[str] = []
@@ -119,9 +119,9 @@ class Misfortune:
         self._stop = threading.Event()
 
     def run(self, seconds: float = math.inf) -> None:
-        """Strike for `seconds`, at least each fault once, or until it is ended.
+        """Inject faults for `seconds` and each at least once, or until `end` is called.
 
-        In the main thread where Ray takes part: only there it starts nodes.
+        Call it in the main thread if Ray takes part: Ray starts nodes only there.
         """
         ends_at = time.monotonic() + seconds
         for fault in cycle(self._faults):
@@ -133,5 +133,5 @@ class Misfortune:
             self.struck.append(fault.name)
 
     def end(self) -> None:
-        """Let nothing more happen; what was taken away comes back."""
+        """Stop injecting faults; what was taken away is restored."""
         self._stop.set()

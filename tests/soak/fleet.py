@@ -1,4 +1,4 @@
-"""Replicas of the service and fitters on one PostgreSQL, each started anew when it dies."""
+"""Replicas of the service and fitters on one PostgreSQL, each restarted when it dies."""
 
 import os
 import random
@@ -30,7 +30,7 @@ _COMMANDS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What the fleet stands on; None is what cannot be had here."""
+    """What the fleet runs on; None for what is not available here."""
 
     server: PostgreSQLServer
     disk: SmallDisk | None
@@ -40,7 +40,7 @@ class Surroundings:
 
 @dataclass
 class Member:
-    """A process of the fleet; `url` is where it listens, empty while it does not."""
+    """A process of the fleet; `url` is where it listens, empty if it does not."""
 
     kind: str
     running: RunningProcess
@@ -59,13 +59,13 @@ class Member:
         return self.running.process.poll() is None
 
     def kill(self) -> None:
-        """End the process as a lost machine would."""
+        """Kill the process, as the loss of a machine would."""
         with suppress(ProcessLookupError):
             os.kill(self.process_id, signal.SIGKILL)
 
 
 class Fleet:
-    """Keeps a number of services and fitters running, as a supervisor would."""
+    """Keeps a number of services and fitters running, like a supervisor."""
 
     def __init__(self, around: Surroundings, *, services: int, fitters: int) -> None:
         self.server, self.disk, self.ray = around.server, around.disk, around.ray
@@ -82,7 +82,7 @@ class Fleet:
         self._keeper.start()
 
     def _start(self, kind: str, ray_address: str | None = None) -> Member:
-        # Ray's own processes would inherit the clock.
+        # No clock with Ray, whose own processes would inherit it.
         clock = self._clockmaker.make() if ray_address is None else None
         on_ray = {} if ray_address is None else {"ray_address": ray_address}
         running = start_process(
@@ -115,21 +115,21 @@ class Fleet:
                     self._members[index] = self._start(member.kind, member.ray_address)
 
     def members(self, kind: str) -> list[Member]:
-        """Return the living members of a kind."""
+        """Return the live members of a kind."""
         return [each for each in self._members if each.kind == kind and each.is_alive]
 
     def clocks(self) -> list[Clock]:
-        """Return the clocks of the living members that go by one of their own."""
+        """Return the clocks of those live members that have their own."""
         found = [*self.members("service"), *self.members("fitter")]
         return [each.clock for each in found if each.clock is not None]
 
     def url(self) -> str | None:
-        """Return the address of some service that listens, None while none does."""
+        """Return the address of a listening service, None if there is none."""
         listening = [each.url for each in self.members("service") if each.url]
         return random.choice(listening) if listening else None
 
     def tracebacks(self) -> list[str]:
-        """Return what members logged of errors that nobody expected, with what followed."""
+        """Return the unexpected errors that members logged, with the lines after them."""
         found = []
         for member in [*self._members, *self._ended]:
             lines = list(member.lines)
@@ -141,7 +141,7 @@ class Fleet:
         return found
 
     def computing(self) -> list[int]:
-        """Return the processes that compute fits at this moment."""
+        """Return the processes that are computing fits."""
         found = []
         for fitter in self.members("fitter"):
             for thread in Path(f"/proc/{fitter.process_id}/task").glob("*"):
@@ -150,7 +150,7 @@ class Fleet:
         return found
 
     def close(self) -> None:
-        """End all members in order."""
+        """Shut all members down."""
         self._stop.set()
         self._keeper.join()
         for member in self._members:
@@ -163,7 +163,7 @@ class Fleet:
 
     @contextmanager
     def database(self) -> Iterator[Database]:
-        """Yield the fleet's database, with connections of its own."""
+        """Yield the fleet's database over separate connections."""
         database = Database(self.server.url, pool_size=1)
         try:
             yield database
@@ -172,7 +172,7 @@ class Fleet:
 
 
 def _migrate(url: str) -> None:
-    """Bring a new database's schema up to date."""
+    """Migrate a new database to the current schema."""
     database = Database(url)
     migrate(database)
     database.close()
@@ -180,7 +180,7 @@ def _migrate(url: str) -> None:
 
 @contextmanager
 def running_fleet(*, services: int, fitters: int, with_ray: bool = False) -> Iterator[Fleet]:
-    """Yield a fleet on a PostgreSQL of its own, whose commits survive kill -9.
+    """Yield a fleet on its own PostgreSQL, whose commits survive kill -9.
 
     With Ray, one more fitter computes on a cluster of two nodes.
     """

@@ -1,4 +1,4 @@
-"""Clients of the fleet: they retry what was not answered and note all that was promised."""
+"""Clients of the fleet: they retry unanswered requests and record all acknowledgements."""
 
 import random
 import threading
@@ -20,7 +20,7 @@ _TIMEOUT_S: Final = 30.0
 
 @dataclass
 class Acceptance:
-    """When a client asked for a fit, and when it knew of it, by its monotonic clock."""
+    """When a client requested a fit and when it was acknowledged, by the monotonic clock."""
 
     workload: str
     asked_at: float
@@ -29,7 +29,7 @@ class Acceptance:
 
 @dataclass
 class Promises:
-    """What the service acknowledged, and every answer that it must never give."""
+    """What the service acknowledged, and all answers that it must never give."""
 
     runs: set[str] = field(default_factory=set)
     fits: dict[str, list[Acceptance]] = field(default_factory=dict)
@@ -40,7 +40,7 @@ class Promises:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def note(self, answer: httpx2.Response) -> None:
-        """Note an answer: results and problems are right, anything else is not."""
+        """Record an answer: results and problems are correct, anything else is a fault."""
         with self._lock:
             self.answers[answer.status_code] += 1
             is_problem = "problem+json" in answer.headers.get("content-type", "")
@@ -74,7 +74,7 @@ class Clients:
         self._threads: list[threading.Thread] = []
 
     def start(self, **numbers: int) -> None:
-        """Start threads by what they do: upload, fit, forecast, publish."""
+        """Start a number of threads per action: upload, fit, forecast, publish."""
         for action, number in numbers.items():
             act = getattr(self, f"_{action}")
             for _ in range(number):
@@ -83,7 +83,7 @@ class Clients:
                 self._threads.append(thread)
 
     def stop(self) -> None:
-        """End all threads after what they are doing."""
+        """Stop all threads after their current action."""
         self._stop.set()
         for thread in self._threads:
             thread.join()
@@ -101,7 +101,7 @@ class Clients:
     def ask(
         self, client: httpx2.Client, method: str, path: str, **more: Any
     ) -> httpx2.Response | None:
-        """Ask again until somebody answers for good; None when the clients are stopped."""
+        """Retry until there is a final answer; return None once the clients are stopped."""
         while not self._stop.is_set():
             url = self._fleet.url()
             if url is None:
@@ -167,7 +167,7 @@ class Clients:
 
 
 def make_run(workload: str, chance: random.Random) -> dict[str, Any]:
-    """Return a run that follows a simple law, under a name of its own."""
+    """Return a run that follows a simple law, with a unique name."""
     workers, size = 2 ** chance.randint(0, 4), 1000 * chance.randint(1, 8)
     duration = (20 + 0.5 * size / workers) * chance.uniform(0.98, 1.02)
     return {

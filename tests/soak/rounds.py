@@ -21,7 +21,7 @@ _PER_WORKLOAD: Final = 12
 
 @dataclass
 class Verdict:
-    """What a trial did and every promise that was broken."""
+    """What a trial did, and all broken promises."""
 
     seconds: float
     struck: Counter[str]
@@ -31,7 +31,7 @@ class Verdict:
     faults: list[str] = field(default_factory=list)
 
     def describe(self) -> str:
-        """Return the verdict in lines."""
+        """Return the verdict as lines of text."""
         lines = [f"{self.seconds:.0f} s"]
         lines += [f"  {number} x {name}" for name, number in self.struck.items()]
         lines += [f"  not possible here: {name}" for name in self.left_out]
@@ -46,7 +46,7 @@ class Verdict:
 def mixed_load(
     seconds: float, *, every_s: float, n_workloads: int = 10, with_ray: bool = False
 ) -> Verdict:
-    """Upload, fit, forecast and publish while everything dies in turn, each at least once."""
+    """Upload, fit, forecast and publish while every fault occurs at least once."""
     started = time.monotonic()
     with running_fleet(services=2, fitters=2, with_ray=with_ray) as fleet:
         workloads = [f"workload-{index}" for index in range(n_workloads)]
@@ -62,7 +62,7 @@ def mixed_load(
 
 
 def many_fits(n_fits: int, *, n_workloads: int, every_s: float) -> Verdict:
-    """Ask for a number of fits over workloads while a fitter is killed every now and then."""
+    """Request a number of fits over workloads while fitters are killed at intervals."""
     started = time.monotonic()
     with running_fleet(services=2, fitters=3) as fleet:
         workloads = [f"workload-{index}" for index in range(n_workloads)]
@@ -73,7 +73,7 @@ def many_fits(n_fits: int, *, n_workloads: int, every_s: float) -> Verdict:
         striking.start()
         with httpx2.Client(timeout=60.0) as client:
             for index in range(n_fits):
-                # One after the other for a workload: the next round waits for the last one's end.
+                # One at a time per workload: the next round waits for the last fit to end.
                 _fit_anew(clients, client, workloads[index % n_workloads])
             _wait_for_fits(clients, client)
         misfortune.end()
@@ -107,7 +107,7 @@ def _fit_anew(clients: Clients, client: httpx2.Client, workload: str) -> None:
         clients.promises.keep_fit(fit_id, workload, asked_at)
         if is_new:
             return
-        # The workload's last fit is still active.
+        # The workload's previous fit is still active.
         clients.ask(client, "GET", f"/v1/fits/{fit_id}", headers={"Prefer": "wait=10"})
 
 
@@ -142,7 +142,7 @@ def _judge(fleet: Fleet, clients: Clients, misfortune: Misfortune, started: floa
 
 
 def _settle(database: Database) -> None:
-    """Wait until the fitters have brought every fit to its end."""
+    """Wait until all fits have ended."""
     deadline = time.monotonic() + _SETTLE_S
     while time.monotonic() < deadline:
         with database.engine.connect() as connection:

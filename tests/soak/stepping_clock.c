@@ -1,5 +1,5 @@
-/* Moves the wall clock of one process, not its monotonic clock, as a step of the machine's clock
-   does: by the seconds in the file that SOAK_CLOCK names. Preloaded; Python asks these functions. */
+/* Shifts the wall clock of one process, but not its monotonic clock, by the seconds in the file
+   named by SOAK_CLOCK, like a step of the machine's clock. Preloaded; Python calls these. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdint.h>

@@ -1,4 +1,4 @@
-"""What was acknowledged stays, what was accepted ends once: `python -m tests.soak` takes longer."""
+"""A short soak test: acknowledged data stays, and each accepted fit ends exactly once."""
 
 import pytest
 
@@ -17,7 +17,7 @@ def test_mixed_load_survives_every_fault() -> None:
     verdict = mixed_load(300.0, every_s=10.0)
 
     assert not verdict.faults, verdict.describe()
-    # All but the Ray node: a cluster takes more memory than the other processes together.
+    # All but the Ray node, since a cluster takes more memory than all other processes together.
     assert len(verdict.struck) + len(verdict.left_out) == len(ALL), verdict.describe()
     assert "a Ray node is lost" in verdict.left_out
     assert min(verdict.counts.values()) > 0, verdict.describe()

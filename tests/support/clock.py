@@ -1,4 +1,4 @@
-"""A clock that a test sets."""
+"""A clock that tests control."""
 
 from datetime import UTC, datetime, timedelta
 

@@ -1,4 +1,4 @@
-"""Real connections to an application through uvicorn's protocols, in the test's own process."""
+"""Real connections to an application through uvicorn's protocols, within the test process."""
 
 import asyncio
 import logging
@@ -17,7 +17,7 @@ from app.cli.guarded_protocol import GuardedProtocol
 
 @dataclass
 class Listening:
-    """A server of one protocol and the connections that it took."""
+    """A server with one protocol, and the connections that it accepted."""
 
     state: ServerState
     port: int = 0
@@ -28,7 +28,7 @@ class Listening:
     _has_come: asyncio.Event = field(default_factory=asyncio.Event)
 
     def count(self, data: bytes) -> None:
-        """Note what a connection was handed."""
+        """Count data that was passed to a connection."""
         self.received += len(data)
         self._has_come.set()
 
@@ -38,7 +38,7 @@ class Listening:
         self._has_come.set()
 
     async def takes(self, count: int) -> list[GuardedProtocol]:
-        """Return the connections when there are so many."""
+        """Return the connections once there are at least `count`."""
         while len(self.taken) < count:
             self._has_come.clear()
             await self._has_come.wait()
@@ -50,7 +50,7 @@ class Listening:
         self._has_come.set()
 
     async def receives(self, total: int) -> None:
-        """Wait until so many bytes have been handed to the connections, or one was closed."""
+        """Wait until `total` bytes have been passed to the connections, or one was closed."""
         while self.received < total and not self.is_over:
             self._has_come.clear()
             await self._has_come.wait()
@@ -64,7 +64,7 @@ async def listening(
     *,
     access_log: bool = False,
 ) -> AsyncIterator[Listening]:
-    """Serve an application on a free port; `app_state` is what its lifespan tells the server."""
+    """Serve an application on a free port; `app_state` is the state that its lifespan yields."""
     config = uvicorn.Config(
         application,
         http=protocol,
@@ -111,7 +111,7 @@ async def listening(
 async def send_in_pieces(
     served: Listening, writer: asyncio.StreamWriter, pieces: Sequence[bytes]
 ) -> None:
-    """Send the pieces, each when the one before has been handed to the connection."""
+    """Send the pieces, each after the one before has been passed to the connection."""
     for piece in pieces:
         total = served.received + len(piece)
         writer.write(piece)
@@ -119,7 +119,7 @@ async def send_in_pieces(
 
 
 async def read_answer(reader: asyncio.StreamReader) -> bytes:
-    """Return one answer, head and body; empty where the connection was closed instead."""
+    """Return one answer with head and body, empty if the connection was closed instead."""
     try:
         head = await reader.readuntil(b"\r\n\r\n")
     except asyncio.IncompleteReadError as error:

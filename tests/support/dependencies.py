@@ -1,4 +1,4 @@
-"""Looks at what the service is made of: `make sbom`, `make audit`.
+"""Examines the service's dependencies: `make sbom`, `make audit`.
 
 python -m tests.support.dependencies sbom FILE     a CycloneDX document of the locked packages
 python -m tests.support.dependencies audit         known weaknesses, and licences
@@ -17,15 +17,15 @@ ROOT: Final = Path(__file__).parents[2]
 LOCK: Final = ROOT / "requirements.lock"
 _ADVISORY_TIMEOUT_S: Final = 10
 _PINNED: Final = re.compile(r"^([A-Za-z0-9._-]+)(?:\[[^]]*\])?==([^ ;\\]+)", re.MULTILINE)
-# Licences that would bind whoever offers the service to others; the lesser GPL binds no user of a
-# library.
+# Licences that would bind anyone who offers the service to others. The lesser GPL does not bind
+# users of a library.
 _REFUSED: Final = re.compile(
     r"(?<!lesser )(?<!l)\b(a?gpl|gnu (affero )?general public)", re.IGNORECASE
 )
 
 
 def pins(lock: Path = LOCK) -> dict[str, str]:
-    """Return the versions of a lock file by package."""
+    """Return the pinned versions in a lock file by package."""
     return dict(_PINNED.findall(lock.read_text()))
 
 
@@ -38,7 +38,7 @@ def write_sbom(target: Path, lock: Path = LOCK) -> None:
 
 
 def read_advisories(lock: Path = LOCK) -> Mapping[str, Any] | None:
-    """Return what the advisory database says of a lock file, None if it does not answer."""
+    """Return the advisory database's report on a lock file, None if it does not answer."""
     asked = ["-m", "pip_audit", "-r", str(lock), "--disable-pip", "--require-hashes"]
     form = ["-f", "json", "--progress-spinner", "off", "--timeout", str(_ADVISORY_TIMEOUT_S)]
     answer = subprocess.run(
@@ -52,10 +52,10 @@ def read_advisories(lock: Path = LOCK) -> Mapping[str, Any] | None:
 
 
 def judge_advisories(report: Mapping[str, Any] | None) -> tuple[bool, list[str]]:
-    """Return whether nothing is known against the packages, and what to say.
+    """Return whether the packages have no known vulnerabilities, and the lines to print.
 
-    A database that knows no package at all is one that cannot be reached: mirrors of packages
-    answer so.
+    A report that knows no package at all means that the database cannot be reached: package mirrors
+    answer like this.
     """
     found = [] if report is None else report["dependencies"]
     audited = [each for each in found if "skip_reason" not in each]
@@ -72,7 +72,7 @@ def judge_advisories(report: Mapping[str, Any] | None) -> tuple[bool, list[str]]
 
 
 def licence_of(package: str) -> str | None:
-    """Return what an installed package says of its licence, None if it is not installed."""
+    """Return the licence that an installed package declares, None if it is not installed."""
     try:
         told = metadata(package)
     except PackageNotFoundError:
@@ -82,7 +82,7 @@ def licence_of(package: str) -> str | None:
         for line in told.get_all("Classifier", [])
         if line.startswith("License ::")
     ]
-    # The free text may be the whole licence: its first line is its name.
+    # The free text may be the whole licence; its first line is then the name.
     text = _first(told.get_all("License")).strip().partition("\n")[0]
     return _first(told.get_all("License-Expression")) or "; ".join(classifiers) or text
 
@@ -92,7 +92,7 @@ def _first(values: list[str] | None) -> str:
 
 
 def judge_licences(licences: Mapping[str, str | None]) -> tuple[bool, list[str]]:
-    """Return whether all licences are known and allowed, and what to say."""
+    """Return whether all licences are known and allowed, and the lines to print."""
     absent = [name for name, licence in licences.items() if licence is None]
     bad = [
         f"  {name}: {licence or 'tells no licence'}"
@@ -105,13 +105,13 @@ def judge_licences(licences: Mapping[str, str | None]) -> tuple[bool, list[str]]
 
 
 def is_refused(licence: str) -> bool:
-    """Whether a licence leaves no choice but a refused one."""
+    """Whether a licence offers no alternative to a refused one."""
     choices = re.split(r"\sor\s", licence, flags=re.IGNORECASE)
     return all(_REFUSED.search(choice) for choice in choices)
 
 
 def audit() -> int:
-    """Print what is known against the packages; 1 if there is something."""
+    """Print the findings about the packages; return 1 if there are any."""
     verdicts = [
         judge_advisories(read_advisories()),
         judge_licences({name: licence_of(name) for name in pins()}),
@@ -126,7 +126,7 @@ def _say(lines: Iterable[str]) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Do what the command line asks."""
+    """Run the command given by the arguments."""
     if arguments[0] == "sbom":
         write_sbom(Path(arguments[1]))
         return 0

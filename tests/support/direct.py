@@ -1,4 +1,4 @@
-"""Forecasts asked over real connections, of the protocol itself and of the application."""
+"""Requests forecasts over real connections, answered by the protocol or by the application."""
 
 import asyncio
 import re
@@ -27,7 +27,7 @@ _VARYING = re.compile(
 
 
 class Direct(DirectProtocol):
-    """Waits for bodies as long as a test may take."""
+    """The protocol with a body timeout as long as a test may take."""
 
     body_within_s = 60.0
 
@@ -39,7 +39,7 @@ def request(
     length: int | None = None,
     **changes: Any,
 ) -> bytes:
-    """Return a request as it is sent; `changes` are those of the question."""
+    """Return a request as sent on the wire; `changes` apply to the question."""
     sent = orjson.dumps({**ASKED, **changes}) if body is None else body
     told = [f"content-length: {len(sent) if length is None else length}"] if length != -1 else []
     lines = [line, "host: x", "content-type: application/json", *headers, *told]
@@ -53,13 +53,13 @@ HEAD_LENGTH = PLAIN.index(b"\r\n\r\n") + 4
 
 
 def cut(whole: bytes, *places: int) -> list[bytes]:
-    """Return a request in pieces."""
+    """Return a request cut into pieces."""
     edges = [0, *places, len(whole)]
     return [whole[start:end] for start, end in pairwise(edges)]
 
 
 def alike(answer: bytes) -> bytes:
-    """Return an answer without what differs between two of the same."""
+    """Return an answer with the parts masked that vary between identical requests."""
     return _VARYING.sub(b"*", answer)
 
 
@@ -75,27 +75,27 @@ def document_of(answer: bytes) -> Any:
 
 @dataclass
 class Stage:
-    """An application whose forecasts are remembered, and what it tells the server."""
+    """An application that caches forecasts, and the state that it gives the server."""
 
     application: FastAPI
     services: Services
 
     @property
     def n_direct(self) -> int:
-        """How many forecasts the protocol answered."""
+        """The number of forecasts that the protocol answered."""
         counted: Any = self.state["direct_answers"].forecasts
         count: int = counted.value
         return count
 
     @property
     def state(self) -> dict[str, Any]:
-        """What the application tells the server."""
+        """The state that the application gives the server."""
         return {"direct_answers": self.application.state.direct_answers}
 
     def hear(
         self, pieces: Sequence[bytes], protocol: type[GuardedProtocol] = Direct, **more: Any
     ) -> bytes:
-        """Send the pieces over one connection; return all that came until it was closed."""
+        """Send the pieces over one connection; return all data received until it was closed."""
 
         async def talk() -> bytes:
             async with listening(self.application, protocol, self.state, **more) as served:
@@ -111,7 +111,7 @@ class Stage:
     def converse(
         self, requests: Sequence[bytes], protocol: type[GuardedProtocol] = Direct
     ) -> list[bytes]:
-        """Send each request when the one before was answered; return the answers."""
+        """Send each request after the answer to the one before; return the answers."""
 
         async def talk() -> list[bytes]:
             async with listening(self.application, protocol, self.state) as served:

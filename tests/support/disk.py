@@ -1,4 +1,4 @@
-"""A small disk of its own that can be full, where whoever runs the tests may mount one."""
+"""A small separate disk that can be filled, if the user who runs the tests may mount one."""
 
 import os
 import subprocess
@@ -13,24 +13,24 @@ _TRIES: Final = 20
 
 
 class SmallDisk:
-    """A mounted file system in memory whose size changes while it is used."""
+    """A mounted in-memory file system whose size can be changed while in use."""
 
     def __init__(self, path: Path, size_bytes: int) -> None:
         self.path = path
         self._size_bytes = size_bytes
 
     def fill(self) -> None:
-        """Leave no room: from now on whoever writes more finds the disk full."""
+        """Leave no room, so that further writes find the disk full."""
         for _ in range(_TRIES):
             state = os.statvfs(self.path)
             used = max((state.f_blocks - state.f_bfree) * state.f_frsize, _PAGE_BYTES)
-            # Refused where somebody wrote meanwhile: then there is more to hold.
+            # Fails if something was written meanwhile: then more space is in use.
             if _mounted("-o", f"remount,size={used}", str(self.path)):
                 return
         raise AssertionError("somebody writes faster than the disk can be made small")
 
     def free(self) -> None:
-        """Give the room back."""
+        """Restore the full size."""
         assert _mounted("-o", f"remount,size={self._size_bytes}", str(self.path))
 
 
@@ -45,9 +45,9 @@ def _mounted(*arguments: str) -> bool:
 
 @contextmanager
 def small_disk(size_bytes: int) -> Iterator[SmallDisk | None]:
-    """Yield a disk of at most `size_bytes`, None where no disk may be mounted (only root may)."""
+    """Yield a disk of at most `size_bytes`, None if mounting is not permitted (only root may)."""
     with tempfile.TemporaryDirectory(prefix="trainfare-disk-") as folder:
-        # The server that stands on it runs as somebody else.
+        # The server that uses it runs as another user.
         Path(folder).chmod(0o755)
         path = Path(folder) / "disk"
         path.mkdir()
@@ -58,5 +58,5 @@ def small_disk(size_bytes: int) -> Iterator[SmallDisk | None]:
         try:
             yield SmallDisk(path, size_bytes)
         finally:
-            # Also while a process that just died still holds a file of it.
+            # Lazy: a process that has just died may still hold an open file.
             subprocess.run(["umount", "-l", str(path)], check=True)

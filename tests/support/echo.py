@@ -1,4 +1,4 @@
-"""Routes that tests add to the application to look at its outer layers alone."""
+"""Routes that tests add to the application to examine its middleware alone."""
 
 import asyncio
 from collections.abc import Iterator
@@ -16,9 +16,9 @@ from app.settings import Settings
 
 
 class Echo:
-    """Counts its calls and answers with what it read, or with the status it is told.
+    """Counts its calls and answers with what it read, or with the requested status.
 
-    While `gate` is closed its answers wait; `entered` tells that one does.
+    While `gate` is closed its answers wait; `entered` signals that one does.
     """
 
     def __init__(self) -> None:
@@ -29,7 +29,7 @@ class Echo:
         self.gate.set()
 
     async def stream(self, request: Request) -> Response:
-        """Answer with the body as it was read chunk by chunk; status 0 is a planted bug."""
+        """Answer with the body as read chunk by chunk; status 0 raises a deliberate error."""
         self.calls += 1
         body = b"".join([chunk async for chunk in request.stream()])
         self.entered.set()

@@ -1,4 +1,4 @@
-"""Fits to be computed somewhere."""
+"""Fit tasks for tests."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ from models import FeatureTable, RunTable
 
 
 def make_task(request: FitRequest, *, n_runs: int = 12) -> FitTask:
-    """Return a task of runs that follow a simple law."""
+    """Return a fit task whose runs follow a simple law."""
     workers = np.array([float(2 ** (run % 4)) for run in range(n_runs)])
     sizes = np.array([1000.0 * (1 + run // 4) for run in range(n_runs)])
     features = FeatureTable({"workers": workers, "dataset_size": sizes}, {}, n_runs)

@@ -1,4 +1,4 @@
-"""Published regressors that somebody made up: they load, and forecast no finite duration."""
+"""Forged regressors: they load, but forecast no finite duration."""
 
 from hashlib import sha256
 
@@ -19,7 +19,7 @@ _HALF_WIDTHS = np.linspace(95.0, 99.0, 5)
 
 
 def forge_artefact(runs: RunTable) -> bytes:
-    """Return an artefact whose parts are each within what a fit may give, but not together."""
+    """Return an artefact whose parts are valid separately, but not in combination."""
     portfolio = fit_portfolio(runs, seed=0, time_budget_s=60.0, regressors=["log_linear"])
     for name, array in portfolio.members["log_linear"].to_state().arrays.items():
         if name.startswith("covariance"):
@@ -35,7 +35,7 @@ def forge_artefact(runs: RunTable) -> bytes:
 
 
 def put_forged(database: Database) -> None:
-    """Put a forged artefact in the place of every stored one, under a right hash."""
+    """Replace every stored artefact by a forged one with a matching hash."""
     with Session(database.engine) as session, session.begin():
         stores = Stores(session)
         for row in session.execute(sa.select(RegressorRow)).scalars():

@@ -18,7 +18,7 @@ AUDIENCE = "trainfare"
 
 
 class Issuer(HTTPServer):
-    """Serves the public halves of its keys; tests change what it says."""
+    """Serves its public keys; tests change what it answers."""
 
     def __init__(self, now: datetime) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
@@ -30,22 +30,22 @@ class Issuer(HTTPServer):
         self.discovery: dict[str, Any] = {"issuer": self.url, "jwks_uri": f"{self.url}/keys"}
         self.documents: dict[str, bytes] = {}
         self.asked, self.gate = threading.Event(), threading.Event()
-        """Set when somebody asks; answers wait while the gate is not set."""
+        """`asked` is set by a request; answers wait until `gate` is set."""
         self.gate.set()
 
     def public(self, kid: str, **more: str) -> dict[str, Any]:
-        """Return a public key as the issuer tells it."""
+        """Return a public key as the issuer publishes it."""
         key = self.private[kid].public_key()
         kind = RSAAlgorithm if isinstance(key, rsa.RSAPublicKey) else ECAlgorithm
         return {**kind.to_jwk(key, as_dict=True), "kid": kid, **more}
 
     def add_curve_key(self, kid: str) -> None:
-        """Make another key and tell it."""
+        """Create another key and publish it."""
         self.private[kid] = ec.generate_private_key(ec.SECP256R1())
         self.keys.append(self.public(kid))
 
     def document(self, path: str) -> bytes | None:
-        """Return what stands at a path."""
+        """Return the document at a path."""
         if path in self.documents:
             return self.documents[path]
         if path == "/.well-known/openid-configuration":
@@ -55,7 +55,7 @@ class Issuer(HTTPServer):
     def token(
         self, kid: str | None = "first", *, algorithm: str = "RS256", key: Any = None, **claims: Any
     ) -> str:
-        """Return a token; a claim that is None is left out."""
+        """Return a token; claims that are None are omitted."""
         seconds = int(self.now.timestamp())
         standard = {
             "iss": self.url,
@@ -74,20 +74,20 @@ class Issuer(HTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
-        """Answer with a document of the issuer."""
+        """Answer with the document at the path."""
         assert isinstance(self.server, Issuer)
         self.server.fetched.append(self.path)
         self.server.asked.set()
         self.server.gate.wait()
         body = self.server.document(self.path)
-        with contextlib.suppress(ConnectionError):  # who asked may have gone
+        with contextlib.suppress(ConnectionError):  # the client may have disconnected
             self.send_response(404 if body is None else 200)
             self.end_headers()
             self.wfile.write(body or b"")
 
     @override
     def log_message(self, format: str, *args: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Layers of the application by themselves, within the one that gives each request its exchange."""
+"""Single middleware layers within the one that gives each request its exchange."""
 
 from starlette.types import ASGIApp
 

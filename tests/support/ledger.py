@@ -10,7 +10,7 @@ from app.services.context import ServiceContext
 def record_forecasts(
     context: ServiceContext, workload_id: WorkloadId, *instants: datetime
 ) -> list[ForecastId]:
-    """Record a forecast of a workload at each instant; return their names."""
+    """Record a forecast of a workload at each instant; return their ids."""
     question = LedgerQuestion(workload_id, 1, b"{}", None)
     names = [ForecastId(new_identifier("fc", now=instant)) for instant in instants]
     records = [

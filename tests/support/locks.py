@@ -1,4 +1,4 @@
-"""Tells when a transaction on PostgreSQL waits for another."""
+"""Detects when a transaction on PostgreSQL waits for a lock."""
 
 from concurrent.futures import Future
 from typing import Any, Final
@@ -14,7 +14,7 @@ _WAITING: Final = sa.text(
 
 
 def wait_for_a_lock(database: Database, *others: Future[Any], count: int = 1) -> None:
-    """Return when so many transactions wait for others, or when one of `others` has ended."""
+    """Return when at least `count` transactions wait for a lock, or one of `others` has ended."""
     engine = database.engine.execution_options(isolation_level="AUTOCOMMIT")
     with engine.connect() as connection:
         while not any(other.done() for other in others):

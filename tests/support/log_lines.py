@@ -25,7 +25,7 @@ class LogLines(logging.Handler):
 
     @property
     def events(self) -> list[dict[str, Any]]:
-        """The lines of the service itself, as the objects they are."""
+        """The service's own log lines as parsed objects."""
         events = [json.loads(line) for line in self.lines]
         return [event for event in events if event["logger"].startswith("app.")]
 

@@ -1,4 +1,4 @@
-"""Stored regressors as another release, with another format of artefacts, would have left them."""
+"""Stored regressors as left by another release with another artefact format."""
 
 from hashlib import sha256
 
@@ -14,7 +14,7 @@ EARLIER, LATER = FORMAT_VERSION - 1, FORMAT_VERSION + 1
 
 
 def put_format(database: Database, workload: str, format_version: int, *versions: int) -> None:
-    """Give versions of a workload's regressor, all if none is named, another format."""
+    """Give the named versions of a workload's regressor (default: all) another format."""
     query = (
         sa.select(RegressorRow)
         .join(WorkloadRow, WorkloadRow.id == RegressorRow.workload_id)

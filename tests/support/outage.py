@@ -1,4 +1,4 @@
-"""Takes a database away by real means."""
+"""Makes a database really unavailable."""
 
 import os
 
@@ -9,10 +9,10 @@ from app.storage.database import Database
 
 
 def take_away(database: Database) -> None:
-    """Make a test's database fail for everybody, connections that stand included."""
+    """Make a test's database fail for everyone, including open connections."""
     if database.is_sqlite:
         with database.engine.begin() as connection:
-            # Without its revision it would be an empty database.
+            # Without the revision it would look like an empty database.
             tables = set(sa.inspect(connection).get_table_names()) - {"alembic_version"}
             for table in sorted(tables):
                 connection.exec_driver_sql(f"ALTER TABLE {table} RENAME TO gone_{table}")
@@ -26,7 +26,7 @@ def take_away(database: Database) -> None:
 
 
 def give_back(database: Database) -> None:
-    """Undo `take_away`; nothing happens when the database is there."""
+    """Undo `take_away`; does nothing if the database is available."""
     if database.is_sqlite:
         with database.engine.begin() as connection:
             for table in sa.inspect(connection).get_table_names():

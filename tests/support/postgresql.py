@@ -1,9 +1,9 @@
-"""Runs a command beside a PostgreSQL server of its own, which ends with it.
+"""Runs a command with its own PostgreSQL server, which ends with it.
 
     python tests/support/postgresql.py pytest -n 2
 
-The server listens on a free port of 127.0.0.1, keeps its data in a scratch folder, and its URL
-is in `TRAINFARE_TEST_POSTGRESQL_URL`. A URL that is set already is used as it is.
+The server listens on a free port of 127.0.0.1 and keeps its data in a temporary folder; its URL
+is in `TRAINFARE_TEST_POSTGRESQL_URL`. If that is already set, no server is started.
 """
 
 import contextlib
@@ -38,17 +38,17 @@ def _binaries() -> Path | None:
 
 
 def _install() -> None:
-    """Install Debian's server where that is possible without asking."""
+    """Install Debian's server if this is possible without interaction."""
     if os.geteuid() != 0 or shutil.which("apt-get") is None:
         sys.exit(_MISSING)
-    print("Installing PostgreSQL ...", file=sys.stderr)  # noqa: T201 - a script that speaks
+    print("Installing PostgreSQL ...", file=sys.stderr)  # noqa: T201 - output of a script
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     for arguments in (["update", "-qq"], ["install", "-y", "-qq", "postgresql"]):
         subprocess.run(["apt-get", *arguments], check=True, env=environment, stdout=sys.stderr)
 
 
 def _owner() -> str | None:
-    """Return who runs the server: root must not."""
+    """Return the user to run the server as, since root may not; None: the current one."""
     if os.geteuid() != 0:
         return None
     names = {entry.pw_name for entry in pwd.getpwall()}
@@ -62,14 +62,14 @@ def _free_port() -> int:
 
 
 class PostgreSQLServer:
-    """A server of its own in a scratch folder, on a free port that it keeps.
+    """A PostgreSQL server in a temporary folder, on a fixed free port.
 
     Parameters
     ----------
     synchronous_commit
-        Whether a commit is acknowledged only when it survives kill -9.
+        Whether commits are acknowledged only once they survive kill -9.
     parent
-        Where the scratch folder is made; default: where scratch folders are.
+        Where the temporary folder is created; default: the system's location.
     """
 
     def __init__(self, *, synchronous_commit: bool = False, parent: Path | None = None) -> None:
@@ -85,11 +85,11 @@ class PostgreSQLServer:
 
     @property
     def url(self) -> str:
-        """A superuser's URL."""
+        """The URL of a superuser."""
         return f"postgresql://postgres@127.0.0.1:{self._port}/postgres"
 
     def start(self) -> None:
-        """Start the server and return when it answers."""
+        """Start the server and wait until it answers."""
         options = {
             "listen_addresses": "127.0.0.1",
             "port": str(self._port),
@@ -103,7 +103,7 @@ class PostgreSQLServer:
         }
         arguments = [part for name, value in options.items() for part in ("-c", f"{name}={value}")]
         with self._log.open("ab") as output:
-            # A session of its own: Ctrl-C ends the tests first, and the server after them.
+            # In its own session, so that Ctrl-C ends the tests first and the server after them.
             self._process = subprocess.Popen(
                 [str(self._binaries / "postgres"), "-D", str(self._folder / "data"), *arguments],
                 user=self._owner,
@@ -116,13 +116,13 @@ class PostgreSQLServer:
         self._wait(self._process)
 
     def kill(self) -> None:
-        """End the server and all its backends by SIGKILL."""
+        """Kill the server and all its backends by SIGKILL."""
         assert self._process is not None
         os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait(_STOP_TIMEOUT_S)
 
     def revive(self) -> None:
-        """Return when the server answers; start it anew where it gave up."""
+        """Wait until the server answers; restart it if it has ended."""
         while not self._answers():
             assert self._process is not None
             if self._process.poll() is not None:
@@ -130,7 +130,7 @@ class PostgreSQLServer:
             time.sleep(0.1)
 
     def close(self) -> None:
-        """Stop the server, if it runs, and remove its folder."""
+        """Stop the server if it is running, and remove its folder."""
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(signal.SIGINT)
             self._process.wait(_STOP_TIMEOUT_S)
@@ -188,7 +188,7 @@ def _run(command: Sequence[str], url: str) -> int:
 
 def main() -> None:
     """Run the command that the arguments name."""
-    # An end by SIGTERM unwinds like Ctrl-C, so that the server is stopped.
+    # SIGTERM unwinds the stack like Ctrl-C, so that the server is stopped.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     command = sys.argv[1:]
     if os.environ.get(_VARIABLE):

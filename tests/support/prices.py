@@ -1,4 +1,4 @@
-"""Prices and questions about them."""
+"""Prices, offers and configurations for tests."""
 
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -12,7 +12,7 @@ NOW = datetime(2026, 11, 1, 12, 0, tzinfo=UTC)
 
 
 def make_price(**changes: Any) -> Price:
-    """Return a fresh on-demand price of a made-up machine with four T4."""
+    """Return a current on-demand price of a fictitious machine with four T4 GPUs."""
     members: dict[str, Any] = {
         "price_per_hour": Decimal("4.00"),
         "currency": "USD",
@@ -32,6 +32,6 @@ def make_offer(price_per_hour: str = "4.00", instances: int = 1, **changes: Any)
 
 
 def on_t4(workers: int = 1, **changes: Any) -> Configuration:
-    """Return a configuration of T4."""
+    """Return a configuration with T4 GPUs."""
     members: dict[str, Any] = {"gpu_type": "T4", "workers": workers, **changes}
     return Configuration(**members)

@@ -12,7 +12,7 @@ from app.storage.database import Database
 
 @contextmanager
 def recorded_queries(database: Database) -> Iterator[list[str]]:
-    """Yield the list that the statements are written to, transaction control left out."""
+    """Yield a list that collects the statements, except for transaction control."""
     statements: list[str] = []
 
     def record(_connection: sa.Connection, _cursor: Any, statement: str, *_others: object) -> None:

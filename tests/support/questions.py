@@ -1,4 +1,4 @@
-"""Forecast requests of many kinds, to the workloads "fitted" and "other"."""
+"""Hypothesis strategies for forecast requests to the workloads "fitted" and "other"."""
 
 from typing import Any
 

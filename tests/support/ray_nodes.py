@@ -1,4 +1,4 @@
-"""A Ray cluster of two nodes that computes fits; a node can be lost and another one come."""
+"""A Ray cluster of two nodes that computes fits; nodes can be lost and added."""
 
 import os
 import signal
@@ -13,58 +13,58 @@ from ray.cluster_utils import Cluster
 _TRIES: Final = 10
 _SEEN_WITHIN_S: Final = 120.0
 _FIRST: Final = -15
-"""The niceness of what must come up, and answer, within Ray's fixed half minute."""
+"""The niceness of processes that must start within Ray's fixed timeout of half a minute."""
 
 
 class RayNodes:
-    """The nodes of a cluster on this machine, each with processes and a core of its own.
+    """The nodes of a cluster on this machine, each with its own processes and one core.
 
     Parameters
     ----------
     folder
-        Where the nodes keep their sockets and logs: a short path.
+        Where the nodes keep their sockets and logs; the path must be short.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._cluster = Cluster()
-        # The first is the head. It computes nothing: every task runs on a node that can be lost.
+        # The first is the head, without cores: every task runs on a node that can be lost.
         self._start(cores=0, gives_way=False)
         self._nodes = [self._start(cores=1) for _ in range(2)]
         self._cluster.wait_for_nodes(_SEEN_WITHIN_S)
 
     @property
     def address(self) -> str:
-        """Where the cluster is."""
+        """The address of the cluster."""
         address: str = self._cluster.address
         return address
 
     def _start(self, cores: int, *, gives_way: bool = True) -> Any:
-        """Bring a node, again when a busy machine lets Ray's fixed half minute pass."""
+        """Start a node; retry if it exceeds Ray's fixed timeout on a busy machine."""
         for attempt in range(1, _TRIES + 1):
             before = _children()
             try:
                 with before_others(give_way_again=gives_way):
                     return self._cluster.add_node(wait=False, num_cpus=cores)
-            except Exception as error:  # noqa: BLE001 - Ray raises no other after its half minute
+            except Exception as error:  # noqa: BLE001 - Ray raises no narrower one on its timeout
                 print(f"Ray node, attempt {attempt}: {error}", flush=True)  # noqa: T201 - a script
                 self._end_half_started(_children() - before)
         raise RuntimeError(f"No Ray node came up in {_TRIES} attempts.")
 
     def _end_half_started(self, process_ids: set[int]) -> None:
         for process_id in process_ids:
-            # Other threads start processes too, which have nothing to do with this folder.
+            # Only processes of this folder: other threads start processes too.
             with suppress(OSError):
                 command = Path(f"/proc/{process_id}/cmdline").read_bytes()
                 if os.fsencode(self._folder) in command:
                     os.kill(process_id, signal.SIGKILL)
 
     def lose_one(self) -> None:
-        """End the oldest node by SIGKILL."""
+        """Kill the oldest node by SIGKILL."""
         self._cluster.remove_node(self._nodes.pop(0), allow_graceful=False)
 
     def add_one(self) -> None:
-        """Bring a new node, however long that takes on a busy machine."""
+        """Start a new node, however long that takes on a busy machine."""
         self._nodes.append(self._start(cores=1))
 
     def close(self) -> None:
@@ -73,7 +73,7 @@ class RayNodes:
 
 
 def _children(process: int | str = "self") -> set[int]:
-    """Return the child processes of one."""
+    """Return the child processes of a process."""
     found: set[int] = set()
     for thread in Path(f"/proc/{process}/task").glob("*"):
         with suppress(OSError):
@@ -83,10 +83,10 @@ def _children(process: int | str = "self") -> set[int]:
 
 @contextmanager
 def before_others(*, give_way_again: bool) -> Iterator[None]:
-    """Start processes ahead of what else runs, which would starve them of their half minute.
+    """Start processes in the block with higher priority, so that they meet Ray's start timeout.
 
-    They give way as the trial does once they are up, if they compute. Only root may do so; others
-    start as they are.
+    With `give_way_again` they get this process's priority back once they are up. Without root
+    rights priorities stay as they are.
     """
     ours, before = os.getpriority(os.PRIO_PROCESS, 0), _children()
     with suppress(PermissionError):
@@ -105,7 +105,7 @@ def before_others(*, give_way_again: bool) -> Iterator[None]:
 
 @contextmanager
 def running_ray() -> Iterator[RayNodes]:
-    """Yield a cluster that ends with the block and that no other program takes for its own."""
+    """Yield a cluster that ends with the block and that no other program connects to."""
     with TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True) as folder:
         others = os.environ.get("RAY_TMPDIR")
         os.environ["RAY_TMPDIR"] = folder

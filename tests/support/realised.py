@@ -1,4 +1,4 @@
-"""Recorded forecasts that runs came true by."""
+"""Recorded forecasts with runs that realised them."""
 
 from typing import Any, Final
 
@@ -17,7 +17,7 @@ ASKED: Final[dict[str, Any]] = {
 
 
 def realise_forecast(client: TestClient, services: Services, ratio: float = 1.0) -> None:
-    """Record a forecast of a fitted workload, made first, and a run that took `ratio` of it."""
+    """Record a forecast of a workload, fitted if missing, and a run `ratio` times as long."""
     if client.get("/v1/workloads/fitted").status_code != 200:
         publish_regressor(services)
     forecast = client.post("/v1/forecasts", json=ASKED).json()

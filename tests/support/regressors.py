@@ -1,4 +1,4 @@
-"""Workloads with runs of a known law, and regressors fitted on them."""
+"""Workloads whose runs follow a known law, and regressors fitted to them."""
 
 import threading
 from datetime import datetime
@@ -19,11 +19,11 @@ from tests.support.remembering import RememberingComputer
 
 _OWN_CHARACTERS = 11
 QUICK = FitRequest(regressors=("log_linear",))
-"""A fit of milliseconds."""
+"""A fit that takes milliseconds."""
 
 
 def law_seconds(workers: int, dataset_size: float) -> float:
-    """Return the duration of the runs that `store_runs` stores."""
+    """Return the duration of a run stored by `store_runs`."""
     return 20.0 + 0.5 * dataset_size / workers
 
 
@@ -36,7 +36,7 @@ def store_runs(
     excluded: bool = False,
     gpu_type: str = "T4",
 ) -> WorkloadId:
-    """Store a new workload with runs on 1 to 8 workers for each dataset size."""
+    """Store a new workload with runs on 1 to 8 workers for each dataset size; return its id."""
     now = context.now()
     points = [(workers, size) for size in sizes for workers in (1, 2, 4, 8)]
     names = _run_names(project_id, slug, now, len(points))
@@ -64,14 +64,14 @@ def store_runs(
 
 
 def _run_names(project_id: ProjectId, slug: str, now: datetime, count: int) -> list[str]:
-    """Return names that are the same in all tests, so that their fits are, too."""
+    """Return run names that are the same in all tests, so that their fits are identical too."""
     head = earliest_identifier("run", now)
     own = sha256(f"{project_id}/{slug}".encode()).hexdigest()[:_OWN_CHARACTERS]
     return [f"{head}{own}{number:04}" for number in range(count)]
 
 
 def make_fitter(context: ServiceContext, stop: threading.Event | None = None) -> Fitter:
-    """Return a fitter that computes in the test's process and renews with every progress."""
+    """Return a fitter that computes in the test process and renews its lease at each progress."""
     computer, fitting = InProcessComputer(), FittingService(context)
     return Fitter(fitting, computer, context.settings, stop=stop, beat_s=0.0)
 
@@ -83,7 +83,7 @@ def fit(
     *,
     project_id: ProjectId = DEFAULT_PROJECT,
 ) -> Fit:
-    """Ask for a fit, compute it and return it ended."""
+    """Request a fit, compute it and return it once ended."""
     asked, _ = services.fits.request_fit(project_id, Slug(workload), request)
     context = services.context
     fitter = Fitter(FittingService(context), RememberingComputer(), context.settings)
@@ -95,7 +95,7 @@ def fit(
 def publish_regressor(
     services: Services, workload: str = "fitted", request: FitRequest = QUICK
 ) -> int:
-    """Store a workload with runs, fit and publish its regressor; return the version."""
+    """Store a workload with runs, fit and publish a regressor; return the version."""
     store_runs(services.context, workload)
     version = fit(services, workload, request).regressor_version
     assert version is not None

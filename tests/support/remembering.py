@@ -1,4 +1,4 @@
-"""Fits that are computed once for all tests that ask for the same."""
+"""A cache of fits: each is computed once for all tests that need the same."""
 
 import pickle
 from hashlib import sha256
@@ -13,10 +13,10 @@ _outcomes: Final[dict[bytes, tuple[FitOutcome, list[tuple[float, str]]]]] = {}
 
 
 class RememberingComputer(Computer):
-    """Computes in the calling process; the outcome of an equal task is what it was before.
+    """Computes in the calling process, and reuses the outcome of an equal task.
 
-    A fit is a function of its task (`tests/models/test_reproducibility.py`), so that nothing is
-    asserted of it that computing it once more would tell.
+    A fit depends only on its task (`tests/models/test_reproducibility.py`), so computing it again
+    would test nothing more.
     """
 
     @override

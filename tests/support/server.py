@@ -1,4 +1,4 @@
-"""The real service as processes of its own, for what only processes can show."""
+"""Runs the real service in separate processes, for tests that need them."""
 
 import contextlib
 import os
@@ -19,7 +19,7 @@ _LOG_TIMEOUT_S = 60.0
 
 @dataclass
 class RunningProcess:
-    """A process of the service and the lines it wrote to standard error."""
+    """A process of the service, and the lines that it wrote to standard error."""
 
     process: subprocess.Popen[str]
     url: str = ""
@@ -28,7 +28,7 @@ class RunningProcess:
     _has_grown: threading.Condition = field(default_factory=threading.Condition)
 
     def wait_for_line(self, pattern: str | re.Pattern[str]) -> re.Match[str]:
-        """Read on until a line matches; fail with all lines when the process ends before."""
+        """Read until a line matches; fail with all lines if the process ends before."""
         assert self.process.stderr is not None
         for line in self.process.stderr:
             self.lines.append(line)
@@ -38,7 +38,7 @@ class RunningProcess:
         raise AssertionError("the process ended before: " + "".join(self.lines))
 
     def drain(self) -> None:
-        """Keep reading in the background, so that the process never waits for its reader."""
+        """Read in the background, so that the process never blocks on a full pipe."""
 
         def read() -> None:
             assert self.process.stderr is not None
@@ -51,7 +51,7 @@ class RunningProcess:
         self._reader.start()
 
     def wait_until_logged(self, text: str, *, times: int = 1) -> None:
-        """Wait until `times` lines that were drained contain `text`."""
+        """Wait until `times` of the drained lines contain `text`."""
 
         def has_come() -> bool:
             return sum(text in line for line in self.lines) >= times
@@ -82,9 +82,9 @@ def start_process(
     environment: Mapping[str, str] | None = None,
     **settings: object,
 ) -> RunningProcess:
-    """Start `trainfare ARGUMENTS`; `settings` become its `TRAINFARE_*` environment.
+    """Start `trainfare ARGUMENTS`; `settings` become `TRAINFARE_*` variables.
 
-    `environment` is what else the process finds there.
+    `environment` holds further environment variables.
     """
     kept = {name: value for name, value in os.environ.items() if "TRAINFARE_" not in name}
     given = {f"TRAINFARE_{name.upper()}": str(value) for name, value in settings.items()}
@@ -109,10 +109,10 @@ def start_process(
 def running_service(
     database_url: str, *arguments: str, **settings: object
 ) -> Iterator[RunningProcess]:
-    """Yield `trainfare serve` on a free port of 127.0.0.1, once it answers `/healthz`.
+    """Yield `trainfare serve` on a free port of 127.0.0.1 once it answers `/healthz`.
 
     `arguments` are further options of `serve` (`"--with-fitter"`); `settings` such as
-    `lease_s=2` become its environment.
+    `lease_s=2` become environment variables.
     """
     running = start_process(
         "serve", "--port", "0", *arguments, database_url=database_url, environment=None, **settings
@@ -120,7 +120,7 @@ def running_service(
     try:
         running.url = running.wait_for_line(LISTENING)["url"]
         running.drain()
-        # The socket listens already: the answer comes as soon as the application is up.
+        # The socket already listens: the answer comes once the application is up.
         try:
             httpx2.get(f"{running.url}/healthz", timeout=_START_TIMEOUT_S)
         except httpx2.TransportError as error:

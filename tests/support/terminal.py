@@ -1,4 +1,4 @@
-"""The command line run in this process, with what it said and how it ended."""
+"""Runs the command line in this process and captures output and exit code."""
 
 import json
 import logging
@@ -14,7 +14,7 @@ from app import cli
 
 @dataclass(frozen=True)
 class Said:
-    """What a command wrote and its exit code."""
+    """The output of a command and its exit code."""
 
     out: str
     err: str
@@ -22,7 +22,7 @@ class Said:
 
     @property
     def document(self) -> Any:
-        """The JSON that it printed."""
+        """The JSON that the command printed."""
         return json.loads(self.out)
 
 
@@ -35,7 +35,7 @@ def _loggers() -> Iterator[logging.Logger]:
 
 @contextmanager
 def _logging_kept() -> Iterator[None]:
-    """A command sets up the logging of its process, which here is that of every other test."""
+    """Restore logging afterwards: a command configures that of its process, which tests share."""
     kept = {logger: (logger.level, logger.handlers[:]) for logger in _loggers()}
     yield
     for logger in _loggers():
@@ -45,14 +45,14 @@ def _logging_kept() -> Iterator[None]:
 
 
 class Terminal:
-    """Types `trainfare ...`, with settings as environment variables."""
+    """Runs `trainfare ...` with settings as environment variables."""
 
     def __init__(self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
         self._capsys = capsys
         self._monkeypatch = monkeypatch
 
     def set(self, **settings: object) -> None:
-        """Set `TRAINFARE_*` variables for the commands that follow."""
+        """Set `TRAINFARE_*` variables for the following commands."""
         for name, value in settings.items():
             self._monkeypatch.setenv(f"TRAINFARE_{name.upper()}", str(value))
 

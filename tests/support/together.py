@@ -1,4 +1,4 @@
-"""Sends requests to an application at the same time, as callers with a connection each do."""
+"""Sends simultaneous requests to an application, as if each caller had its own connection."""
 
 import asyncio
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ _JSON = (b"content-type", b"application/json")
 
 @dataclass(slots=True)
 class Caller:
-    """One `POST /v1/forecasts` and what it was answered."""
+    """One `POST /v1/forecasts` and its answer."""
 
     body: bytes
     headers: Sequence[tuple[bytes, bytes]] = (_JSON,)
@@ -20,7 +20,7 @@ class Caller:
     told: dict[bytes, bytes] = field(default_factory=dict)
 
     def scope(self) -> Scope:
-        """Return the request as the server hands it over."""
+        """Return the ASGI scope of the request, as a server passes it."""
         return {
             "type": "http",
             "method": "POST",
@@ -46,12 +46,12 @@ class Caller:
             self.answer += message["body"]
 
     async def ask(self, application: ASGIApp) -> None:
-        """Ask, and wait for the answer."""
+        """Send the request and wait for the answer."""
         await application(self.scope(), self.receive, self.send)
 
 
 def ask_together(application: ASGIApp, callers: Sequence[Caller]) -> None:
-    """Let all ask before the first is answered."""
+    """Have all callers ask before the first is answered."""
 
     async def ask_all() -> None:
         await asyncio.gather(*(caller.ask(application) for caller in callers))
@@ -60,7 +60,7 @@ def ask_together(application: ASGIApp, callers: Sequence[Caller]) -> None:
 
 
 def ask_in_turn(application: ASGIApp, callers: Sequence[Caller]) -> None:
-    """Let each ask when the one before was answered."""
+    """Have each caller ask after the one before was answered."""
 
     async def ask_all() -> None:
         for caller in callers:

@@ -1,4 +1,4 @@
-"""Uploads through the real door, with honest defaults."""
+"""Uploads through the HTTP API, with realistic defaults."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
