@@ -48,7 +48,7 @@ def backup(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Write the whole database to one file; the service may be running.
+    """Write the whole database to one file; the service may run.
 
     The file is a consistent snapshot of all rows.
     """

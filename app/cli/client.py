@@ -74,7 +74,7 @@ def upload(
     key: Key = None,
     as_json: Json = False,
 ) -> None:
-    """Upload files of measured runs; each is stored completely or not at all."""
+    """Upload files of measured runs, each completely or not at all."""
     from app.cli.asking import show_upload, tell_unsent
     from app.cli.connection import connected
     from app.cli.output import print_json

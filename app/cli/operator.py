@@ -112,7 +112,7 @@ def serve(
 
 
 def fitter(*, supervised: Supervised = False) -> None:
-    """Compute the fits requested from the service, until a signal ends it.
+    """Compute the requested fits until a signal ends it.
 
     Any number of fitters may share a database.
     """
