@@ -38,7 +38,7 @@ _WORTH_COLUMNS: Final = 64
 """Fewer bills are computed faster one by one than in arrays."""
 
 _MONEY_HOLES: Final = tuple(f"0.{figure}7{'3' * 38}" for figure in range(1, 6))
-"""No amount and no quantity has forty digits."""
+"""Placeholders for figures: no amount and no quantity has forty digits."""
 
 _NO_TEXTS: Final = ("", "", "", "")
 

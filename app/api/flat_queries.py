@@ -103,7 +103,7 @@ def read_point(items: Iterable[tuple[str, str]], workload: str) -> dict[str, Any
 
 
 def merge(items: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Return the fields that have a value; a name that comes again continues its list."""
+    """Return the fields that have a value; values of a repeated name are joined into one list."""
     fields: dict[str, str] = {}
     for name, text in items:
         if text.strip():

@@ -137,7 +137,7 @@ class RunCostOut(ResponseModel):
 
 
 class JudgedRunOut(ResponseModel):
-    """A run of a report; `p_value` is one-sided: how often a new run takes this long."""
+    """A run of a report; `p_value` is the one-sided probability of a duration at least as long."""
 
     run_id: str
     workload: str

@@ -150,7 +150,7 @@ class EnergyOut(ResponseModel):
 
 
 class SpotOut(ResponseModel):
-    """The interruptions assumed for the whole job, and their expected number and duration."""
+    """The assumed interruptions of the whole job; expected figures are for its median work."""
 
     interruptions_per_hour: float
     checkpoint_interval_s: float

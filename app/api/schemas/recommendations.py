@@ -129,7 +129,10 @@ class RankedOut(ResponseModel):
 
 
 class NextWorkerOut(ResponseModel):
-    """The effect of one more worker; null where a price is unknown or it costs nothing more."""
+    """The effect of one more worker.
+
+    `extra_cost` is null if a price is unknown, `seconds_per_money` also if it costs nothing more.
+    """
 
     workers: int
     seconds_saved: float

@@ -116,7 +116,7 @@ class InvalidRowOut(ResponseModel):
 
 
 class UploadWarningOut(ResponseModel):
-    """An anomaly in stored rows, with the first row that shows it."""
+    """An anomaly in stored rows: how many rows show it, and the first of them."""
 
     code: str
     message: str
@@ -163,7 +163,7 @@ class UploadOut(ResponseModel):
 
 
 class ConfigurationOut(ResponseModel):
-    """The cluster that the run used."""
+    """The cluster: GPU or instance type, where and how it is bought, nodes and workers."""
 
     gpu_type: str | None
     instance_type: str | None
@@ -188,7 +188,7 @@ class ConfigurationOut(ResponseModel):
 
 
 class WorkOut(ResponseModel):
-    """The work that the run did."""
+    """The work: dataset size, batch size and epochs."""
 
     dataset_size: Quantity | None
     batch_size: Quantity | None
