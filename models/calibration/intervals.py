@@ -24,7 +24,7 @@ _PRIOR_90: Mapping[tuple[Kind, bool], float] = {
     ("constant_axis", False): 1.5,
     ("constant_axis", True): 0.95,
 }
-"""Half width at 90 % in predicted standard deviations: of many configurations, and of few."""
+"""Half width at 90 % in predicted standard deviations, by kind and by few configurations."""
 
 _SHAPES: Mapping[bool, FloatArray] = {
     False: np.array([0.33, 0.66, 1.0, 1.35, 2.1]),
@@ -32,40 +32,40 @@ _SHAPES: Mapping[bool, FloatArray] = {
 }
 """Prior half widths at `LEVELS` relative to that at 90 %, inside and beyond the measured range.
 
-Tails are heavier than the normal's, most of all beyond the range: trends mostly go on, and
-sometimes break."""
+Tails are heavier than the normal distribution's, above all beyond the range, where trends mostly
+go on but sometimes break."""
 
 Scale = TypeVar("Scale", float, FloatArray)
 
 _TYPICAL_SCALE, _SCALE_TRUST = 0.12, 0.75
-"""What predicted deviations are shrunk to, and the exponent of their own part; see `tempered`."""
+"""The deviation to which predicted ones are shrunk, and the exponent of these; see `tempered`."""
 
 _DOUBT, _POOLED_DOUBT, _MOST_POOLED_DOUBT = 6.0, 5.0, 2.0
 _DOUBT_OF_NEW_LEVEL = 1.0
-"""By how much prior half widths are wider for one configuration; see `prior_curve`."""
+"""Relative widening of prior half widths, times n or as a bound; see `prior_curve`."""
 
 _MIN_HELD_OUT = 5
-"""Fewer distinct configurations tell no quantile."""
+"""With fewer distinct configurations held out, quantiles are those of the prior."""
 
 _TRUST_INSIDE, _TRUST_OUTSIDE = 10, 30
-"""As how many configurations prior half widths count, inside and outside the measured range."""
+"""How many configurations prior half widths count as, inside and outside the measured range."""
 
 _REFIT_FACTOR = 1.1
-"""Refits on held-out sets keep hyper-parameters and templates that their test rows helped find."""
+"""Widening, because refits keep hyper-parameters and templates that the test rows helped find."""
 
 _SURPRISE_TRUST = 6
-"""As how many configurations the belief counts that predicted deviations are right."""
+"""How many configurations the belief that predicted deviations are right counts as."""
 
 _QUANTILE_BOUNDS = (0.1, 6.0)
-"""Of held-out scores: below, deviations were nearly none, above something else went wrong."""
+"""Of held-out scores: lower ones have almost no deviation, higher ones some other cause."""
 
 
 def tempered(scale: Scale) -> Scale:
     """Return predicted standard deviations of log durations, shrunk to a typical one.
 
-    ``s -> .12^.25 s^.75``: a predicted deviation is an estimate too, with an error of its own of
-    about a factor of 2, so that the smallest are too small and the largest too large (empirical
-    Bayes for log s; a heuristic in its two constants). The order of the deviations is kept.
+    ``s -> .12^.25 s^.75``: a predicted deviation is itself an estimate, with an error of about a
+    factor of 2, so the smallest are too small and the largest too large (empirical Bayes for
+    log s; its two constants are heuristic). The order of the deviations is kept.
 
     References
     ----------
@@ -81,9 +81,9 @@ def tempered(scale: Scale) -> Scale:
 
 
 def untempered(scale: Scale) -> Scale:
-    """Return the predicted standard deviations of which `tempered` makes these.
+    """Return the standard deviations that `tempered` turns into the given ones.
 
-    For what is no prediction of a model: how far the levels of a category lie apart.
+    For a deviation that is not a model's prediction: how far the levels of a category lie apart.
 
     Examples
     --------
@@ -95,27 +95,29 @@ def untempered(scale: Scale) -> Scale:
 
 
 def variance_of_levels(between: FloatArray, unknown: FloatArray) -> FloatArray:
-    """Return what a level that no run has adds to the variance of log durations, shape (n,).
+    """Return the variance that a level without runs adds to log durations, shape (n,).
 
     Parameters
     ----------
     between
-        Variance between what the measured levels take in its place.
+        Variance between the durations of the measured levels that stand in for it.
     unknown
-        Variance of its own effect where nothing is known of it, 0 where other workloads or a data
-        sheet tell it. How far levels lie apart is then no prediction, and not to be tempered.
+        Variance of the level's own effect where nothing is known of it; 0 where other workloads or
+        a data sheet tell it. Where nothing is known, the distance between levels is not a
+        prediction and must not be tempered.
     """
     apart = np.sqrt(between + unknown)
     return np.where(unknown > 0, untempered(apart), apart) ** 2
 
 
 def found_surprise(scores: FloatArray, weights: FloatArray, n_distinct: int) -> float:
-    """Return the factor, at least 1, by which a workload's forecasts are too sure of themselves.
+    """Return the factor, at least 1, by which a workload's forecasts are overconfident.
 
-    With m configurations held out inside the range, whose scores have the mean square z^2, and one
-    scale k of all predicted deviations, ``k^2 = (6 + m z^2) / (6 + m)``: a scaled inverse
-    chi-square prior that counts as six of them. A workload unlike what the laws and priors believe
-    is so for every kind of question, most of which hold nothing out where configurations are few.
+    With m configurations held out inside the range, whose scores have the mean square z^2, and a
+    common scale k of all predicted deviations, ``k^2 = (6 + m z^2) / (6 + m)``: a scaled inverse
+    chi-square prior that counts as six configurations. A workload that contradicts the laws and
+    priors does so for every kind of question, and with few configurations most kinds hold nothing
+    out of their own.
 
     Parameters
     ----------
@@ -148,12 +150,14 @@ def prior_curve(
 ) -> FloatArray:
     """Return prior half widths at `LEVELS`, wider for few configurations; a heuristic.
 
-    ``q0 = q00 (1 + 6 / n)`` with q00 that of few up to 12 configurations, whose share falls as
-    ``12 / n`` beyond them, and ``q00 (1 + min(2, 5 / n))`` where other workloads tell the spread
-    of what fewer than 12 configurations leave open. Beyond an axis of three levels they do not: its
-    trend is the runs' own, and whether it goes on no other workload knows. What a level does that
-    no run has is not told by more runs of other levels: ``q00 (1 + 1 / n)``. Times `surprise`
-    (`found_surprise`) for few, whose share falls alike.
+    ``q0 = q00 (1 + 6 / n)`` for n configurations. Up to 12, q00 is the width for few
+    configurations, times `surprise` (`found_surprise`); beyond, that width has the share ``12 / n``
+    and the width for many the rest.
+
+    Where other workloads tell the spread of what fewer than 12 configurations leave open, it is
+    ``q00 (1 + min(2, 5 / n))``. Beyond an axis of three levels they do not: the trend is that of
+    the workload's own runs, and no other workload knows whether it goes on. For a level without
+    runs, more runs of other levels hardly help: ``q00 (1 + 1 / n)``.
 
     Examples
     --------
@@ -203,10 +207,10 @@ def calibrate(
     Notes
     -----
     ``log q = (m log q_cv + n0 log q0) / (m + n0)`` with q_cv the weighted empirical quantile at
-    ``level (1 + 1 / m)``, n0 = 10 in interpolation and 30 elsewhere, and q the prior where fewer
-    than five were held out. In interpolation from 12 configurations on q is a tenth wider, since
-    refits keep what the whole fit has chosen; otherwise it is never below the prior: outside of
-    the range exchangeability does not hold, and few tell little.
+    ``level (1 + 1 / m)`` and n0 = 10 in interpolation and 30 elsewhere; q is the prior where fewer
+    than five configurations were held out. In interpolation from 12 configurations on, q is a tenth
+    wider, because refits keep what the whole fit has chosen. Otherwise q is never below the prior:
+    outside the range exchangeability does not hold, and few configurations tell little.
 
     References
     ----------
@@ -229,7 +233,7 @@ def calibrate(
     trust = _TRUST_INSIDE if interpolation else _TRUST_OUTSIDE
     levels = np.minimum(np.array(LEVELS) * (1 + 1 / n_distinct), 1.0)
     found = np.clip(weighted_quantile(scores, weights, levels), *_QUANTILE_BOUNDS)
-    # Levels beyond what the held-out sets can show follow the prior's shape.
+    # Levels too high for the number of held-out configurations follow the prior's shape.
     shown = np.array(LEVELS) <= 1 - 1 / n_distinct
     last = max(int(shown.sum()) - 1, 0)
     shape = _shape(kind)
@@ -243,7 +247,7 @@ def calibrate(
 
 
 def weighted_quantile(values: FloatArray, weights: FloatArray, levels: FloatArray) -> FloatArray:
-    """Return the smallest values whose share of the weight reaches each level.
+    """Return the smallest value whose cumulative share of the weight reaches each level.
 
     Examples
     --------
@@ -257,7 +261,7 @@ def weighted_quantile(values: FloatArray, weights: FloatArray, levels: FloatArra
 
 
 def strictly_increasing(curve: FloatArray) -> FloatArray:
-    """Return the smallest increasing curve not below the given one; steps are at least 1 %.
+    """Return the smallest increasing curve not below the given one, in steps of at least 1 %.
 
     Examples
     --------

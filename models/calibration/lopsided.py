@@ -1,4 +1,4 @@
-"""Questions whose durations may be longer than any trend says, and are hardly ever shorter."""
+"""Asymmetric intervals for durations that may exceed the trend but hardly ever fall below it."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -12,14 +12,14 @@ from models.questions.regimes import IRRELEVANT_AXIS, Kind
 from models.tables import FloatArray
 
 _DEEPEST = 20.0
-"""Nobody asks further out; bounds stay numbers."""
+"""Log units beyond a range, a cap that keeps bounds finite; nobody asks further out."""
 
 
 class _Side(NamedTuple):
-    """One side of a feature's range: 1 above it, -1 below it.
+    """One side of a feature's range: sign 1 above it, -1 below it.
 
-    `missed` is the log standard deviation, per log unit beyond the range, of what no run shows,
-    and `no_shorter` by how much the intervals' lower sides are shorter one log unit beyond it.
+    `missed` is the log standard deviation, per log unit beyond the range, of what no run shows;
+    `no_shorter` is the share by which an interval's lower side shrinks at one log unit or more.
     """
 
     sign: int
@@ -31,11 +31,11 @@ _SIDES: Mapping[Role, _Side] = {
     "local_batch": _Side(-1, 0.4, 0.2),
     "workers": _Side(1, 0.1, 0.15),
 }
-"""Heuristics. Below the batches a step costs something, above the workers all wait for the last."""
+"""Heuristics: a step of any batch size has a fixed cost, and all workers wait for the slowest."""
 
 
 class _Place(NamedTuple):
-    """Where a feature stands among all and among those used, where its side begins, and which."""
+    """A feature's index among all and among those used, and where which of its sides begins."""
 
     feature: int
     column: int
@@ -44,19 +44,19 @@ class _Place(NamedTuple):
 
 
 class Lopsided:
-    """What makes intervals reach further up than down.
+    """Makes intervals reach further up than down where durations can only be underestimated.
 
-    A step costs something however small a worker's batch, of which larger batches may show nothing.
-    More workers than were measured share a network and wait for the slowest of them, of which fewer
-    show little. Whatever the number of configurations, intervals there are longer above the median,
-    and shorter below.
+    A step has a fixed cost however small a worker's batch is, which larger batches may not show.
+    More workers than were measured share a network and wait for the slowest of them, which fewer
+    workers hardly show. Whatever the number of configurations, intervals beyond these sides are
+    longer above the median and shorter below it.
 
     Parameters
     ----------
     encoder
-        Tells where the features stand in the rows, and where their ranges end.
+        Knows the columns of the features and where their ranges end.
     kinds
-        What kind of question leaves each axis.
+        Kind of the questions beyond each axis.
     """
 
     def __init__(self, encoder: Encoder, kinds: Mapping[str, Kind]) -> None:
@@ -71,17 +71,18 @@ class Lopsided:
     def curves(
         self, encoded: Encoded, scale: FloatArray, curves: FloatArray
     ) -> tuple[FloatArray, FloatArray | None]:
-        """Return the half widths below the medians, and those above where they differ.
+        """Return the half widths below the medians, and those above them (None if the same).
 
-        With d log units beyond a range, the 90 % bound above is ``hypot(h, 1.645 * s d)`` for h,
-        with s the `missed` of `_SIDES`; what two features miss adds up in squares.
+        At d log units beyond a range, the upper half width h at 90 % becomes
+        ``hypot(h, 1.645 * s d)`` with s the `missed` of `_SIDES`; that of several features adds up
+        in squares.
 
         Parameters
         ----------
         encoded
             The rows.
         scale, curves
-            Their deviations, shape (n,), and the half widths in units of these, shape (n, 5).
+            Their standard deviations, shape (n,), and half widths in units of these, shape (n, 5).
         """
         found = [each for each in (self._depth(encoded, place) for place in self._places) if each]
         if not found:
@@ -94,7 +95,7 @@ class Lopsided:
         return curves * shorter[:, None], curves * longer[:, None]
 
     def _depth(self, encoded: Encoded, place: _Place) -> tuple[_Side, FloatArray] | None:
-        """Return how far rows are beyond a side, in log units, None where none is."""
+        """Return how far rows are beyond a side, in log units; None if no row is."""
         side = place.side
         is_beyond = side.sign * (encoded.X[:, place.column] - place.limit) > 0
         if not is_beyond.any():

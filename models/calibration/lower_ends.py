@@ -1,4 +1,4 @@
-"""Below the range of an axis: what was held out lies above it, and speaks of that side."""
+"""Answers below the range of an axis, whose held-out sets only test what lies above it."""
 
 from collections.abc import Mapping, Sequence
 
@@ -8,27 +8,27 @@ from models.questions.regimes import FEW_CONFIGURATIONS, INTERPOLATION, Kind
 from models.tables import FloatArray
 
 _LOWER_END = "\0below"
-"""Ends the name of what answers below an axis; no column's name holds a zero byte."""
+"""Suffix of an axis's name for its lower end; no column's name holds a zero byte."""
 
 _SHARE_OF_INSIDE = 0.5
-"""Share of the weights of interpolation there; a heuristic."""
+"""Share of the weights of interpolation below the range; a heuristic."""
 
 
 class LowerEnds:
     """What answers questions below the ranges of a workload's axes.
 
-    The held-out sets of an axis are its upper levels: they tell which members go on above it. Large
-    loads show what is done for each sample, small ones what is done anyway, which a member that
-    forecasts the upper levels well need not know. From 12 configurations on, where the weights of
-    an axis are those of its held-out sets, half of the weights below its range are those of
-    interpolation. The interval keeps the calibration of the axis.
+    The held-out sets of an axis are its upper levels: they tell which members forecast well above
+    its range. Large loads show the cost per sample, small ones the fixed cost, which a member that
+    forecasts the upper levels well need not know. From 12 configurations on, where held-out sets
+    determine the weights of an axis, the weights below its range are therefore the mean of the
+    axis's own and those of interpolation. The interval keeps the calibration of the axis.
 
     Parameters
     ----------
     encoder
-        Tells where the axes stand in the rows, and where their ranges begin.
+        Knows the columns of the axes and where their ranges begin.
     regimes, kinds
-        How each kind of question is answered, and what kind of one it is.
+        How the questions of each regime are answered, and of what kind they are.
     n_configurations
         Configurations of the fit.
     """
@@ -42,7 +42,7 @@ class LowerEnds:
     ) -> None:
         self._starts: dict[str, tuple[int, float]] = {}
         self.models: dict[str, RegimeModel] = {}
-        """By the names that `of_rows` gives."""
+        """Models of the lower ends, by the names that `of_rows` returns."""
         is_known = n_configurations >= FEW_CONFIGURATIONS
         used = [feature for feature in encoder.numeric if feature.used]
         for place, feature in enumerate(used):
@@ -52,7 +52,7 @@ class LowerEnds:
                 self.models[name + _LOWER_END] = _mean(regimes[name], regimes[INTERPOLATION])
 
     def of_rows(self, regimes: Sequence[str], X: FloatArray) -> Sequence[str]:
-        """Return what answers each row: its regime, or the lower end of the axis it leaves."""
+        """Return what answers each row: its regime, or the lower end of the axis that it leaves."""
         asked = self._starts.keys() & set(regimes)
         if not asked:
             return regimes

@@ -1,4 +1,4 @@
-"""Members with and without a pool of other workloads, and which of them answer what."""
+"""Members with and without a pool of other workloads, and how much each arm counts."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,25 +16,25 @@ POOLED = "pooled."
 """Prefix of the name of a member whose prior was learned from other workloads."""
 
 WITHOUT_PRIOR = frozenset({"boosted_trees"})
-"""Regressors that no prior changes: fitted once."""
+"""Regressors that ignore the prior, hence are fitted once."""
 
 MAX_POOLED_CONFIGURATIONS = 150
 """A workload with more configurations than this learns its laws from its own runs alone."""
 
 _SHARPNESS = 4
-"""Power of held-out losses in what the arms count; see `pooled_share`."""
+"""Exponent of the held-out losses in the weights of the arms; see `pooled_share`."""
 
 _POOL_COUNTS_AS = 4
-"""Configurations that weigh as much as a pool that makes forecasts no surer."""
+"""Number of configurations that counts as much as a pool that does not sharpen forecasts."""
 
 _LEAST_OF_UNTOLD = 0.75
-"""Share of the pool in what no run tells, where configurations are few."""
+"""Least share of the pool for what no run shows, where configurations are few."""
 
 _OF_UNTOLD: Mapping[Kind, float] = {"new_level": 1.0, "constant_axis": 0.75}
-"""The same from 12 configurations on: a level that none has, an axis of one value."""
+"""Share of the pool from 12 configurations on, for an unseen level and an axis of one value."""
 
 _LEAST_LOSS, _LEAST_VARIANCE = 1e-9, 1e-8
-"""Smaller ones are rounding."""
+"""Smaller values are rounding errors."""
 
 
 def build_arms(
@@ -59,7 +59,7 @@ def plain_name(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Arms:
-    """The members of a fit, and what weighs those with a pool against those without.
+    """The members of a fit, and how those with a pool are weighed against those without.
 
     Parameters
     ----------
@@ -68,8 +68,8 @@ class Arms:
     n_configurations
         Configurations of the fit.
     answers
-        What the members say of likely questions, by axis; empty where held-out sets tell the arms
-        apart, or there is one.
+        The members' answers to likely questions, by axis; empty where held-out sets decide between
+        the arms, or there is only one arm.
     """
 
     names: Sequence[str]
@@ -93,7 +93,7 @@ class Arms:
     def weights(
         self, kind: Kind, axis: str, held_out: HeldOut | None, inside: HeldOut | None
     ) -> FloatArray:
-        """Return the members' weights in a regime: those of both arms, by `pooled_share`.
+        """Return the members' weights in a regime, both arms mixed by `pooled_share`.
 
         `inside` are the held-out forecasts of interpolation.
         """
@@ -122,7 +122,7 @@ class Arms:
     def _gain(self, axis: str, alone: FloatArray, pooled: FloatArray) -> float:
         """Return the geometric mean of the ratios of the variances without and with the pool.
 
-        1 where no question tells it.
+        1 where no likely question was asked.
         """
         answers = self.answers.get(axis, self.answers.get(INTERPOLATION))
         if answers is None:
@@ -140,14 +140,15 @@ def pooled_share(
 ) -> float:
     """Return the share of the pooled members in a regime's forecasts; a heuristic.
 
-    Fewer than 12 configurations cannot tell by their held-out sets which arm is right: the arms
-    count by the precisions that they predict, the pool as much as ``m = 4 gain`` configurations,
-    ``m / (m + n)``, and three quarters at least where no run tells anything: of a level that none
-    of them has, and beyond an axis on which all have one value. From there on the arms answer in
-    the ratio of the inverse fourth powers of their held-out losses: equal ones halve the weight, a
-    loss twice the other's leaves a sixteenth. An untested regime has seen enough of the workload to
-    do without the pool, except for a level that no run has, about which the other workloads alone
-    know something, and for an axis of one value: three quarters again.
+    The held-out sets of fewer than 12 configurations cannot tell which arm is right. The arms are
+    then weighed by the precision that they predict: the pool counts as ``m = 4 gain``
+    configurations, so its share is ``m / (m + n)``, and at least three quarters where no run tells
+    anything: for a level without runs, and beyond an axis on which all runs have one value. From 12
+    configurations on, the arms are weighed by the inverse fourth powers of their held-out losses:
+    equal losses give equal weights, twice the loss gives odds of 1 to 16. In an untested regime the
+    workload's own runs are then enough and the pool gets no weight, with two exceptions: for a
+    level without runs only the other workloads know anything, and for an axis of one value the
+    pool's share is three quarters again.
 
     Parameters
     ----------
@@ -158,7 +159,7 @@ def pooled_share(
     alone, pooled
         Held-out losses of the arms: NaN if nothing was held out, infinite where a member failed.
     gain
-        Variance that the arm alone predicts for likely questions relative to the pooled one's.
+        Variance predicted for likely questions without the pool, relative to that with it.
 
     References
     ----------
@@ -191,7 +192,7 @@ def pooled_share(
 
 
 def uses_pool(names: Sequence[str], weights: FloatArray) -> bool:
-    """Return whether the members with weight learned their priors from other workloads."""
+    """Return whether any member with weight learned its prior from other workloads."""
     return any(
         name.startswith(POOLED) and weight > 0 for name, weight in zip(names, weights, strict=True)
     )

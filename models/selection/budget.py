@@ -1,19 +1,19 @@
-"""The time budget of a fit: what still fits into it, and what was left out."""
+"""The time budget of a fit: whether a next step fits into it, and why one was left out."""
 
 import time
 from collections.abc import Callable
 
 LEFT_OUT = "held_out_sets"
-"""The name under which a report tells of held-out sets that did not fit into the budget."""
+"""The name under which a report lists held-out sets that did not fit into the budget."""
 
 _FINISH = 0.5
-"""What weights, calibration and report take, of what it took to prepare the runs."""
+"""Time for weights, calibration and report, relative to that of preparing the runs."""
 
 Progress = Callable[[float, str], None]
 
 
 class Budget:
-    """Says whether a next step fits into the time that is left, and reports progress.
+    """Tells whether a next step fits into the time left, and reports progress.
 
     Parameters
     ----------
@@ -22,7 +22,7 @@ class Budget:
     progress
         Called with the share done and the step under way; an exception it raises ends the fit.
     clock
-        Seconds since some moment.
+        Returns seconds since an arbitrary moment.
     """
 
     def __init__(
@@ -32,15 +32,15 @@ class Budget:
         self._started = self._last = self._set_out = clock()
 
     def set_out(self) -> None:
-        """Note that the runs are prepared: what follows the last step takes half as long again."""
+        """Note that the runs are prepared; half of that time is reserved for the end of the fit."""
         self._set_out = self._last = self._clock()
 
     def begin(self, share: float, step: str) -> bool:
-        """Report a step and return whether it fits, if it takes as long as the one before."""
+        """Report a step and return whether it fits if it takes as long as the one before."""
         return self._fits(share, step, 0.0)
 
     def begin_all(self, share: float, step: str) -> bool:
-        """Report a step that takes half as long as all since the runs were prepared."""
+        """Do the same for a step that takes at least half of the time since `set_out`."""
         return self._fits(share, step, 0.5)
 
     def _fits(self, share: float, step: str, of_all: float) -> bool:

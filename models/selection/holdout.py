@@ -1,4 +1,4 @@
-"""Held-out forecasts: every candidate refitted on each fold and asked what it had not seen."""
+"""Held-out forecasts: every candidate refitted on each fold and asked about its test set."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -37,15 +37,15 @@ class TrainingData:
     layout
         How to read the columns of X.
     X, y
-        The configurations and their log durations above the centre.
+        The configurations and their log durations relative to the centre.
     counts
-        The runs of each, shape (n,).
+        Number of runs of each configuration, shape (n,).
     noise_variances
-        Variance of one run of each, shape (n,).
+        Variance of one run of each configuration, shape (n,).
     jitter
-        How it goes with the duration, None where it is the same for all.
+        How the noise depends on the duration; None where it is the same for all.
     fading
-        On which sides of its range each of the first columns' trends fades.
+        For each of the first columns, on which sides of its range its trend fades.
     """
 
     layout: Layout
@@ -59,7 +59,7 @@ class TrainingData:
 
 @dataclass(frozen=True, slots=True)
 class FoldForecast:
-    """What the candidates forecast for one fold; NaN where a candidate failed or is silent."""
+    """The candidates' forecasts for one fold; NaN where one failed or gives no variance."""
 
     fold: Fold
     means: FloatArray
@@ -100,7 +100,7 @@ def _as_asked(data: TrainingData, fold: Fold) -> FloatArray:
 
 
 class FoldMap(Protocol):
-    """Applies a function to folds in order, as the built-in `map` does, here or elsewhere."""
+    """Applies a function to folds in order, like the built-in `map`, here or on other machines."""
 
     def __call__(
         self, function: Callable[[Fold], FoldForecast], folds: Iterable[Fold], /
@@ -116,9 +116,9 @@ def forecast_folds(
     budget: Budget,
     fold_map: FoldMap = map,
 ) -> list[FoldForecast]:
-    """Forecast folds as long as the budget allows, in turn or wherever `fold_map` computes.
+    """Forecast folds as long as the budget allows, one by one or wherever `fold_map` computes.
 
-    At most 1,000 configurations of each are asked.
+    At most 1,000 configurations of each fold are forecast.
     """
     begun = (_thinned(fold) for fold in _begun(folds, budget))
     return list(fold_map(partial(forecast_fold, data, fitted), begun))
@@ -126,7 +126,7 @@ def forecast_folds(
 
 def _begun(folds: Sequence[Fold], budget: Budget) -> Iterator[Fold]:
     for index, fold in enumerate(folds):
-        # The first fits all regressors again: without a search, hence faster than they were.
+        # The first fold refits all regressors without a search, hence faster than before.
         begin = budget.begin if index else budget.begin_all
         if not begin(_BEFORE + _TESTING * index / len(folds), f"testing {fold.regime}"):
             return
@@ -134,14 +134,15 @@ def _begun(folds: Sequence[Fold], budget: Budget) -> Iterator[Fold]:
 
 
 def _thinned(fold: Fold) -> Fold:
-    # Configurations stand in the order of their hashes: the first ones are a random choice.
+    # Configurations are ordered by their hashes, so the first ones are a random choice.
     return replace(fold, test=fold.test[:MAX_ASKED])
 
 
 def gather(data: TrainingData, forecasts: Sequence[FoldForecast]) -> dict[str, HeldOut]:
-    """Join the folds of each regime; its folds count the same, whatever their size.
+    """Join the folds of each regime.
 
-    A regime that no candidate forecast in all its folds stays untested.
+    All folds of a regime count the same, whatever their size; in interpolation all configurations
+    do. A regime that no candidate could forecast in all of its folds stays untested.
     """
     regimes = dict.fromkeys(forecast.fold.regime for forecast in forecasts)
     joined = {
@@ -167,7 +168,7 @@ def _join(data: TrainingData, forecasts: Sequence[FoldForecast]) -> HeldOut:
         np.concatenate([trend_break(data, item.fold) for item in forecasts]),
         data.noise_variances[rows] * (1 - 1 / data.counts[rows]),
     )
-    # A candidate without a variance of its own has its held-out squared error.
+    # A candidate without a variance of its own gets its held-out squared error.
     silent = np.isnan(held_out.variances) & np.isfinite(held_out.means)
     errors = held_out.residual_variances()
     held_out.variances[silent] = np.broadcast_to(errors[:, None], silent.shape)[silent]
@@ -177,7 +178,7 @@ def _join(data: TrainingData, forecasts: Sequence[FoldForecast]) -> HeldOut:
 
 
 def trend_break(data: TrainingData, fold: Fold) -> FloatArray:
-    """Return the variance that breaks in the trends add beyond the fold's training range."""
+    """Return the variance that possible trend breaks add beyond the fold's training range."""
     layout = data.layout
     breaks = trend_breaks(layout.roles, len(data.X)) * np.minimum(layout.relevances, 1.0)
     columns = layout.numeric(data.X)
@@ -191,10 +192,10 @@ def trend_break(data: TrainingData, fold: Fold) -> FloatArray:
 
 
 def trend_breaks(roles: Sequence[Role], n_configurations: int) -> FloatArray:
-    """Return what a break in its trend adds along each feature, shape (n_features,); a heuristic.
+    """Return the deviation per log unit of trend breaks, shape (n_features,); a heuristic.
 
-    With few configurations the spread of an axis's exponent is wide enough by itself, but for the
-    batch. Epochs have none: one takes as long as the next (`models.members.epochs`).
+    With few configurations the uncertainty of an axis's exponent is wide enough by itself, except
+    for the batch. Epochs have no break: each takes as long as the next (`models.members.epochs`).
 
     Examples
     --------

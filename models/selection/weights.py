@@ -16,7 +16,7 @@ _PINNED_AXES = ("workers", "batch_size", "nodes")
 """Axes whose exponents physics pins: the tight laws extrapolate them best."""
 
 _FEW_PHYSICS = {"physics_process": 0.3, "scaling_law": 0.2}
-"""Half of the weights, beyond what physics pins or where configurations are few."""
+"""Half of the weights, beyond the pinned axes of at least 12 configurations."""
 
 _FREE: Mapping[tuple[Kind, bool], Mapping[str, float]] = {
     ("interpolation", False): {
@@ -72,39 +72,39 @@ _FREE: Mapping[tuple[Kind, bool], Mapping[str, float]] = {
         "scaling_law": 0.1,
     },
 }
-"""Prior weights by kind of question and fewer than 12 configurations; a heuristic."""
+"""Prior weights by kind of question and by whether configurations are few (< 12); a heuristic."""
 
 _FURTHER: Mapping[tuple[str, bool], Mapping[str, float]] = {
     ("workers", False): {"gaussian_process": 0.7},
     ("batch_size", False): {"gaussian_process": 0.6},
     ("workers", True): {"log_linear": 0.6, "gaussian_process": 0.1},
 }
-"""Shares of what counts more beyond an axis of three levels, by axis and few configurations.
+"""Shares of members that count more beyond an axis of three levels, by axis and few configurations.
 
-Sums of power laws flatten as their slowest term takes over, single ones go on: what a term starts
-with can hardly be told from inside the range, so that they err to opposite sides."""
+Sums of power laws flatten as their slowest term takes over, single power laws go on. Where that
+term starts to matter can hardly be told from inside the range, so the two err to opposite sides."""
 
 _LEAST_HELD_OUT = 3
-"""Fewer distinct configurations held out tell no weights."""
+"""With fewer distinct configurations held out, weights are not learned from them."""
 
 _NEW_CANDIDATE = 0.05
 """Prior weight of a regressor that no table names."""
 
 _PENALTY, _LEAST_WEIGHT = 1.0, 0.02
-"""Of stacking: what one configuration's share moves weights by, and what is cut; see `stack`."""
+"""Strength of the pull to the prior weights, and the weight below which `stack` cuts."""
 
 _TILT, _LEAST_RESIDUAL = 2.0, 0.01
-"""Power of held-out errors in `tilt`; smaller residuals are luck."""
+"""Exponent of the held-out errors in `tilt`, and the residual below which a hit is luck."""
 
 _REFUTED = 3.0
-"""How many times the best one's error refutes a candidate; see `unrefuted`."""
+"""An error this many times the best candidate's refutes a candidate; see `unrefuted`."""
 
 _NOISE = normal_quantiles(99)
-"""The runs that a mean of repetitions stands for."""
+"""Noise, in standard deviations, of the runs that a mean of repetitions stands for."""
 _NOISE /= _NOISE.std()
 
 _LEAST_SHARE = 0.05
-"""Less is not worth the time that a member takes in every forecast."""
+"""A smaller weight is not worth the time that the member takes in every forecast."""
 
 
 def prior_weights(names: Sequence[str], kind: Kind, axis: str, n_configurations: int) -> FloatArray:
@@ -148,16 +148,16 @@ class HeldOut:
     rows
         Configuration of each forecast, shape (m,).
     weights
-        What each forecast counts: folds of a regime count the same, shape (m,).
+        How much each forecast counts, shape (m,); folds of a regime count the same.
     observed
         Log durations, shape (m,).
     means, variances
         Forecasts of each candidate, shape (n_candidates, m); NaN where it failed.
     extra_variance
-        Variance for every candidate alike, shape (m,).
+        Variance added to every candidate's, shape (m,).
     averaged
-        Variance that a mean of repetitions lacks against one new run, shape (m,); negative where
-        an observation counts for less than a run.
+        By how much the variance of a mean of repetitions is below that of one new run, shape (m,);
+        negative where an observation counts for less than a run.
     """
 
     rows: IntArray
@@ -174,14 +174,14 @@ class HeldOut:
         return len(np.unique(self.rows))
 
     def has_forecast(self) -> BoolArray:
-        """Return for each candidate whether it forecast everything, shape (n_candidates,)."""
+        """Return whether each candidate has all forecasts, shape (n_candidates,)."""
         found: BoolArray = np.logical_and.reduce(np.isfinite(self.means), axis=1)
         return found
 
     def residual_variances(self) -> FloatArray:
         """Return each candidate's weighted mean squared residual, shape (n_candidates,).
 
-        At most what an artefact may hold.
+        Bounded by the largest value that an artefact may hold.
         """
         errors: FloatArray = ((self.observed - self.means) ** 2) @ _normalised(self.weights)
         return np.minimum(errors, MAX_LOG)
@@ -189,7 +189,7 @@ class HeldOut:
     def forecast(self, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return means and tempered scales of the mixture.
 
-        As of a new run; of an observation that counts for less than a run, as of that.
+        They are those of a new run, or of the observation where it counts for less than a run.
         """
         active = weights > 0
         mean, variance = combine(weights[active], self.means[active], self.variances[active])
@@ -197,11 +197,10 @@ class HeldOut:
         return mean, tempered(np.sqrt(variance + beside))
 
     def scores(self, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the mixture's |log residuals| of new runs in its predicted standard deviations.
+        """Return the mixture's |log residuals| of new runs in predicted deviations, and weights.
 
-        With them comes what each counts; both are of shape (m * k,). A mean of repetitions lies
-        nearer to the forecast than a run does: it stands for k runs, the quantiles of the noise
-        that it lacks.
+        Both have shape (m * k,). A mean of repetitions lies nearer to the forecast than a single
+        run does, so each stands for k runs, at the quantiles of the noise that averaging removed.
         """
         mean, scale = self.forecast(weights)
         lacking = np.sqrt(np.maximum(self.averaged, 0.0))
@@ -240,7 +239,7 @@ def combine(
 
 
 def stack(held_out: HeldOut, prior: FloatArray) -> FloatArray:
-    """Return weights on the simplex that forecast the held-out set well, shrunk to the prior ones.
+    """Return the simplex weights that forecast the held-out set best, shrunk to the prior ones.
 
     Minimises ``sum_i f_i sqrt((R w)_i^2 + (.1 s)^2) / s + |w - w0|^2 / n`` with R the held-out log
     residuals, f the weights of the forecasts (sum 1), s the best candidate's mean |residual| and n
@@ -290,11 +289,12 @@ def choose_weights(
 ) -> FloatArray:
     """Return the candidates' weights in a regime: prior ones, moved by what was held out.
 
-    With fewer than 12 configurations and with less than 3 distinct ones held out, the held-out
-    sets say less than the prior, except that `inside`, those of interpolation, and those beyond an
-    axis may refute candidates (`unrefuted`). In transfer, stacking does so too: what is held out
-    is one level or three. Half of the weights are those of `tilt`, which asks for less: which
-    candidates err little, not which mixture does.
+    With fewer than 12 configurations, or fewer than 3 distinct ones held out, held-out sets say
+    less than the prior and leave it as it is; only with few configurations may those of
+    interpolation (`inside`) and those beyond an axis refute candidates (`unrefuted`). Otherwise
+    weights are the mean of those of `stack` and of `tilt`, which needs less evidence: it looks for
+    candidates that err little, not for a mixture that does. In transfer, where one to three levels
+    are held out, stacking would say less than the prior, which takes its place.
     """
     prior = prior_weights(names, kind, axis, n_configurations)
     if n_configurations < FEW_CONFIGURATIONS:
@@ -307,7 +307,7 @@ def choose_weights(
     if not has_forecast.any():
         return prior
     usable = np.where(has_forecast, prior, 0.0)
-    # Those that did forecast count alike where the prior gives none of them weight.
+    # Where the prior gives none of them weight, all that did forecast count the same.
     prior = _normalised(usable if usable.sum() > 0 else has_forecast.astype(np.float64))
     few = n_configurations < FEW_CONFIGURATIONS or held_out.n_distinct < _LEAST_HELD_OUT
     if few:
@@ -318,11 +318,12 @@ def choose_weights(
 
 
 def unrefuted(held_out: HeldOut, prior: FloatArray) -> FloatArray:
-    """Return the prior weights, less for candidates that the runs refute; a heuristic.
+    """Return the prior weights, reduced for candidates that the runs refute; a heuristic.
 
-    Few configurations do not tell which of several good candidates is best, but which are none: a
-    power law where durations fall and rise again. One whose root mean square held-out residual is
-    more than three times the best one's counts by the square of what it has above that.
+    Few configurations cannot tell which of several good candidates is best, but they can tell that
+    one is bad, such as a power law where durations fall and rise again. Where a candidate's root
+    mean square held-out residual is r times the best one's and r > 3, its weight is divided by
+    ``(r / 3)^2``.
 
     Examples
     --------
@@ -341,9 +342,9 @@ def unrefuted(held_out: HeldOut, prior: FloatArray) -> FloatArray:
 
 
 def tilt(held_out: HeldOut, prior: FloatArray) -> FloatArray:
-    """Return the prior weights over the square of each candidate's held-out error; a heuristic.
+    """Return the prior weights divided by the squared held-out errors; a heuristic.
 
-    The error is the weighted geometric mean of the |log residuals|, which no single configuration
+    The error is the weighted geometric mean of the |log residuals|, so that no single configuration
     decides.
 
     Examples
