@@ -1,1 +1,1 @@
-"""Questions to a fit, and how well its runs bear the answers."""
+"""Questions to a fit, and how well its runs support the answers."""

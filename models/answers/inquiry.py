@@ -1,4 +1,4 @@
-"""One table of questions to a portfolio: what its answers have in common is worked out once."""
+"""One table of questions to a portfolio; what their answers share is computed once."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -39,13 +39,13 @@ MAX_LOG_DISTANCE = 15.0
 MAX_LOG_SCALE = 10.0
 """No forecast's standard deviation is larger than this, in log units.
 
-A question may lie any number of measured widths beyond a parameter's range: what its trend may do
-there outgrows all numbers. Ten already says that nothing is known, and the widest calibrated bounds
-of one configuration stay finite numbers.
+A question may lie any number of measured widths beyond a parameter's range, where the uncertainty
+of the trend grows without limit. Ten already says that nothing is known, and keeps the widest
+calibrated bounds, those of a single configuration, finite.
 """
 
 _MIN_VARIANCE = 1e-8
-"""No forecast is surer than a hundredth of a percent."""
+"""No forecast is more certain than a hundredth of a percent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,17 +69,17 @@ class Grounds:
     noise_tails: NoiseTails | None
 
     def encode(self, asked: FeatureTable, filled: FeatureTable) -> Encoded:
-        """Return questions as the regressors see them, given what they leave open is filled in."""
+        """Return encoded questions; `filled` are the asked ones with open nodes filled in."""
         encoded = self.encoder.encode(filled)
         if filled is not asked and self.placement is not None and not self.placement.is_regular:
-            # They may stand less densely than that, as some runs did.
+            # The workers may be placed less densely than that, as some runs were.
             encoded = self.encoder.left_open(encoded, "nodes", self.placement.open_rows(asked))
         return self.transfer.settle(encoded, filled)
 
 
 @dataclass(frozen=True, slots=True)
 class _Answered:
-    """Rows of one regime with what its mixture says of them."""
+    """Rows of one regime with the answers of its mixture."""
 
     rows: slice | IntArray
     mixture: Mixture
@@ -87,7 +87,7 @@ class _Answered:
 
 
 class Inquiry:
-    """The answers to one table of questions, each part made when it is asked for.
+    """The answers to one table of questions, each part computed when it is first used.
 
     Forecast, explanation and support share the encoded rows, the stand-ins of open levels and the
     evaluation of the members.
@@ -100,7 +100,7 @@ class Inquiry:
         The questions. A column that the fit knows and the table lacks counts as missing; one that
         the fit does not know is ignored (`support` names it).
     phase_law
-        How the phases that runs told share the duration, None if no run told any.
+        Shares of the measured phases in the duration, None if no run told phases.
     """
 
     def __init__(
@@ -109,11 +109,11 @@ class Inquiry:
         self._grounds, self._asked, self._phase_law = grounds, features, phase_law
         placement = grounds.placement
         self.features = features if placement is None else placement.filled(features)
-        """The questions, with the nodes that they leave open."""
+        """The questions, with open nodes filled in."""
 
     @once
     def encoded(self) -> Encoded:
-        """The rows as the regressors see them."""
+        """The encoded rows."""
         return self._grounds.encode(self._asked, self.features)
 
     @once
@@ -124,7 +124,7 @@ class Inquiry:
 
     @once
     def answering(self) -> Sequence[str]:
-        """What answers each row, by the names of `FittedPortfolio.answering`."""
+        """What answers each row, named as in `FittedPortfolio.answering`."""
         return self._grounds.lower_ends.of_rows(self.regimes, self.encoded.X)
 
     @once
@@ -162,7 +162,7 @@ class Inquiry:
     def _half_widths(
         self, median: FloatArray, scale: FloatArray, curves: FloatArray
     ) -> tuple[FloatArray, FloatArray | None]:
-        """Return half widths in scales below the medians, and those above where they differ."""
+        """Return half widths in scales below the medians, and above them (None if the same)."""
         grounds = self._grounds
         below, above = grounds.lopsided.curves(self.encoded, scale, curves)
         if grounds.noise_tails is None:
@@ -197,9 +197,9 @@ class Inquiry:
 
     @once
     def ranked(self) -> tuple[Sequence[str], IntArray, FloatArray]:
-        """The phases, or the terms where no run told any, as columns: names, order and shares.
+        """The phases, or the terms where no run told phases, as columns: names, order and shares.
 
-        See `models.explanations.explanation.ranked`; there is at least one question.
+        There must be at least one question. See `models.explanations.explanation.ranked`.
         """
         law = self._phase_law
         if law is None:
@@ -211,10 +211,10 @@ class Inquiry:
 
     @once
     def of_epochs(self) -> tuple[FloatArray, FloatArray] | None:
-        """What is open of rows with other epochs than the runs, None without such a row.
+        """Correction for rows with other epochs than the runs, None without such a row.
 
-        What is to be added to the log durations, shape (n,), and two deviations, shape (n, 2): of a
-        start-up, and of what is fixed. Each is one unknown for all rows. See `Epochs`.
+        It consists of a shift of the log durations, shape (n,), and two deviations, shape (n, 2):
+        from a start-up and from the fixed part. Each is one unknown for all rows. See `Epochs`.
         """
         epochs = self._grounds.epochs
         if epochs is None or not self.encoded.excess[:, epochs.feature].any():
@@ -240,7 +240,7 @@ class Inquiry:
 
     @once
     def _answered(self) -> list[_Answered]:
-        """What the mixtures say of the rows, or of what stands in for them, by regime."""
+        """The mixtures' answers to the rows or to their stand-ins, by regime."""
         expansion, asked = self.expansion, self.answering
         X = self.encoded.X
         if expansion is not None:
@@ -252,7 +252,7 @@ class Inquiry:
         return answered
 
     def _moments(self) -> tuple[FloatArray, FloatArray]:
-        """Return mean and variance of each row's log duration above the centre."""
+        """Return mean and variance of each row's log duration relative to the centre."""
         expansion = self.expansion
         means = self._gathered([each.found.mean for each in self._answered])
         variances = self._gathered([each.found.variance for each in self._answered])
@@ -275,7 +275,7 @@ class Inquiry:
         )
 
     def _of_rows(self, parts: Sequence[FloatArray]) -> FloatArray:
-        """Return the rows' means of what was found for each regime, shape (n, n_columns)."""
+        """Return the results of all regimes, averaged over each row's stand-ins; (n, n_columns)."""
         found, expansion = self._gathered(parts), self.expansion
         if expansion is None:
             return found
@@ -284,7 +284,7 @@ class Inquiry:
         return total
 
     def _gathered(self, parts: Sequence[FloatArray]) -> FloatArray:
-        """Return in the order of the rows what was found for each regime."""
+        """Return the results of all regimes in the order of the rows."""
         if len(parts) == 1:
             return parts[0]
         whole: FloatArray = np.empty((sum(map(len, parts)), *parts[0].shape[1:]))
@@ -308,7 +308,7 @@ def _settled(
     mean: FloatArray, variance: FloatArray, center: float
 ) -> tuple[FloatArray, FloatArray]:
     """Return log medians and tempered scales, both within their bounds."""
-    # All bounds let NaN pass: the distribution refuses it.
+    # The bounds let NaN pass; the distribution refuses it.
     if len(mean) == 1:
         bounded = min(max(mean.item(), -MAX_LOG_DISTANCE), MAX_LOG_DISTANCE)
         scale = tempered(sqrt(max(variance.item(), _MIN_VARIANCE)))

@@ -18,7 +18,7 @@ _DIGITS = 1e9
 
 
 def row_signatures(encoded: Encoded) -> list[bytes]:
-    """Return bytes that are equal for rows that the regressors cannot tell apart."""
+    """Return for each row bytes that are equal if the regressors cannot tell rows apart."""
     if len(encoded.X) == 1:
         numbers = np.rint(encoded.X[0] * _DIGITS) / _DIGITS
         return [(np.concatenate([numbers, encoded.codes[0]]) + 0.0).tobytes()]
@@ -28,7 +28,7 @@ def row_signatures(encoded: Encoded) -> list[bytes]:
 def _signatures(X: FloatArray, codes: FloatArray | IntArray) -> list[bytes]:
     n, width = X.shape
     rounded = np.empty((n, width + codes.shape[1]))
-    # What the rounding of arrays does, without the checks of its arguments.
+    # The same as np.round, without the checks of its arguments.
     np.divide(np.rint(X * _DIGITS), _DIGITS, out=rounded[:, :width])
     rounded[:, width:] = codes
     rounded += 0.0  # no negative zeros
@@ -43,24 +43,24 @@ class Memory:
     Parameters
     ----------
     X
-        Encoded rows, shape (n, n_columns), and beside it
+        Encoded rows, shape (n, n_columns).
     codes
-        the level codes of all categories, shape (n, n_categories).
+        Level codes of all categories, shape (n, n_categories).
     names
-        Hashes of the configurations and up to three runs of each.
+        Hashes of the configurations and names of up to three runs of each.
     held_out
         Held-out log forecast of each configuration in interpolation, shape (n,); `UNBOUNDED` where
         there is none.
     known_columns
-        Every column that some run has a value of.
+        Every column for which some run has a value.
     unfinished
-        Which configurations none did, shape (n,).
+        Which configurations no run completed, shape (n,).
     ranges
         Least and largest log duration of the runs of each configuration, shape (n, 2); without
         bounds where there is one run.
     half_widths
-        Half width of the 90 % interval that repetitions tell of a new run of each configuration
-        (`models.runs.repetitions`), shape (n,); `UNBOUNDED` where they tell none.
+        Half width of the 90 % interval of a new run of each configuration that its repetitions
+        imply (`models.runs.repetitions`), shape (n,); `UNBOUNDED` where they imply none.
     """
 
     X: FloatArray
@@ -74,7 +74,7 @@ class Memory:
 
     @once
     def signatures(self) -> frozenset[bytes]:
-        """What `row_signatures` gives for the rows that some run completed."""
+        """The `row_signatures` of the configurations that some run completed."""
         signatures = _signatures(self.X, self.codes)
         if self.unfinished.any():
             return frozenset(compress(signatures, (~self.unfinished).tolist()))
@@ -82,13 +82,13 @@ class Memory:
 
     @once
     def repeated(self) -> Mapping[bytes, tuple[float, float, float]]:
-        """The ranges and half widths of repeated configurations, by what `row_signatures` gives."""
+        """The ranges and half widths of repeated configurations, by their `row_signatures`."""
         rows = self.is_repeated
         found: dict[bytes, tuple[float, float, float]] = {}
         told = np.column_stack([self.ranges[rows], self.half_widths[rows]]).tolist()
         signatures = _signatures(self.X[rows], self.codes[rows])
         for signature, (low, high, half_width) in zip(signatures, told, strict=True):
-            # Configurations that the regressors cannot tell apart have one range.
+            # Configurations that the regressors cannot tell apart share one range.
             other = found.get(signature, (low, high, half_width))
             found[signature] = min(low, other[0]), max(high, other[1]), max(half_width, other[2])
         return found
@@ -106,10 +106,10 @@ class Memory:
         scale: FloatArray,
         curves: FloatArray,
     ) -> tuple[FloatArray, FloatArray]:
-        """Return log medians and scales, by their repetitions where rows have any.
+        """Return log medians and scales, limited by the repetitions of repeated configurations.
 
-        Medians are moved into the repetitions, and 90 % intervals are no wider than what these
-        tell. `signatures` are what `row_signatures` gives for the encoded rows, `curves` the half
+        Medians are moved into the range of the repetitions, and 90 % intervals are no wider than
+        these imply. `signatures` are the `row_signatures` of the encoded rows, `curves` the half
         widths of their intervals in scales.
         """
         median, found = log_median, scale

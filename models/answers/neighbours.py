@@ -1,4 +1,4 @@
-"""Which runs were measured on the configurations most like a question."""
+"""The runs of the configurations that are most similar to a question."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -17,16 +17,16 @@ MAX_NEIGHBOURS = 500
 N_NEAREST = 3
 _PART = 256
 _FEW = 64
-"""So many rows are grouped sooner by their tuples than by arrays."""
+"""Up to this many rows, grouping by tuples is faster than by arrays."""
 
 _AT_ONCE = 20_000
-"""So many differences take less time than the calls of numpy that make them one by one."""
+"""Up to this many differences, computing all at once is faster than one call per column."""
 
 
 class Neighbours:
-    """The configurations of a fit, prepared for the search of the nearest.
+    """The configurations of a fit, prepared for nearest-neighbour search.
 
-    Distances are city-block: numeric features in measured widths, one for another level.
+    Distances are city-block: numeric features in units of measured widths, 1 for each other level.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ class Neighbours:
         self._runs = lru_cache(maxsize=2 * MAX_NEIGHBOURS)(memory.names.of_row)
 
     def nearest(self, encoded: Encoded) -> tuple[list[tuple[str, ...]], IntArray]:
-        """Return the groups of up to three runs most like some row, and which one each row has."""
+        """Return distinct groups of the up to three nearest runs, and the group of each row."""
         asked, codes = encoded.X[:, : len(self._spans)] / self._spans, encoded.codes
         if len(asked) == 1:
             return [self._named(self._smallest(asked[0], codes[0]))], np.zeros(1, dtype=np.int64)
@@ -54,16 +54,16 @@ class Neighbours:
         best = np.concatenate(found) if found else np.empty((0, N_NEAREST), dtype=np.int64)
         if len(best) <= _FEW:
             return self._few_groups(best)
-        # Groups are told by whole numbers, which are sooner compared than tuples.
+        # Groups are identified by integers, which are faster to compare than tuples.
         keys = best @ self._known.shape[1] ** np.arange(best.shape[1])
         _, rows, places = np.unique(keys, return_index=True, return_inverse=True)
         groups = best[rows]
-        if best.shape[1] == N_NEAREST:  # each group is of as many configurations as are named
+        if best.shape[1] == N_NEAREST:  # each configuration contributes one run
             return list(map(tuple, self._firsts.take(groups).tolist())), places
         return list(map(self._named, (groups * self._step).tolist())), places
 
     def _few_groups(self, best: IntArray) -> tuple[list[tuple[str, ...]], IntArray]:
-        """Return the groups of few rows, and which one each has: sooner than arrays tell it."""
+        """Return the distinct groups and the group of each row, faster for few rows."""
         told = list(map(tuple, best.tolist()))
         place_of = {group: place for place, group in enumerate(dict.fromkeys(told))}
         groups = [self._named([row * self._step for row in group]) for group in place_of]
@@ -71,12 +71,12 @@ class Neighbours:
 
     @once
     def _firsts(self) -> npt.NDArray[np.object_]:
-        """The first run of each configuration among which is searched."""
+        """The first run of each searched configuration."""
         rows = range(0, self._known.shape[1] * self._step, self._step)
         return np.array([self._runs(row)[0] for row in rows], dtype=np.object_)
 
     def _named(self, rows: Sequence[int]) -> tuple[str, ...]:
-        """Return one run of each configuration first, then further repetitions."""
+        """Return one run of each configuration, then further repetitions if these are too few."""
         runs = list(map(self._runs, rows))
         firsts = [found[0] for found in runs]
         if len(firsts) == N_NEAREST:
@@ -85,7 +85,7 @@ class Neighbours:
         return tuple((firsts + others)[:N_NEAREST])
 
     def _smallest(self, asked: FloatArray, codes: IntArray) -> tuple[int, ...]:
-        """Return the rows of the nearest configurations of one question, the first of equals."""
+        """Return the rows of one question's nearest configurations; ties go to the first."""
         distance = np.add.reduce(np.abs(asked[:, None] - self._known))
         for code, known in zip(codes.tolist(), self._levels, strict=True):
             distance += known != code
@@ -98,7 +98,7 @@ class Neighbours:
 
     def _distances(self, asked: FloatArray, codes: IntArray) -> FloatArray:
         """Return the distance of each row from each configuration, shape (n, n_known)."""
-        # The sum runs over the features one by one, as for one question: equal distances stay so.
+        # The sum adds feature by feature, as for a single question, so that ties stay ties.
         if asked.size * self._known.shape[1] <= _AT_ONCE:
             apart = asked[:, :, None] - self._known
             whole: FloatArray = np.add.reduce(np.abs(apart, out=apart), axis=1)
@@ -116,7 +116,7 @@ class Neighbours:
 
 
 def _smallest(distance: FloatArray) -> IntArray:
-    """Return the columns of the up to three smallest values of each row, the first of equals.
+    """Return the columns of the up to three smallest values of each row; ties go to the first.
 
     Examples
     --------

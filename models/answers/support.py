@@ -23,7 +23,7 @@ _SUFFIX = {"": "", "per_worker": "_per_worker", "workers_per": ""}
 
 
 class _Row(NamedTuple):
-    """A row that may leave what was measured: how far, whether that tells, its levels' codes."""
+    """A row that may leave what was measured: distances, whether they matter, level codes."""
 
     row: int
     distances: list[float]
@@ -38,11 +38,11 @@ class SupportColumns:
     Parameters
     ----------
     nearest
-        Groups of up to three runs that are most like some question.
+        Distinct groups of the up to three runs that are nearest to a question.
     places
-        Which of the groups each question has, shape (n,).
+        Index of each question's group, shape (n,).
     bases
-        Where each forecast comes from if its question is within all that was measured, shape (n,).
+        Basis of each forecast if its question is within all that was measured, shape (n,).
     outside
         The support of the questions that are not, by row.
     """
@@ -60,7 +60,7 @@ class SupportColumns:
         return found
 
     def rows(self) -> list[Support]:
-        """Return the support of each question; those alike share one."""
+        """Return the support of each question; equal ones share one object."""
         keys = list(zip(self.places.tolist(), self.bases, strict=True))
         alike = {key: _within(self.nearest[key[0]], key[1]) for key in set(keys)}
         supports = list(map(alike.__getitem__, keys))
@@ -82,15 +82,15 @@ def _within(nearest: tuple[str, ...], basis: Basis) -> Support:
 
 
 class SupportGrounds:
-    """What the support of any question is judged by, prepared once for a fit.
+    """What the support of a question is judged by, prepared once for a fit.
 
     Parameters
     ----------
     encoder, transfer, memory
-        How questions are encoded, open levels answered, and what was measured.
+        How questions are encoded, how open levels are answered, and what was measured.
     regime_map
-        Levels with few runs, and parameters that are irrelevant: beyond the range of such a one a
-        forecast is no extrapolation, though the range is told.
+        Levels with few runs, and irrelevant parameters: beyond the range of one of these a forecast
+        is no extrapolation, though the range is reported.
     """
 
     def __init__(
@@ -109,13 +109,13 @@ class SupportGrounds:
 
     @once
     def _neighbours(self) -> Neighbours:
-        """The configurations, prepared for the search of the nearest."""
+        """The configurations, prepared for nearest-neighbour search."""
         return Neighbours(self._memory, _spans(self._encoder))
 
     def describe(
         self, features: FeatureTable, encoded: Encoded, signatures: Sequence[bytes]
     ) -> "SupportColumns":
-        """Return the support of the rows of `features`, which are encoded and settled."""
+        """Return the support of the rows of `features`, given encoded and settled."""
         nearest, places = self._neighbours.nearest(encoded)
         unknown = self._unknown(features, encoded)
         is_known = list(map(self._memory.signatures.__contains__, signatures))
@@ -135,7 +135,7 @@ class SupportGrounds:
         return SupportColumns(nearest, places, self._bases(is_known, is_rare), outside)
 
     def _bases(self, is_known: list[bool], is_rare: list[bool]) -> list[Basis]:
-        """Return where forecasts of questions within all that was measured come from."""
+        """Return the basis of forecasts for questions within all that was measured."""
         if not any(is_rare):
             basis_of = [self._basis(measured=measured, rare=False) for measured in (False, True)]
             return list(map(basis_of.__getitem__, is_known))
@@ -144,14 +144,14 @@ class SupportGrounds:
         return list(map(found.__getitem__, pairs))
 
     def _rows(self, encoded: Encoded, rows: Sequence[int]) -> Iterator["_Row"]:
-        """Yield what is looked at of some rows, as numbers."""
+        """Yield the numbers by which some rows are judged."""
         if not rows:
             return
         distances = encoded.distances[rows]
         telling = self._regime_map.telling(self._encoder, distances).max(axis=1, initial=0.0)
         is_telling = telling > _TINY
         if encoded.readings is not None:
-            # No run stands beside what went together everywhere and is parted.
+            # No run is near a question that separates columns which always went together.
             is_telling |= [bool(encoded.readings.names[row]) for row in rows]
         yield from map(
             _Row,
@@ -218,10 +218,10 @@ class SupportGrounds:
         n_unseen: int = 0,
         outside: bool = False,
     ) -> Basis:
-        """Return the weakest link: unknown level, known by specification, out of range, inside."""
+        """Return the basis of a forecast, which is the weakest that applies."""
         if measured and not n_unseen:
             return "measured"
-        # An instance type comes with its GPU type: both unseen are one unknown.
+        # An instance type comes with its GPU type, so both unseen count as one unknown.
         is_few = len(self._memory.names) <= 2  # noqa: PLR2004 - two show no trend
         if is_few or (n_unseen and not described):
             return "prior"
@@ -232,8 +232,8 @@ class SupportGrounds:
     def _unknown(self, features: FeatureTable, encoded: Encoded) -> list[tuple[str, ...]]:
         """Return for each row the columns whose effect on it the runs cannot show.
 
-        First the known ones, then those that went together in all runs, then those with a value
-        that no run has ever had.
+        First come columns of the fit, then those that went together in all runs, then columns of
+        which no run has ever had a value.
         """
         parted = encoded.readings
         found: list[tuple[str, ...]] = [()] * len(encoded.X)
@@ -246,7 +246,7 @@ class SupportGrounds:
         if not strangers and parted is None and self._is_inside(encoded):
             return found
         is_unasked = encoded.codes == UNASKED
-        # One that was the same in all runs is taken as it was there where a question leaves it out.
+        # A column that was constant in all runs takes that value where a question leaves it out.
         is_out = np.where(self._constant, encoded.excess > _TINY, encoded.missing)
         if is_out.any() or is_unasked.any():
             flags = np.hstack([is_out, is_unasked])
@@ -263,7 +263,7 @@ class SupportGrounds:
 
     @staticmethod
     def _is_inside(encoded: Encoded) -> bool:
-        """Whether a single row has every value, all within the measured range, and every level."""
+        """Return whether this is a single row, complete and within all measured ranges."""
         return (
             len(encoded.X) == 1
             and not any(encoded.excess[0].tolist())

@@ -1,4 +1,4 @@
-"""What runs of one number of epochs say of another: passes over the data take equally long."""
+"""What runs with one number of epochs tell about another: all epochs take equally long."""
 
 from dataclasses import dataclass, replace
 
@@ -12,20 +12,20 @@ from models.tables import FloatArray
 SURE = 0.1
 """Factor on the deviations of exponents of epochs that never varied, and on their part of kernels.
 
-An epoch is as long as the one before: what else a power law could mean by its exponent, a start-up
-that happens once, is told by `Epochs`."""
+Each epoch takes as long as the one before. The other thing that the exponent of a power law could
+stand for, a start-up that happens once, is left to `Epochs`."""
 
 START_UP_SD = 0.2
-"""Log standard deviation of what many epochs take, by what one takes: the start-up is in the one.
+"""Log standard deviation of many epochs extrapolated from few, whose runs may hold a start-up.
 
-As a share of a run that was measured; more epochs come the nearer to it the more they are."""
+It is the share of the start-up in a measured run; the deviation approaches it as epochs grow."""
 
 _MOST = 20.0
-"""Log ratio of epochs beyond which a reading changes no more: powers of it stay numbers."""
+"""Log ratio of epochs beyond which a reading no longer changes, so that its powers stay finite."""
 
 
 def with_sure_epochs(layout: Layout, X: FloatArray) -> Layout:
-    """Return the layout with exponents of the epochs that are sure, where they never varied.
+    """Return the layout with a nearly fixed exponent of the epochs where they never varied.
 
     Examples
     --------
@@ -46,7 +46,7 @@ def with_sure_epochs(layout: Layout, X: FloatArray) -> Layout:
 
 
 def start_up(excess: FloatArray) -> FloatArray:
-    """Return the deviation of the log duration so many log epochs away from the measured ones.
+    """Return the deviation of the log duration at a distance in log epochs from measured ones.
 
     Examples
     --------
@@ -57,7 +57,7 @@ def start_up(excess: FloatArray) -> FloatArray:
 
 
 def log_growth(shares: FloatArray, exponents: FloatArray, log_factor: FloatArray) -> FloatArray:
-    """Return how much longer durations are if their terms grow as powers of a factor.
+    """Return by how much log durations grow if their terms grow as powers of a factor.
 
     This is ``log sum_k p_k f^(x_k)`` for each law and choice of exponents, shape (n, n_choices,
     n_laws).
@@ -69,7 +69,7 @@ def log_growth(shares: FloatArray, exponents: FloatArray, log_factor: FloatArray
     exponents
         x, shape (n_choices, n_laws, n_terms).
     log_factor
-        That of f for each row, shape (n,).
+        Log of f for each row, shape (n,).
 
     Examples
     --------
@@ -83,23 +83,23 @@ def log_growth(shares: FloatArray, exponents: FloatArray, log_factor: FloatArray
 
 @dataclass(frozen=True, slots=True)
 class Epochs:
-    """What is open of questions about more or fewer epochs than were measured.
+    """What remains unknown about more or fewer epochs than were measured.
 
-    Where all runs had one number of epochs, a part of the duration that the data do not make longer
-    may be of the run (a start-up) or of every epoch (validation, a checkpoint). With p_k the shares
-    of the terms in the answer, e_k and w_k <= 1 their exponents of epochs and data, and r the
-    epochs asked over those measured, the answer is to be multiplied by ``sum_k p_k r^(w_k - e_k)``
-    if more epochs are like more data, and by ``sum_k p_k r^(1 - e_k)`` if they are as many such
-    runs. Each is half of what is believed. Besides, the runs may not show a start-up.
+    Where all runs had the same number of epochs, a part of the duration that does not grow with the
+    data may belong to the run (a start-up) or to every epoch (validation, a checkpoint). With p_k
+    the shares of the terms in the answer, e_k and w_k <= 1 their exponents of epochs and data, and
+    r the epochs asked over those measured, the answer is multiplied by ``sum_k p_k r^(w_k - e_k)``
+    if more epochs act like more data, and by ``sum_k p_k r^(1 - e_k)`` if they act like as many
+    repeated runs. Both readings are equally probable. In addition, the runs may hide a start-up.
 
     Parameters
     ----------
     feature, place
-        Where the epochs stand among the features and among the columns of encoded rows.
+        Index of the epochs among the features and among the columns of encoded rows.
     data_place
-        Where the size of the data set stands there; that of the epochs where runs tell none.
+        Column of the size of the data set; that of the epochs where no run tells the size.
     is_one
-        Whether all runs had one number of epochs.
+        Whether all runs had the same number of epochs.
     """
 
     feature: int
@@ -109,7 +109,7 @@ class Epochs:
 
     @classmethod
     def of(cls, encoder: Encoder) -> "Epochs | None":
-        """Return where a fit has them, None if its runs tell none."""
+        """Return where a fit has its epochs, None if its runs tell none."""
         used = [feature for feature in encoder.numeric if feature.used]
         places = {feature.role: place for place, feature in enumerate(used)}
         place = places.get("epochs")
@@ -124,14 +124,14 @@ class Epochs:
         )
 
     def readings(self, X: FloatArray, mixture: Mixture, shares: FloatArray) -> FloatArray:
-        """Return the logs of both factors of answers, shape (n, 2).
+        """Return the logs of both factors of each answer, shape (n, 2).
 
         Parameters
         ----------
         X
             Encoded questions, shape (n, n_columns).
         mixture, shares
-            What answers them, and the shares of terms that it found; see `Evaluation`.
+            The mixture that answers them, and its shares of the terms; see `Evaluation`.
         """
         more = np.minimum(np.maximum(X[:, self.place], -_MOST), _MOST)
         own, of_data = mixture.exponents(self.place), mixture.exponents(self.data_place)

@@ -1,4 +1,4 @@
-"""The weighted mixture of a portfolio's members, prepared for speed: one pass for all of them."""
+"""The weighted mixture of a portfolio's members, prepared to evaluate all of them in one pass."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from models.tables import FloatArray
 from models.trees.boosting import ResidualTrees
 
 _FEW_LEVELS = 24
-"""So many levels are multiplied sooner than looked up."""
+"""Up to this many levels, multiplying indicators is faster than looking levels up."""
 
 Item = TypeVar("Item")
 
@@ -41,7 +41,7 @@ class RegimeModel:
 class _Component:
     """One law, or one process around its law, as a function of the shared features.
 
-    With u the shared features, of which the log duration of its law is one, the mean is
+    With u the shared features, which include the log duration of its law, the mean is
     ``slopes . u + center`` and the variance ``u' Q u + scatter + noise``.
     """
 
@@ -53,7 +53,7 @@ class _Component:
 
 @dataclass(frozen=True, slots=True)
 class _Other:
-    """A member of another kind, on top of a weighted mean of laws or of none."""
+    """A member of another kind, on top of a weighted mean of laws if it has any."""
 
     weight: float
     own_variance: float
@@ -64,7 +64,7 @@ class _Other:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """What a mixture says of n questions.
+    """A mixture's answers to n questions.
 
     `mean` and `variance` are those of the log duration, shape (n,); `shares` are the shares of the
     terms in each law, shape (n, n_laws, MAX_TERMS).
@@ -76,7 +76,7 @@ class Evaluation:
 
 
 class Mixtures:
-    """The mixtures of all regimes, each made when it is first asked for.
+    """The mixtures of all regimes, each built when it is first used.
 
     Parameters
     ----------
@@ -126,7 +126,7 @@ class Mixture:
     Attributes
     ----------
     law_weights
-        What each law counts among all, shape (n_laws,).
+        Weight of each law among all laws, shape (n_laws,).
     """
 
     def __init__(
@@ -159,7 +159,7 @@ class Mixture:
         self._lay_out()
 
     def evaluate(self, X: FloatArray) -> Evaluation:
-        """Return what the members say of each row, weighted."""
+        """Return the weighted answers of the members to each row."""
         width = self._layout.n_numeric
         numeric, codes = X[:, :width], X[:, width + 1 :]
         if len(X) <= PART:
@@ -178,21 +178,21 @@ class Mixture:
     def term_shares(self, shares: FloatArray) -> FloatArray:
         """Return the share of each of `TERMS` in the duration, shape (n, n_terms).
 
-        Laws of a single term say nothing about shares: they count only where there are no others.
-        The shares of a row sum to 1; all are 0 without a law.
+        Laws of a single term say nothing about shares, so they count only where there are no
+        others. The shares of a row sum to 1; all are 0 without a law.
         """
         total: FloatArray = shares.reshape(len(shares), -1) @ self._telling
         return total
 
     def exponents(self, column: int) -> FloatArray:
-        """Return those of a numeric column in each term of each law, shape (n_laws, MAX_TERMS)."""
+        """Return a column's exponents in each term of each law, shape (n_laws, MAX_TERMS)."""
         found: FloatArray = self._coefficients[1 + column, : MAX_TERMS * len(self._laws)]
         return found.reshape(-1, MAX_TERMS)
 
     def _lay_out(self) -> None:
         """Lay out the shared features u: correlations, derivatives of laws, laws, others, 1."""
         laws, kernels = _Distinct(_same_law), _Distinct(ServingKernel.is_same)
-        # Laws below a process come first: what is paired with correlations stands together.
+        # Laws below a process come first, so that those paired with correlations are contiguous.
         for item in self._components:
             if item.process is not None:
                 laws.index(item.fitted)
@@ -217,9 +217,9 @@ class Mixture:
     def _lay_out_derivatives(self) -> None:
         """Lay out the derivatives of each law as products of a share and a column of the base.
 
-        All laws have as many; the last ones of the shorter are 0. Those by the effects of levels
-        are the indicators of the levels in every law: where no law has products with them, they
-        are no features but looked up.
+        All laws have the same number; shorter ones are padded with zeros. The derivatives by the
+        effects of levels are the indicators of the levels in every law: where no law has products
+        with them and levels are many, they are looked up instead of being features.
         """
         terms = [law.prior.terms for law in self._laws]
         pairs = [jacobian_factors(self._layout, each) for each in terms]
@@ -237,7 +237,7 @@ class Mixture:
             self._factors[index, :length] = factors[:length]
 
     def _tell(self, which: Sequence[int]) -> FloatArray:
-        """Return how much each term of each law counts for the share of that term."""
+        """Return the weight of each term of each law in the share of that term."""
         every = list(zip(self._components, which, strict=True))
         telling = [pair for pair in every if len(pair[0].fitted.prior.terms) > 1] or every
         norm = sum(item.weight for item, _ in telling)
@@ -253,7 +253,7 @@ class Mixture:
         of_process: Sequence[int | None],
         below: Sequence[Sequence[tuple[float, int]]],
     ) -> None:
-        """Collect what the components add to the laws: slopes, forms and constants."""
+        """Collect the slopes, quadratic forms and constants of the components."""
         items, (n_laws, longest) = self._components, self._slots.shape
         members: list[_Component | _Other] = [*items, *self._others]
         self._weights = np.array([item.weight for item in members])
@@ -265,7 +265,7 @@ class Mixture:
         self._law_forms = np.zeros((n_laws, longest, longest))
         self._levels = LevelForms(self._looked_up, first, len(members))
         self._scatter = 0.0
-        # A member with a variance of its own takes this one off again.
+        # For a member with a variance of its own, this one is subtracted again in `_part`.
         self._noise = sum(item.weight * item.own_variance for item in self._others)
         for position, (item, law, kernel) in enumerate(zip(items, which, of_process, strict=True)):
             self._slopes[first + law, position] = 1.0
@@ -327,7 +327,7 @@ class Mixture:
         terms = base @ self._coefficients
         logs = terms[:, :n_slots].reshape(n, n_laws, MAX_TERMS)
         of_laws = np.logaddexp.reduce(logs, 2)
-        # The shares, then a 1 and a 0 for derivatives that have none.
+        # The shares, then a 1 and a 0 for derivatives without a share.
         flat = np.zeros((n, n_slots + 2))
         flat[:, n_slots] = 1.0
         shares = flat[:, :n_slots].reshape(n, n_laws, MAX_TERMS)

@@ -1,4 +1,4 @@
-"""What members of one fit say of the same rows: what they have in common is computed once."""
+"""Answers of one fit's members to the same rows; what they share is computed once."""
 
 from models.laws.power_laws import FittedLaw, evaluate_terms
 from models.laws.scaling_laws import ScalingLaw
@@ -13,8 +13,8 @@ Moments = tuple[FloatArray, FloatArray | None]
 class SharedAnswers:
     """Answers of several members to the same rows.
 
-    Processes with equal kernels have the same correlations with their training rows; a law that an
-    artefact holds once is the mean of several processes and lies below trees.
+    Processes with equal kernels have the same correlations with their training rows, and one law
+    may be the mean of several processes and the base of trees.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ class SharedAnswers:
         self._laws: dict[int, tuple[FittedLaw, tuple[FloatArray, FloatArray]]] = {}
 
     def moments(self, member: PortfolioRegressor) -> Moments:
-        """Return what `PortfolioRegressor.predict_moments` does."""
+        """Return the same as `PortfolioRegressor.predict_moments` of the member."""
         if isinstance(member, GaussianProcess):
             evaluated = self._evaluated(member.law_, member.law_.laws_[0])
             return member.moments_given(evaluated, self._correlations(member))

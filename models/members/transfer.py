@@ -1,4 +1,4 @@
-"""Questions about levels that no run has: answered from the measured levels, shifted and wider."""
+"""Answers about levels without runs, from the measured levels, shifted and with wider intervals."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,30 +14,30 @@ from models.questions.companions import Companions, find_plane, paired_categorie
 from models.tables import BoolArray, FeatureTable, FloatArray, IntArray
 
 BESIDE_GPU_SD = 0.15
-"""Log standard deviation of an unknown instance type with a GPU, whose type is told as well."""
+"""Log standard deviation of an unknown instance type whose GPU type is known."""
 
 UNTOLD_GPU_SD = 2.5
-"""Of a GPU type where no run tells one: a GPU may be as fast as 50 processor cores, or one."""
+"""The same of a GPU type where no run has a GPU: one may be as fast as 50 CPU cores, or as one."""
 
 _LEAST_SPREAD = 0.3
-"""Of a level that no run has: it may differ by more than those of the runs do."""
+"""Least spread of a category for an unseen level, which may differ by more than the measured do."""
 
 _LEAST_WEIGHT = 1e-3
 _SEEN_SD = 0.1
-"""Log standard deviation with which the effect of a measured level with few runs is known."""
+"""Log standard deviation of the effect of a measured level with few runs."""
 
 MAX_STAND_INS = 6
-"""How many measured combinations of levels stand in for an open one."""
+"""How many measured combinations of levels at most stand in for an open one."""
 
 _MACHINE = ("gpu_type", "instance_type")
-"""Categories whose levels come with the rest of a question: a machine is not a free choice."""
+"""Categories of machines, which unlike settings are no free choice beside the other levels."""
 
 _CROSSING = 0.5
-"""Variance of what a level does otherwise beside other levels, relative to that of its effect."""
+"""Variance of a level's interactions with other levels, relative to that of its effect."""
 
 
 _StandIns = tuple[IntArray, FloatArray, FloatArray, FloatArray, FloatArray]
-"""Codes of the stand-ins of one question, then their weights and what `Expansion` has of them."""
+"""Of the stand-ins of one question: codes, weights, shift, variance, unknown; see `Expansion`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Expansion:
 
     Row i of `X` answers question ``source[i]`` with weight ``weights[i]`` (they sum to 1 for each
     question), after adding ``shift[i]`` to the log duration and ``variance[i]`` to its variance.
-    ``unknown[i]`` is the variance of levels of which nothing is known.
+    ``unknown[i]`` is the variance of levels about which nothing is known.
     """
 
     X: FloatArray
@@ -67,12 +67,12 @@ class LevelTransfer:
     combinations
         Distinct rows of level codes among the configurations, shape (k, n_categories).
     counts
-        How many runs each of them has, shape (k,).
+        Number of runs of each, shape (k,).
     effects
         Effects of levels by category, as far as other workloads or data sheets tell them.
     X, codes
-        The configurations that were measured, shape (n, n_columns), and their level codes, shape
-        (n, n_categories). What they tell of questions is found when the first one is asked.
+        The measured configurations, shape (n, n_columns), and their level codes, shape
+        (n, n_categories); evaluated when the first question is asked.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class LevelTransfer:
         counts: FloatArray,
         effects: Mapping[str, LevelEffects],
     ) -> "LevelTransfer":
-        """Learn the measured combinations from X, codes and runs of all configurations."""
+        """Learn the measured combinations from rows, codes and run counts of all configurations."""
         if not codes.shape[1]:
             nothing = np.zeros((1, 0), dtype=np.int64)
             return cls(encoder, nothing, counts.sum(keepdims=True), effects, X, codes)
@@ -114,21 +114,21 @@ class LevelTransfer:
 
     @once
     def companions(self) -> Companions:
-        """What went together in all runs."""
+        """Columns that went together in all runs."""
         pairs = paired_categories(self.encoder, self.combinations)
         return Companions(self.encoder, pairs, find_plane(self.encoder, self._X), len(self._X))
 
     @once
     def _aliases(self) -> tuple[IntArray, FloatArray]:
-        """Columns of X that the GPU type tells (rated power, say), and their values by type."""
+        """Columns of X that the GPU type determines (such as rated power), and their values."""
         return alias_values(self.encoder, self._X, self._codes.astype(np.int64))
 
     def settle(self, encoded: Encoded, features: FeatureTable) -> Encoded:
-        """Return the rows of questions as these stand to the runs.
+        """Return encoded questions, adjusted to what the runs can tell.
 
-        With the other readings of those that part what went together in all runs, and nothing
-        outside that a type which no run has tells by itself: the effect of such a type is known;
-        its rated power, say, is not another axis.
+        Questions that separate columns which went together in all runs get their other reading.
+        Columns that an unseen GPU type determines count neither as missing nor as out of range: its
+        effect is that of the type; its rated power, for example, is not a further axis.
         """
         readings = self.companions.read(features, encoded)
         if readings is not None:
@@ -151,15 +151,16 @@ class LevelTransfer:
     def expand(self, encoded: Encoded, features: FeatureTable) -> Expansion | None:
         """Return stand-ins for open levels, None if every level was measured.
 
-        An unseen level that the pool or a data sheet knows, as are measured ones, is shifted by
-        `models.pooling.level_effects`; any other unseen level adds a variance of 0.5 squared, a GPU
-        type one of 1, or of 2.5 squared where no run tells one. Rows with another reading are
-        answered by both, half by each.
+        An unseen level that the pool or a data sheet knows, along with a measured one, is shifted
+        by `models.pooling.level_effects`. An unknown GPU type adds a variance of 1, or of 2.5
+        squared where no run has a GPU. Any other level adds ``(.5 s)^2`` with s the `spread` of its
+        category, at least .3 (.15 instead of .5 for an instance type whose GPU type is known). Rows
+        with another reading are answered by both, with equal weights.
         """
         if encoded.codes.min(initial=0) >= 0:
             return _read_twice(None, encoded)
         open_rows = np.asarray(np.any(encoded.codes < 0, axis=1), dtype=np.bool_)
-        # Many questions leave the same levels open: their stand-ins are found once.
+        # Many questions leave the same levels open; their stand-ins are computed once.
         known: dict[tuple[tuple[int, ...], tuple[str | None, ...]], _StandIns] = {}
         parts: list[_StandIns] = []
         for row, levels in enumerate(encoded.codes.tolist()):
@@ -186,7 +187,7 @@ class LevelTransfer:
     def _asked(
         self, levels: Sequence[int], features: FeatureTable, row: int
     ) -> tuple[str | None, ...]:
-        """Return the names of the levels that no run has, None for the others."""
+        """Return the names of the unseen levels, None for the others."""
         return tuple(
             features.categorical[category.column][row] if code == UNSEEN else None
             for category, code in zip(self.encoder.categories, levels, strict=True)
@@ -215,11 +216,11 @@ class LevelTransfer:
         return filled, weights, shift, variance, unknown
 
     def _nearest(self, codes: IntArray) -> BoolArray:
-        """Return the measured combinations that have most of the levels asked, shape (k,).
+        """Return which measured combinations share most of the asked levels, shape (k,).
 
-        Where none has them all, those with the GPU type asked come before all others: what a type
-        of machine does is told beside its own GPU. For a GPU type that no run has, those with any
-        GPU do: the same machine without one tells nothing of it.
+        Those with the asked GPU type precede all others, since a machine's effect is known beside
+        its own GPU. For an unseen GPU type, those with any GPU do: the same machine without a GPU
+        tells nothing about it.
         """
         equal = np.equal(self.combinations, codes)
         likeness = equal.sum(axis=1)
@@ -231,7 +232,7 @@ class LevelTransfer:
         return np.asarray(likeness == likeness.max(), dtype=np.bool_)
 
     def _is_setting(self, category: int, codes: IntArray, asked: Sequence[str | None]) -> bool:
-        """Return whether a level of which nothing is known was asked, of no kind of machine."""
+        """Return whether the asked level is an unknown one of a setting, not of a machine."""
         column, levels = self._column(category), self.encoder.categories[category].levels
         is_known = self._is_known(category, asked[category]) and any(
             self._is_known(category, level) for level in levels
@@ -241,10 +242,10 @@ class LevelTransfer:
     def _equalised(
         self, filled: IntArray, counts: FloatArray, codes: IntArray, asked: Sequence[str | None]
     ) -> FloatArray:
-        """Return weights by runs, but alike for the levels of a setting that is open beside others.
+        """Return weights by runs, but equal for the levels of a setting open beside other columns.
 
-        Its levels are exchangeable: how often one was run somewhere says nothing of its likeness to
-        another. Those measured with everything else that was asked are counted by their runs there.
+        Its levels are exchangeable: how often one was run says nothing about its similarity to the
+        asked one. A setting that alone is open keeps the weights by runs.
         """
         weights, open_ones = counts.copy(), np.flatnonzero(codes < 0).tolist()
         for category in open_ones if len(open_ones) > 1 else ():
@@ -255,12 +256,12 @@ class LevelTransfer:
     def _crossed(
         self, filled: IntArray, codes: IntArray, asked: Sequence[str | None]
     ) -> tuple[IntArray, FloatArray]:
-        """Return further levels of a setting beside the only one measured with the known ones.
+        """Return further levels of a setting where only one was measured with the asked levels.
 
-        One level shows nothing of how levels differ. Another one that was measured beside it k
-        times, each with the same other levels, has its effect relative to it told, and so an answer
-        for a combination that no run has, of weight ``1 / (1 + r / k)`` with r the variance of
-        interactions relative to that of effects.
+        A single level does not show how levels differ. Where another level was measured beside it
+        under k equal combinations of the other levels, its effect relative to the first is known.
+        It then answers for a combination without runs, with weight ``1 / (1 + r / k)``, r being the
+        variance of interactions relative to that of effects.
 
         References
         ----------
@@ -280,7 +281,7 @@ class LevelTransfer:
 
     @once
     def _others(self) -> list[IntArray]:
-        """For each category, which combinations have the same levels of all other ones."""
+        """For each category, labels of the combinations by their levels of all other categories."""
         return [
             np.unique(np.delete(self.combinations, category, 1), axis=0, return_inverse=True)[
                 1
@@ -311,14 +312,14 @@ class LevelTransfer:
         None where neither the pool nor a data sheet knows it.
 
         Ordinary kriging over levels: with K the prior covariance of the measured levels' effects
-        and k theirs with the asked one's, the weights solve ``K w = k`` under ``sum w = 1``.
+        and k that with the effect of the asked level, w solves ``K w = k`` under ``sum w = 1``.
         """
         column, levels = self._column(category), self.encoder.categories[category].levels
         effects = self.effects.get(column)
         told = np.array([self._is_known(category, levels[code]) for code in codes])
         if effects is None or not (told.any() and self._is_known(category, asked)):
             return None
-        # Another open category may have left a stand-in without weight; it remains one.
+        # Another open category may have given a stand-in no weight; it stays a stand-in.
         weights = np.maximum(weights, _LEAST_WEIGHT)
         distinct, which = np.unique(codes[told], return_inverse=True)
         names = [*(levels[code] for code in distinct), asked]
@@ -344,7 +345,7 @@ class LevelTransfer:
     def is_described(self, codes: IntArray, levels: Mapping[str, str | None]) -> bool:
         """Return whether unseen levels are linked to measured ones by data sheet or pool.
 
-        That of the GPU type is enough: an instance type comes with it.
+        For an unseen GPU type its own link is enough: an instance type comes with it.
         """
         unseen = np.flatnonzero(codes == UNSEEN).tolist()
         if self._gpu in unseen:
@@ -359,7 +360,7 @@ class LevelTransfer:
 
 
 def _read_twice(expansion: Expansion | None, encoded: Encoded) -> Expansion | None:
-    """Return the expansion with both readings of the questions that part companions."""
+    """Return the expansion with both readings of questions that separate companion columns."""
     if encoded.readings is None:
         return expansion
     n = len(encoded.X)

@@ -11,8 +11,8 @@ from models.pooling.summaries import FORMAT_OF_SUMMARIES, WorkloadSummary
 def factory_summaries() -> tuple[WorkloadSummary, ...]:
     """Return the summaries of the public workloads that the package was built with.
 
-    They hold posterior numbers alone, of anonymous workloads: no run, no name. Their source stands
-    in ``models/data/README.md``.
+    They hold only posterior numbers of anonymous workloads: no runs, no names. Their sources are
+    given in ``models/data/README.md``.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Effects of category levels across workloads: what a GPU type does, and how surely."""
+"""Effects of category levels across workloads: what a GPU type does, and how certainly."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,41 +16,41 @@ from models.pooling.summaries import LevelEvidence
 from models.tables import FloatArray, IntArray
 
 MAX_POOLED_ROWS, MAX_POOLED_LEVELS = 2_000, 400
-"""Of (workload, level) pairs, and of levels among them: workloads beyond them are left out.
+"""Limits of (workload, level) pairs and of distinct levels; further workloads are left out.
 
-Cost grows with the pairs, and with the cube of the levels."""
+The cost grows with the number of pairs and with the cube of the number of levels."""
 
 _WORKLOAD_SD = 5.0
-"""Of what all levels of a workload have in common: so wide that differences alone are told."""
+"""Standard deviation of a workload's common effect: so wide that only differences count."""
 
 _SLOPE_SD = 0.25
 """Prior standard deviation of the exponents of specifications."""
 
 _REFERENCE: FloatArray = np.log([200.0, 17.0, 1200.0])
-"""Specifications from which effects are counted, those of a typical accelerator."""
+"""Log specifications of a typical accelerator, relative to which effects are given."""
 
 _N_SPECIFICATIONS = 3
 
 _TYPICAL_GPU: FloatArray = np.log([0.3, 0.2, 0.1, 0.3])
 _TYPICAL_OTHER: FloatArray = np.log([0.15, 0.15, 0.1, 0.3])
-"""Prior medians of the deviations of e, d, u_w and z_w, of GPU types and of other categories."""
+"""Log prior medians of the deviations of e, d, u_w and z_w, for GPU types and other categories."""
 
 _HYPER_SD = 0.7
-"""Prior standard deviation of their logs: a factor of two."""
+"""Prior standard deviation of these logs: a factor of two."""
 
 _UNTOLD_SDS = 0.15, 0.12, 0.1
-"""Deviations of e, d and u_w of GPU types where no workload tells them: data sheets do."""
+"""Deviations of e, d and u_w of GPU types that are known by data sheets alone, not by workloads."""
 
 _MAX_STEPS, _STEP = 15, 1e-4
-"""Steps of the optimiser, and of the differences that tell it slopes."""
+"""Number of steps of the optimiser, and step of the finite differences for its gradient."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LevelEffects:
     """Posterior of the effects of a category's levels, shared by all workloads.
 
-    A workload's effect of level c is ``(1 + z_w) (e_c + u . x_c) + u_w . x_c + d_wc``, with x the
-    log specifications of a GPU type and z_w how much more than others the workload responds.
+    The effect of level c on workload w is ``(1 + z_w) (e_c + u . x_c) + u_w . x_c + d_wc``, with x
+    the log specifications of a GPU type and z_w how much more strongly than others w responds.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ class LevelEffects:
     response: float = 0.0
 
     def responding(self, location: float, sd: float) -> "LevelEffects":
-        """Return the effects on a workload of which ``z_w ~ N(location, sd^2)`` is known.
+        """Return the effects on a workload whose response is ``z_w ~ N(location, sd^2)``.
 
         Examples
         --------
@@ -88,10 +88,10 @@ class LevelEffects:
     def joint(
         self, names: Sequence[str | None], hardware: Mapping[str, HardwareDescription]
     ) -> tuple[FloatArray, FloatArray]:
-        """Return mean and covariance of a new workload's effects of the named levels.
+        """Return mean and covariance of the named levels' effects on a new workload.
 
-        Up to a constant that all levels have in common. A level that is unknown to the pool and has
-        no specification is as uncertain as one about which nothing is known.
+        They are given up to a constant common to all levels. A level that is unknown to the pool
+        and has no specification is as uncertain as one about which nothing is known.
         """
         own, deviation, slope = self.sds
         design = self._design(names, hardware)
@@ -110,10 +110,10 @@ class LevelEffects:
     def differences(
         self, names: Sequence[str | None], hardware: Mapping[str, HardwareDescription]
     ) -> FloatArray:
-        """Return what is expected of the last named level beyond each other one, shape (n - 1,).
+        """Return the expected effect of the last level minus that of each other, shape (n - 1,).
 
-        A difference between two levels that the pool measured counts as none where it is smaller
-        than its own posterior standard deviation: boards that hardly differ keep their forecasts.
+        A difference between two levels that the pool measured is set to 0 where it is smaller than
+        its own posterior standard deviation: boards that hardly differ keep their forecasts.
 
         References
         ----------
@@ -137,11 +137,11 @@ class LevelEffects:
     def _design(
         self, names: Sequence[str | None], hardware: Mapping[str, HardwareDescription]
     ) -> FloatArray:
-        """Return what each named level has of e and of u, shape (n, n_levels + 3)."""
+        """Return the coefficients of e and u for each named level, shape (n, n_levels + 3)."""
         x = _specifications(self.category, names, hardware)
         told = np.array([self.is_known(name, hardware) for name in names], dtype=np.bool_)
         if told.any():
-            # About a level of which nothing is known, the others are the best guess.
+            # For a level of which nothing is known, the mean of the others is the best guess.
             x[~told] = x[told].mean(axis=0)
         own = np.array([[name == level for level in self.levels] for name in names], dtype=float)
         return np.hstack([own.reshape(len(names), -1), x])
@@ -168,7 +168,7 @@ def _specifications(
 
 
 def untold_effects(category: str) -> LevelEffects:
-    """Return what is believed of a category's levels before any workload: specifications alone.
+    """Return the effects of a category's levels before any workload, from specifications alone.
 
     Examples
     --------
@@ -190,18 +190,18 @@ def pool_levels(
     evidence: Sequence[LevelEvidence],
     hardware: Mapping[str, HardwareDescription],
 ) -> LevelEffects:
-    """Pool the effects that workloads found, one piece of evidence a workload.
+    """Pool the effects that workloads found, with one piece of evidence per workload.
 
     ``m[w,c] = a_w + (1 + z_w) (e_c + u . x_c) + u_w . x_c + d_wc + error``, all Gaussian, the
-    errors with the covariance that the workload reports; the four standard deviations by the mode
-    of their posterior. What z_w multiplies is first learned without it; the z_w sum to 0.
+    errors with the covariance that the workload reports; the four standard deviations are the mode
+    of their posterior. The factor of z_w is first learned without z_w; the z_w sum to 0.
 
     Parameters
     ----------
     category
         The column.
     evidence
-        Effects of the category's levels, those of two levels and more.
+        Effects of the category's levels; workloads with a single level are left out.
     hardware
         Data sheets of accelerators by GPU type.
 
@@ -250,7 +250,7 @@ def _within_limit(evidence: Sequence[LevelEvidence]) -> list[LevelEvidence]:
 
 @dataclass(frozen=True, slots=True)
 class _Alike:
-    """Workloads of as many levels each: their rows, shape (n, m), and what these err by."""
+    """Workloads with the same number m of levels: rows, shape (n, m), and error covariances."""
 
     rows: IntArray
     errors: FloatArray
@@ -270,11 +270,11 @@ class _Alike:
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """All (workload, level) pairs below each other.
+    """All (workload, level) pairs as rows, one below another.
 
-    Their covariance K is a block B for each workload besides what they have in common, ``U C U'``
-    with a column of U for each latent effect and one for the mean response. Only the blocks and
-    matrices of U's width are ever solved (Woodbury 1950).
+    Their covariance K is a block-diagonal B, with a block for each workload, plus the common part
+    ``U C U'``, with a column of U for each latent effect and one for the mean response. Only the
+    blocks and matrices of U's width are ever solved (Woodbury 1950).
     """
 
     names: tuple[str, ...]
@@ -309,23 +309,23 @@ class _Rows:
         )
 
     def responding(self, mean: FloatArray) -> "_Rows":
-        """Return the rows with the effects that a workload responds to more or less than others."""
+        """Return the rows with the effects to which workloads respond more or less strongly."""
         return replace(self, pattern=self.design @ mean)
 
     def _latent(self, own: FloatArray) -> FloatArray:
-        """Return the variances of the latent effects for n own ones, shape (n, n_latent)."""
+        """Return the variances of the latent effects for n deviations of e, shape (n, n_latent)."""
         variances = own[:, None] ** 2 + UNKNOWN_SD**2 * self.is_vague
         slopes = np.full((len(own), _N_SPECIFICATIONS), _SLOPE_SD**2)
         return np.hstack([variances, slopes])
 
     def _common(self, sds: FloatArray) -> FloatArray:
-        """Return the diagonal of C: the responses are told from their mean over the pool."""
+        """Return the diagonal of C; responses are taken relative to their mean over the pool."""
         n_workloads = sum(len(group.rows) for group in self.groups)
         mean_response = -(sds[:, 3:] ** 2) / n_workloads
         return np.hstack([self._latent(sds[:, 0]), mean_response])
 
     def _within(self, sds: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return ``log |B|`` and ``A' B^-1 A`` for rows of four deviations; A is U and residual."""
+        """Return ``log |B|`` and ``A' B^-1 A``, A = [U, residual], for rows of four deviations."""
         columns = np.column_stack([self.design, self.pattern, self.residual])
         _, deviation, slope, response = sds.T[:, :, None, None, None] ** 2
         log_determinant = np.zeros(len(sds))
@@ -341,7 +341,7 @@ class _Rows:
         return log_determinant, gram
 
     def minus_log_posteriors(self, logs: FloatArray, typical: FloatArray) -> FloatArray:
-        """Return the negative log posterior of the logs of n times four deviations, shape (n,)."""
+        """Return the negative log posterior at n rows of four log deviations, shape (n,)."""
         log_determinant, gram = self._within(np.exp(logs))
         common = self._common(np.exp(logs))
         among, across, square = gram[:, :-1, :-1], gram[:, :-1, -1], gram[:, -1, -1]
@@ -354,7 +354,7 @@ class _Rows:
         return found
 
     def loss(self, logs: FloatArray, typical: FloatArray) -> tuple[float, FloatArray]:
-        """Return the negative log posterior with its gradient by forward differences."""
+        """Return the negative log posterior and its gradient by forward differences."""
         steps = np.vstack([np.zeros(len(logs)), _STEP * np.eye(len(logs))])
         at, *further = self.minus_log_posteriors(logs + steps, typical)
         return float(at), (np.array(further) - at) / _STEP
@@ -363,7 +363,7 @@ class _Rows:
         """Return mean and covariance of the levels' own effects and the slopes."""
         _, (gram,) = self._within(sds[None, :])
         common, prior = self._common(sds[None, :])[0], self._latent(sds[:1])[0]
-        # U' K^-1 A, of which the mean response is no latent effect.
+        # U' K^-1 A without its last row: the mean response is not a latent effect.
         told = np.linalg.solve(np.eye(len(common)) + gram[:-1, :-1] * common, gram[:-1])[:-1]
         mean = np.concatenate([np.zeros(len(self.names)), SPECIFICATION_EXPONENTS])
         covariance = np.diag(prior) - prior[:, None] * told[:, : len(prior)] * prior
@@ -371,9 +371,9 @@ class _Rows:
 
 
 def ordinary_kriging(covariance: FloatArray, noise: FloatArray) -> tuple[FloatArray, float]:
-    """Return the weights of the measured levels and the variance of the last, the asked one.
+    """Return the weights of the measured levels and the variance at the last, asked level.
 
-    Weights are not negative, so that no forecast is played off against another.
+    Negative weights are set to 0, so that no forecast counts against another.
 
     References
     ----------

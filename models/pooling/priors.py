@@ -27,25 +27,25 @@ from models.threads import single_thread
 
 _EM_ROUNDS = 30
 _NU = 4.0
-"""Degrees of freedom with which the spread between workloads is shrunk to the template's."""
+"""Degrees of freedom of the template's spread, to which that between workloads is shrunk."""
 
 _TAIL = 4.0
-"""Degrees of freedom of Student's t between workloads: one unlike the others counts for less."""
+"""Degrees of freedom of Student's t between workloads, so that an outlier counts for less."""
 
 ARITHMETIC = ("gpu_type", "param.precision")
-"""Categories that change how fast arithmetic is."""
+"""Categories that change the speed of arithmetic."""
 
 _ALIKE = 0.7
-"""Correlation of a workload's responses to two of them: it computes much, or it waits."""
+"""Correlation of a workload's responses to two of them: both show how much of it is arithmetic."""
 
 _COMMON_SD = 0.3
-"""Log standard deviation of what all levels of a category have in common: beta's to tell."""
+"""Log standard deviation of the common effect of a category's levels, which beta expresses."""
 
 Estimates = tuple[FloatArray, FloatArray]
-"""Locations and informations of one parameter, one a workload."""
+"""Locations and informations of one parameter, one of each per workload."""
 
 _Gathered = Mapping[tuple[tuple[str, ...], str], Mapping[str, Estimates]]
-"""Per family and template, per parameter, what each workload of a group found."""
+"""By family and template, then by parameter: what each workload of a group found."""
 
 
 class PooledPrior:
@@ -56,7 +56,7 @@ class PooledPrior:
     Parameters
     ----------
     estimates
-        What the public workloads found, then what the project's own did.
+        What the public workloads found, then what the project's own workloads found.
     template_weights
         Log prior probability of each template per family, up to a constant.
     effects
@@ -88,7 +88,7 @@ class PooledPrior:
         Parameters
         ----------
         summaries
-            At most one a workload, never that of the workload whose prior this becomes.
+            At most one per workload, never that of the workload whose prior this becomes.
         specifications
             Data sheets of accelerators by GPU type.
         factory
@@ -96,9 +96,10 @@ class PooledPrior:
 
         Notes
         -----
-        For exponents and shares the project's own workloads vary around a mean that itself varies
-        as public workloads do: a handful of siblings tells more than any number of strangers. The
-        effects of levels, GPU types above all, are the same everywhere: there all count alike.
+        For exponents and shares, the project's own workloads vary around a mean that itself varies
+        as public workloads do: a few workloads of the same project tell more than any number of
+        others. The effects of levels, above all of GPU types, are the same everywhere, so there all
+        workloads count the same.
 
         Raises
         ------
@@ -115,7 +116,7 @@ class PooledPrior:
             raise ValueError("A workload contributes one summary.")
         own = sorted(summaries, key=lambda summary: summary.workload)
         public = sorted(factory or (), key=lambda summary: summary.workload)
-        # Where there are too many for one pool, the project's own go first.
+        # Where there are too many for one pool, the project's own take precedence.
         everyone = [
             *sorted(own, key=lambda summary: -summary.n_configurations),
             *sorted(public, key=lambda summary: -summary.n_configurations),
@@ -140,7 +141,7 @@ class PooledPrior:
         names: Sequence[str | None],
         own: tuple[FloatArray, FloatArray],
     ) -> tuple[FloatArray, FloatArray]:
-        """Return means and standard deviations of named parameters, given the template's."""
+        """Return means and standard deviations of named parameters, given those of the template."""
         means, sds = own[0].copy(), own[1].copy()
         for gathered in self._estimates:
             found = gathered.get((terms, template), {})
@@ -162,13 +163,13 @@ def pool_parameter(
     """Return mean and standard deviation of a parameter of a new workload.
 
     ``th_w ~ N(t_w, 1 / lam_w)``, ``t_w ~ N(mu, tau^2 / q_w)``, ``q_w ~ Gamma(k/2, k/2)``
-    (Student's t with k = 4), ``mu ~ N(m0, sd^2)`` and tau^2 shrunk to sd^2, by 30 rounds of EM;
-    the new prior is ``N(mu, tau^2 + 1 / (sum q_w / tau^2 + 1 / sd^2))``.
+    (Student's t with k = 4), ``mu ~ N(m0, sd^2)`` and tau^2 shrunk to sd^2, fitted by 30 rounds of
+    EM; the new prior is ``N(mu, tau^2 + 1 / (sum q_w / tau^2 + 1 / sd^2))``.
 
     Parameters
     ----------
     locations, informations
-        What each workload found, and how surely (inverse variance), shape (n_workloads,).
+        What each workload found, and how certainly (inverse variance), shape (n_workloads,).
     mean, sd
         The template's own prior.
 
@@ -283,20 +284,19 @@ class EncodedPrior:
     def levels(self, spreads: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return mean and covariance of the effects of all levels.
 
-        `spreads` count for those that neither other workloads nor data sheets know.
+        `spreads` widen those of levels that neither other workloads nor data sheets know.
         """
         mean, covariance = self._levels
         factors = np.where(self._is_told, 1.0, spreads)
         return mean, covariance * factors[:, None] * factors
 
     def effects(self, layout: Layout, X: FloatArray, y: FloatArray) -> dict[str, LevelEffects]:
-        """Return what is known of any level's effect on this workload, seen levels or not.
+        """Return what is known of any level's effect on this workload, measured or not.
 
-        How much stronger than others the workload responds to the levels that its runs measured
-        tells how much stronger it will to those without runs. With m the effects of the measured
-        levels in a power law under this prior, S their covariance, c their prior covariance with
-        the response z and ``g = cov(m)^-1 c``: ``E z = g . (m - mean)`` and
-        ``var z = s_z^2 - g . c + g' S g``.
+        If the workload responds more strongly than others to the levels that its runs measured, it
+        will also do so to levels without runs. With m the effects of the measured levels in a power
+        law under this prior, S their covariance, c their prior covariance with the response z and
+        ``g = cov(m)^-1 c``: ``E z = g . (m - mean)`` and ``var z = s_z^2 - g . c + g' S g``.
 
         Parameters
         ----------
@@ -323,9 +323,9 @@ class EncodedPrior:
 def _level_prior(
     pooled: PooledPrior, encoder: Encoder, encoded: Encoded
 ) -> tuple[tuple[FloatArray, FloatArray], Mapping[str, FloatArray]]:
-    """Return mean and covariance of all levels, each category centred on its own runs.
+    """Return mean and covariance of all levels' effects, centred on the runs of each category.
 
-    And, by category, the covariance of its response z with the effects of all levels.
+    Also return, by category, the covariance of its response z with the effects of all levels.
     """
     means: list[FloatArray] = []
     size = sum(encoder.layout.levels)
@@ -373,7 +373,7 @@ def _told_levels(pooled: PooledPrior, encoder: Encoder) -> BoolArray:
 
 
 def _along(column: str, patterns: Mapping[str, FloatArray], size: int) -> FloatArray:
-    """Return what goes along with a category's response: its own effects and related ones."""
+    """Return the effects correlated with a category's response: its own and related ones."""
     found = np.zeros(size)
     for other, pattern in patterns.items():
         found += _likeness(column, other) * pattern

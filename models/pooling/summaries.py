@@ -1,4 +1,4 @@
-"""What a workload hands over to the priors of others: numbers about its laws, no runs."""
+"""What a workload contributes to the priors of others: numbers about its laws, no runs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,21 +20,22 @@ FAMILIES: tuple[tuple[Term, ...], ...] = (("compute",), ("compute", "overhead", 
 """The sums of terms that the portfolio's members fit."""
 
 FORMAT_OF_SUMMARIES = 1
-"""Raised whenever the meaning of a summary changes; others are not pooled."""
+"""Raised whenever the meaning of a summary changes; other formats are not pooled."""
 
 MAX_SUMMARISED = 150
-"""A law has few parameters; more configurations than this are thinned out."""
+"""More configurations than this are thinned out, since a law has few parameters."""
 
 _WIDE_SD, _BESIDE_SD, _OTHER_SD = 2.0, 0.15, 0.5
 """Prior deviations of the log effects of GPU types, of instance types beside them, of other levels.
 
-The first is so wide that the runs alone speak; the others leave to the GPU types what is theirs."""
+The first is so wide that only the runs count; with the narrow others, an effect that could be
+either's is ascribed to the GPU type."""
 
 _LEAST_INFORMATION = 0.05
-"""Less, relative to the template's own, is left out."""
+"""Information below this, relative to that of the template's prior, is left out."""
 
 _DIGITS = 5
-"""Digits of the numbers that are handed over."""
+"""Significant digits of the numbers in a summary."""
 
 _STANDARD_CATEGORIES = ("gpu_type", "param.precision")
 
@@ -46,12 +47,12 @@ class LawEvidence:
     Parameters
     ----------
     template, terms
-        Which law.
+        The law.
     weight
         Share of the template among those of the family, by tempered evidence.
     estimates
-        Name of a parameter (``term|feature``) to location and information (inverse variance),
-        the template's own prior taken out; parameters that the runs do not show are left out.
+        Name of a parameter (``term|feature``) to location and information (inverse variance), with
+        the template's own prior removed; parameters of which the runs tell nothing are left out.
     """
 
     template: str
@@ -86,8 +87,8 @@ class LevelEvidence:
 class WorkloadSummary:
     """Everything that a workload tells the priors of others.
 
-    Computed under the templates' own prior, never under a pooled one: otherwise what one workload
-    learned from others would come back to them as if it were new.
+    It is computed under the templates' own prior, never under a pooled one: otherwise what a
+    workload learned from others would come back to them as if it were new.
     """
 
     workload: str
@@ -128,8 +129,8 @@ class WorkloadSummary:
         Raises
         ------
         ValueError
-            If it has another format, a number is not finite, or an array has not the shape of its
-            levels.
+            If it has another format, a number is not finite, or the shape of an array does not
+            match its levels.
         """
         if document.get("format") != FORMAT_OF_SUMMARIES:
             raise ValueError(f"The summary has format {document.get('format')!r}.")
@@ -163,9 +164,9 @@ class WorkloadSummary:
         return cls(str(document["workload"]), int(document["n_configurations"]), laws, levels)
 
     def anonymous(self, name: str) -> "WorkloadSummary":
-        """Return the summary under another name, with standard columns and GPU types alone.
+        """Return the summary under another name, with only standard columns and GPU types.
 
-        Parameters and levels that only their own project understands are left out.
+        Parameters and levels that have a meaning only in their own project are left out.
         """
         laws = tuple(
             replace(
@@ -190,7 +191,7 @@ def feature_names(encoder: Encoder) -> tuple[str | None, ...]:
 def feature_name(feature: NumericFeature) -> str | None:
     """Return a name that means the same in every workload, None if there is none.
 
-    A core column is named by its role, a parameter by its column and its form.
+    A core column is named by its role, a parameter by its column and transform.
     """
     if feature.role == "parameter":
         return f"{feature.column}:{feature.quotient}:{feature.transform}"
@@ -212,7 +213,7 @@ def parameter_names(terms: Sequence[str], features: Sequence[str | None]) -> lis
 
 
 class _WidePrior:
-    """The templates' prior with wide effects of levels, for summaries alone."""
+    """The templates' prior with wide effects of levels, used only for summaries."""
 
     has_deviations = False
 
@@ -239,15 +240,15 @@ def summarise(runs: RunTable, workload: str) -> WorkloadSummary:
     """Return the summary of a workload's runs.
 
     Every template of every family is fitted by its Laplace approximation; the template's diagonal
-    prior is then taken out of each parameter, ``lam = 1 / S_ii - 1 / sd^2`` and
-    ``th = (theta_i / S_ii - m0 / sd^2) / lam``. Costs about a tenth of a second.
+    prior is then removed from each parameter: ``lam = 1 / S_ii - 1 / sd^2`` and
+    ``th = (theta_i / S_ii - m0 / sd^2) / lam``. This takes about a tenth of a second.
 
     Parameters
     ----------
     runs
-        Runs that ended well, at least one.
+        Runs that succeeded, at least one.
     workload
-        A name by which the contributor is shown.
+        The name under which the contributor is shown.
 
     References
     ----------
