@@ -1,4 +1,4 @@
-"""What the memory law sees of a row: local batch, parameters, precision, the GPU's memory."""
+"""Features of the memory law: local batch, workers, parameters, precision, the GPU's memory."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from models.once import once
 from models.tables import CORE_COLUMNS, FeatureTable, FloatArray, IntArray
 
 MAX_PARAMETERS, MAX_LEVELS = 6, 8
-"""Numeric parameters of a law, and levels of a category: more are left out."""
+"""Limits of numeric parameters and of a category's levels; larger categories are left out."""
 
 _CLUSTER = (*CORE_COLUMNS, "nodes")
 _PLACES = ("gpu_type", "instance_type")
@@ -25,19 +25,18 @@ class MemoryRows:
     Parameters
     ----------
     log_batch
-        Log of the local batch against its centre, shape (n,); NaN where it is needed and unknown.
+        Log of the local batch relative to its centre, shape (n,); NaN where needed but unknown.
     log_workers
-        Log of the workers against their centre, shape (n,); one where they are unknown.
+        Log of the workers relative to their centre, shape (n,); one worker where unknown.
     parameters
-        Transformed numeric parameters against their centres, shape (n, n_parameters).
+        Transformed numeric parameters relative to their centres, shape (n, n_parameters).
     levels
-        Which level of which category a row has, by the columns of
-        `models.accelerator_memory.precisions.ordered_effects`, shape (n, n_columns), 0 or 1.
+        Indicators (0 or 1) of the levels of each row, in the columns of
+        `models.accelerator_memory.precisions.ordered_effects`, shape (n, n_columns).
     unseen
-        Prior log effect of the levels that no run has and whose bits say nothing, shape (n,), and
-        how many there are in
+        Summed prior log effect of the levels without runs and without a column, shape (n,).
     n_unseen
-        shape (n,).
+        Number of these levels, shape (n,).
     """
 
     log_batch: FloatArray
@@ -48,9 +47,9 @@ class MemoryRows:
     n_unseen: FloatArray
 
     def design(self, *further: FloatArray) -> FloatArray:
-        """Return the rows as the columns of one matrix, `further` columns behind them.
+        """Return the design matrix, followed by `further` columns, each of shape (n, any).
 
-        They are 1, batch, workers, parameters, levels, unseen; shape of the further ones (n, any).
+        Its columns are 1, batch, workers, parameters, levels, unseen and the root of `n_unseen`.
         """
         alone = np.stack([np.ones(len(self.log_batch)), self.log_batch, self.log_workers], axis=1)
         doubt = np.stack([self.unseen, np.sqrt(self.n_unseen)], axis=1)
@@ -58,20 +57,20 @@ class MemoryRows:
 
 
 class Seen(NamedTuple):
-    """What memory sees of a row: numbers and levels with the names of their columns."""
+    """The columns of a row on which memory depends: names with numbers, and names with levels."""
 
     numbers: tuple[tuple[str, float], ...]
     levels: tuple[tuple[str, str | None], ...]
 
     def table(self) -> FeatureTable:
-        """Return the row."""
+        """Return the row as a table."""
         numeric = {name: np.array([value]) for name, value in self.numbers}
         return FeatureTable(numeric, {name: [level] for name, level in self.levels}, 1)
 
 
 @dataclass(frozen=True)
 class MemoryFeatures:
-    """How rows are turned into what the memory law sees, as learned from runs.
+    """How rows are turned into the features of the memory law, as learned from runs.
 
     Parameters
     ----------
@@ -80,7 +79,7 @@ class MemoryFeatures:
     workers_center
         Median log of the workers of the runs.
     parameters
-        Name, centre and unit of each numeric parameter; a unit of 0 stands for the logarithm.
+        Name, centre and unit of each numeric parameter; unit 0 stands for the logarithm.
     categories
         Name and levels of each categorical parameter.
     """
@@ -92,7 +91,7 @@ class MemoryFeatures:
 
     @classmethod
     def learn(cls, features: FeatureTable) -> "MemoryFeatures":
-        """Learn centres and levels; columns that never vary are left out."""
+        """Learn centres and levels; numeric parameters that never vary are left out."""
         batch = _log_local_batch(features)
         center = None if np.isnan(batch).all() else float(np.nanmedian(batch))
         workers_center = float(np.median(_log_workers(features)))
@@ -119,11 +118,11 @@ class MemoryFeatures:
 
     @property
     def levels(self) -> list[str]:
-        """Every known level of every category, one parameter of the law each."""
+        """All known levels of all categories; each is one parameter of the law."""
         return [level for _, levels in self.categories for level in levels]
 
     def seen_of(self, features: FeatureTable) -> "Seen | None":
-        """Return what memory sees of all rows of a table, None where they differ or lack it."""
+        """Return what all rows of a table have in common, None if they differ or lack a number."""
         if not features.n_rows:
             return None
         numbers, levels = [], []
@@ -144,19 +143,19 @@ class MemoryFeatures:
 
     @once
     def _numbers(self) -> tuple[str, ...]:
-        """The numeric columns that are looked at."""
+        """The numeric columns on which memory depends."""
         return "batch_size", "workers", *(name for name, _, _ in self.parameters)
 
     @once
     def _words(self) -> tuple[str, ...]:
-        """The categorical columns that are looked at."""
+        """The categorical columns on which memory depends."""
         return "gpu_type", *(name for name, _ in self.categories)
 
     def design(self, features: FeatureTable, further: FloatArray) -> FloatArray:
-        """Return the rows of a table as `MemoryRows.design` has them, and `further` columns."""
+        """Return `MemoryRows.design` of a table's rows, with `further` columns."""
         if features.n_rows != 1:
             return self.rows(features).design(further)
-        # By numbers where there is one row: arrays of one cost ten times as much.
+        # A single row is computed with plain numbers: arrays of length 1 cost ten times as much.
         numeric, categorical = features.numeric, features.categorical
         batch = 0.0
         if self.batch_center is not None:
@@ -178,7 +177,7 @@ class MemoryFeatures:
         return found
 
     def rows(self, features: FeatureTable) -> MemoryRows:
-        """Return the rows of a table; what it does not know of a parameter stands at the centre."""
+        """Return the rows of a table; unknown numeric parameters are set to their centres."""
         n = features.n_rows
         parameters: FloatArray = np.zeros((n, len(self.parameters)))
         for place, (name, center, unit) in enumerate(self.parameters):
@@ -212,7 +211,7 @@ def capacity_names(features: FeatureTable) -> Sequence[str]:
 
 
 def capacity_codes(names: Sequence[str], known: Mapping[str, float]) -> tuple[list[str], IntArray]:
-    """Return the types whose memory is unknown, and each row's position among them or -1.
+    """Return the types whose memory is unknown, and each row's index among them or -1.
 
     Examples
     --------
@@ -238,13 +237,13 @@ def _log_workers(features: FeatureTable) -> FloatArray:
 
 
 def _one_log_workers(numeric: Mapping[str, FloatArray]) -> float:
-    """Return what `_log_workers` does for one row."""
+    """Return `_log_workers` of one row."""
     workers = numeric["workers"].item() if "workers" in numeric else 1.0
     return log(workers) if workers > 0 else 0.0
 
 
 def _one_log_batch(numeric: Mapping[str, FloatArray]) -> float:
-    """Return what `_log_local_batch` does for one row."""
+    """Return `_log_local_batch` of one row."""
     batch = numeric["batch_size"].item() if "batch_size" in numeric else nan
     return log(batch) - _one_log_workers(numeric) if batch > 0 else nan
 
@@ -256,7 +255,7 @@ def _center(values: FloatArray) -> tuple[float, float]:
 
 
 def _one_transform(value: float, unit: float) -> float:
-    """Return what `_transform` does for one value."""
+    """Return `_transform` of one value."""
     if unit:
         return value / unit
     return log(value) if value > 0 else nan

@@ -1,4 +1,4 @@
-"""Fits the memory law: measured peaks and outcomes of runs to posterior draws."""
+"""Fit of the memory law: from measured peaks and outcomes of runs to posterior draws."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -26,22 +26,22 @@ from models.reports import MemoryCounts
 from models.tables import BoolArray, FloatArray, IntArray
 
 MAX_ROWS = 300
-"""Outcomes and peaks beyond this many distinct ones add cost and next to nothing else."""
+"""More distinct outcomes and peaks than this add cost and almost no information."""
 
 N_DRAWS = 64
-"""Draws of an artefact; see `models.accelerator_memory.posterior.spread_out`."""
+"""Draws kept in an artefact; see `models.accelerator_memory.posterior.spread_out`."""
 
 _LAPSE = 0.01
-"""Share of outcomes that have another reason than memory."""
+"""Share of outcomes that have another cause than memory."""
 
 
 def fit_memory_law(
     runs: MemoryRuns, hardware: Mapping[str, HardwareDescription] | None = None, *, seed: int = 0
 ) -> MemoryLaw | None:
-    """Fit the memory law, or return None if the runs say nothing of memory.
+    """Fit the memory law, or return None if the runs say nothing about memory.
 
-    A run that succeeded without a measured peak tells something only where the memory of its GPU
-    is known, or where another run measured it or ran out of it.
+    A run that succeeded without a measured peak is informative only if the memory of its GPU is
+    known, or if another run measured a peak or ran out of memory.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ class _Facts:
     codes: IntArray
 
     def margins(self, parameters: Parameters) -> FloatArray:
-        """Return how far each draw sees each peak below the limit, shape (n_draws, n_rows)."""
+        """Return the log margin of each peak below the limit by draw, shape (n_draws, n_rows)."""
         return parameters.limits(self.known, self.codes) - parameters.peaks(self.rows)
 
     def log_likelihood(self, parameters: Parameters) -> FloatArray:
@@ -117,7 +117,7 @@ class _Facts:
         limits = parameters.limits(self.known, self.codes)
         seen = ~np.isnan(self.log_peak) & ~self.is_out
         margins = limits - peaks
-        # What was measured stays below the memory, whatever the law says of it.
+        # A measured peak stays below the memory, whatever the law says.
         margins[:, seen] = limits[:, seen] - self.log_peak[seen]
         margins /= parameters.outcome_scale()
         margins[:, self.is_out] *= -1
@@ -132,7 +132,7 @@ class _Facts:
 def _distinct(
     rows: MemoryRows, runs: MemoryRuns, told: BoolArray, codes: IntArray, known: FloatArray
 ) -> _Facts:
-    """Return rows that differ: repetitions share the law's misfit and teach nothing of it."""
+    """Return the distinct rows: repetitions share the law's misfit and tell nothing about it."""
     peaks = np.log(runs.peak_bytes[told])
     is_out = runs.is_out_of_memory[told]
     sizes = np.column_stack([rows.log_batch, rows.log_workers, rows.parameters])
@@ -146,7 +146,7 @@ def _distinct(
 
 
 def _thin(is_out: BoolArray) -> IntArray:
-    """Return evenly spaced positions, runs out of memory before the others."""
+    """Return evenly spaced positions: at most half for runs out of memory, the rest for others."""
     order = np.argsort(~is_out, kind="stable")
     out = int(is_out.sum())
     kept = order[:out][:: max(1, -(-out // (MAX_ROWS // 2)))]

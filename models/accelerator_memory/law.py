@@ -1,4 +1,4 @@
-"""Whether a configuration fits into GPU memory: a monotone law of the peak, with its doubt."""
+"""Whether a configuration fits into GPU memory: a monotone law of the peak, with uncertainty."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,10 +13,10 @@ from models.reports import MemoryCounts
 from models.tables import FeatureTable, FloatArray
 
 _MOST_KNOWN = 1024
-"""Answers to one row that are remembered; all are forgotten before one more is."""
+"""How many answers are cached; the cache is cleared before one more is added."""
 
 _PART = 256
-"""Rows answered at a time: their draws fit a processor's cache."""
+"""Rows computed at a time, so that their draws fit into a CPU's cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +28,9 @@ class Feasibility:
     probability
         Probability that a new run does not run out of memory, shape (n,); NaN without evidence.
     basis
-        What it rests on, in words, one for each row.
+        What it rests on, in words, one text per row.
     is_tested
-        True where peaks were measured or runs did run out of memory: then the limit is known well
+        True if peaks were measured or runs ran out of memory: only then is the limit known well
         enough to refuse a configuration.
     """
 
@@ -43,27 +43,27 @@ class MemoryLaw:
     r"""The peak memory of one GPU as a monotone law with posterior draws of its parameters.
 
     ``log m = log(exp(alpha + u z) w^-s + exp(beta + v z) b) + d[c] + e``, affine in the local
-    batch b, with exponents u and v between 0 and 3 of the numeric parameters z, a share s between
-    0 and 1 of what w workers spread over themselves, and an effect d of each level (precision);
-    ``e ~ sigma t_4``. A run fits when m is below the usable share of the memory of
-    its GPU; where that memory is unknown it is a parameter too. Measured peaks enter by their
-    density, a run out of memory by the chance of exceeding the memory and one that succeeded by
-    that of staying below it. Every draw rises in the local batch, in
-    every parameter and in the bits of a precision, and falls in the workers, hence so does the
-    chance of running out of memory.
+    batch b, with exponents u and v between 0 and 3 of the numeric parameters z, an exponent s
+    between 0 and 1 with which w workers share the part that does not depend on the batch, and an
+    effect d of each level (precision); ``e ~ sigma t_4``. A run fits if m is below the usable share
+    of its GPU's memory; where that memory is unknown, it is a parameter too. Measured peaks enter
+    by their density, runs out of memory by the probability of exceeding the memory, and successful
+    runs by that of staying below it. Every draw rises in the local batch, in every parameter and in
+    the bits of a precision, and falls in the workers; hence so does the probability of running out
+    of memory.
 
     Parameters
     ----------
     features
         How rows are read.
     capacities
-        Log bytes of memory by GPU type, as far as they are known.
+        Log bytes of memory by GPU type, where known.
     latent
         The GPU types of the runs whose memory is unknown.
     draws
         Parameters, shape (n_draws, n_parameters).
     counts
-        What the law rests on.
+        Numbers of runs on which the law rests.
 
     References
     ----------
@@ -87,18 +87,18 @@ class MemoryLaw:
 
     @once
     def _prepared(self) -> tuple[FloatArray, FloatArray]:
-        """All draws in one matrix, and what a margin below the memory is multiplied by."""
-        # What overflows, in an artefact that somebody made up, ends as a chance that is none.
+        """All draws in one matrix, and the factors from excess over the limit to scaled margin."""
+        # An overflow, in a forged artefact, ends as a probability that is NaN.
         with np.errstate(over="ignore"):
             parameters = Parameters.of(self.draws, self.features, len(self.latent))
         return parameters.stacked(), -1 / parameters.outcome_scale()[:, 0]
 
     def feasibility(self, asked: FeatureTable) -> Feasibility:
-        """Return the probability that each row fits into memory, rising in the memory alone."""
+        """Return the probability that each row fits into memory."""
         seen = self.features.seen_of(asked)
         if seen is None:
             return self._feasibility(asked)
-        # Many questions, at once and one after the other, differ in what memory does not depend on.
+        # Many questions, within a table and between calls, differ only in irrelevant columns.
         known = self._known.get(seen)
         if known is None:
             if len(self._known) >= _MOST_KNOWN:
@@ -114,7 +114,7 @@ class MemoryLaw:
         further = np.array(list(map(self._place, order))).take(codes, axis=0)
         design = self.features.design(asked, further)
         is_known = [name in self.capacities or name in self.latent for name in order]
-        # A sum is finite where every term is.
+        # The sum is NaN if any term is.
         if all(is_known) and not isnan(np.add.reduce(design[:, 1])):
             basis = (self._basis,) * len(names)
             return Feasibility(self._chances(design), basis, self.is_tested)
@@ -123,7 +123,7 @@ class MemoryLaw:
         if usable.any():
             chances[usable] = self._chances(design[usable])
         told = [_why_not(*each) for each in zip(order, is_known, strict=True)]
-        # Where a row can be used, its words stand at the end.
+        # The last text is that of usable rows.
         rows = np.where(usable, len(told), codes).tolist()
         basis = tuple(map([*told, self._basis].__getitem__, rows))
         return Feasibility(chances, basis, self.is_tested)
@@ -134,9 +134,9 @@ class MemoryLaw:
         return self.counts.peaks + self.counts.out_of_memory > 0
 
     def _chances(self, design: FloatArray) -> FloatArray:
-        """Return the probabilities of rows of `MemoryFeatures.design`, means over the draws.
+        """Return the probabilities of rows of `MemoryFeatures.design`, averaged over the draws.
 
-        Many questions differ in what memory does not depend on: equal rows are answered once.
+        Many questions differ only in what memory does not depend on; equal rows are computed once.
         """
         if len(design) == 1:
             return self._part(design)
@@ -155,14 +155,14 @@ class MemoryLaw:
     def _part(self, design: FloatArray) -> FloatArray:
         stacked, per_scale = self._prepared
         terms, n_draws = design @ stacked, len(self.draws)
-        # How far below the memory each draw sees each row, shape (n_rows, n_draws).
+        # Margin of each row below the memory by draw, in scales, shape (n_rows, n_draws).
         add = np.logaddexp if len(design) == 1 else log_of_sum
         margins = add(terms[:, :n_draws], terms[:, n_draws:]) * per_scale
         chances: FloatArray = np.add.reduce(error_probability(margins), 1) / n_draws
         return chances
 
     def _place(self, name: str) -> list[float]:
-        """Return the log memory of a GPU, whether it is known, and which latent one it is."""
+        """Return a GPU's log memory, whether it is known, and indicators of the latent ones."""
         latent = [float(name == each) for each in self.latent]
         return [self.capacities.get(name, 0.0), 0.0 if name in self.latent else 1.0, *latent]
 

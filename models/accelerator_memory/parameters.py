@@ -1,4 +1,4 @@
-"""The parameters of the memory law: where they stand in a vector, what they say of rows."""
+"""The parameters of the memory law: their places in a vector, and the peaks that they imply."""
 
 from dataclasses import dataclass
 
@@ -11,21 +11,21 @@ from models.tables import FloatArray, IntArray
 GIB = 2.0**30
 
 _N_FIXED = 6
-"""Parameters before those of columns: see the first six of `Parameters`."""
+"""Number of parameters that are not specific to a column: the first six of `Parameters`."""
 
 _MOST_EXPONENT = 3.0
 
 _OUTCOME_SD = 0.03
-"""Log standard deviation of what else than the peak decides whether a run fits: fragmentation."""
+"""Log standard deviation of what besides the peak decides whether a run fits: fragmentation."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
     """Named columns of draws, each of shape (n_draws, ...); `effects` by `ordered_effects`.
 
-    Exponents lie between 0 and 3, as nothing of a training rises with more than the cube of a size;
-    `sharding` is the share of what does not depend on the batch, in logs, that more workers spread
-    over themselves: 0 where each holds all of it, 1 where each holds its part.
+    Exponents lie between 0 and 3, since nothing in a training grows faster than the cube of a size.
+    `sharding` is the exponent with which workers share the part that does not depend on the batch:
+    0 where each holds all of it, 1 where each holds an equal part.
     """
 
     base: FloatArray
@@ -66,9 +66,9 @@ class Parameters:
         return np.asarray(peaks, dtype=np.float64)
 
     def limits(self, known: FloatArray, codes: IntArray) -> FloatArray:
-        """Return the log bytes that can be used, shape (n_draws, n_rows).
+        """Return the log of the usable bytes, shape (n_draws, n_rows).
 
-        `known` is the log memory of each row's GPU; rows with a code take an unknown memory.
+        `known` is the log memory of each row's GPU; rows with a code have an estimated memory.
         """
         limits = known + self.usable[:, None]
         latent = codes >= 0
@@ -77,11 +77,11 @@ class Parameters:
         return limits
 
     def stacked(self) -> FloatArray:
-        """Return one matrix for all draws: what both terms of the peak are above the limit.
+        """Return one matrix for all draws that maps a design to both terms minus the limit.
 
-        Its rows stand for the columns of `MemoryRows.design`, then for the log memory of the GPU
-        where that is known, for that it is, and for each GPU whose memory is a parameter; its
-        columns for the base of all draws, then for the part that grows with the batch.
+        Its rows belong to the columns of `MemoryRows.design`, followed by the log memory of the GPU
+        (0 if unknown), whether it is known, and each GPU whose memory is a parameter. Its columns
+        are the base of all draws, then the part that grows with the batch of all draws.
         """
         n = len(self.base)
         shared = np.concatenate(
@@ -104,7 +104,7 @@ class Parameters:
         return np.concatenate([base, slope], axis=1)
 
     def outcome_scale(self) -> FloatArray:
-        """Return the scale of the error against the limit, shape (n_draws, 1)."""
+        """Return the scale of the error relative to the limit, shape (n_draws, 1)."""
         return np.sqrt(self.sigma**2 + _OUTCOME_SD**2)[:, None]
 
 
@@ -115,7 +115,8 @@ def _logistic(position: FloatArray) -> FloatArray:
 def log_of_sum(one: FloatArray, other: FloatArray) -> FloatArray:
     """Return log(exp(one) + exp(other)) of finite numbers.
 
-    `numpy.logaddexp` is one call but not vectorised: from some rows on it takes thrice as long.
+    `numpy.logaddexp` is a single call but not vectorised: for many rows it takes three times as
+    long.
 
     Examples
     --------
@@ -129,7 +130,7 @@ def log_of_sum(one: FloatArray, other: FloatArray) -> FloatArray:
 def error_probability(position: FloatArray) -> FloatArray:
     """Return the distribution function of the law's errors, Student's t with 4 degrees of freedom.
 
-    Its tails are heavier than normal ones, for odd measurements.
+    Its tails are heavier than normal ones, to allow for odd measurements.
 
     Examples
     --------
@@ -144,7 +145,7 @@ def error_probability(position: FloatArray) -> FloatArray:
 
 
 def error_log_density(position: FloatArray) -> FloatArray:
-    """Return the log density that belongs to `error_probability`."""
+    """Return the log density of the distribution of `error_probability`."""
     return np.asarray(np.log(0.375) - 2.5 * np.log1p(position**2 / 4), dtype=np.float64)
 
 
@@ -152,9 +153,9 @@ def prior_of(features: MemoryFeatures, n_latent: int) -> tuple[FloatArray, Float
     """Return means and standard deviations of all parameters, each of shape (n_parameters,).
 
     Two GiB for weights and as much for activations at the median local batch, each within a
-    factor of 4; errors of 6 %; 94 % of the memory can be used. Exponents have a median of .23; one
-    in four is below .05, as many parameters of a training do not touch its memory, and as many are
-    above 1. The median of the sharding is .08, one in five is above .5.
+    factor of 4; errors of 6 %; 94 % of the memory is usable. Exponents have a median of .23; a
+    quarter is below .05, since many parameters of a training do not affect its memory, and a
+    quarter above 1. The median of the sharding is .08, a fifth is above .5.
     """
     n, scale = len(features.parameters), float(np.log(2 * GIB))
     means = [scale, scale, float(np.log(0.06)), -0.06, 0.0, -2.5]

@@ -1,4 +1,4 @@
-"""Draws from a posterior with a standard normal prior, whatever its shape, and a few that tell."""
+"""Draws from a posterior of any shape with a standard normal prior, and a representative few."""
 
 import numpy as np
 
@@ -7,41 +7,42 @@ from models.numerics.slice_sampling import LogDensity, move
 from models.tables import FloatArray, IntArray
 
 N_PARTICLES = 512
-"""Draws at least, and as many as this for each coordinate:"""
+"""Least number of draws; below, the least number per coordinate."""
 _PER_COORDINATE = 4
 
 _OFFERED = 4
-"""First draws per particle: half from the prior, half from around the mode."""
+"""Initial draws per particle: half from the prior, half from around the mode."""
 
 _FARTHEST, _MAX_ITERATIONS = 8.0, 200
-"""How far from the prior's mean the mode is searched, in its deviations, and for how long."""
+"""Search for the mode: greatest distance from the prior's mean in deviations, and iterations."""
 
 _SLOPE_STEP, _CURVATURE_STEP = 1e-6, 1e-3
-"""Steps of the central differences that tell slopes and curvatures."""
+"""Steps of the finite differences for slopes and curvatures."""
 
 _LEAST_CURVATURE, _INFLATION = 0.5, 1.5
-"""A posterior is hardly wider than its prior, of curvature 1; variances are widened by half."""
+"""A posterior is hardly wider than its prior, of curvature 1; variances are inflated by half."""
 
 _LEAST_RISE, _BISECTIONS = 0.02, 30
-"""By how much the warmth rises at least, and in how many halvings the rise is found."""
+"""Least rise of the tempering exponent, and bisections to find the rise."""
 
 _SWEEPS_BETWEEN, _SWEEPS_AT_LAST = 2, 6
-"""How often particles move at each warmth, and at the last one."""
+"""Sweeps of slice sampling at each tempering exponent, and at the last one."""
 
 
 def sample_posterior(log_density: LogDensity, size: int, seed: int) -> FloatArray:
     """Return draws of a posterior, the same for the same seed, at least `N_PARTICLES`.
 
-    Sequential Monte Carlo from a mixture, of the prior and a normal distribution at the mode with
-    the curvature there, widened by half, to the posterior: weights are tempered so far that half
-    of the particles count, and particles move by slice sampling wherever some were copied. The
-    prior in the mixture bounds the weights and finds modes that an optimiser does not.
+    Sequential Monte Carlo from a mixture to the posterior. The mixture consists of the prior and a
+    normal distribution at the mode with the curvature there, its variance inflated by half. Each
+    step raises the tempering exponent as far as the effective sample size stays at half of the
+    particles, resamples, and moves the particles by slice sampling. The prior in the mixture bounds
+    the weights and finds modes that the optimiser misses.
 
     Parameters
     ----------
     log_density
-        Log of the posterior but for a constant, of points of shape (n, size) in coordinates whose
-        prior is standard normal; finite everywhere.
+        Log posterior up to a constant at points of shape (n, size), in coordinates whose prior is
+        standard normal; finite everywhere.
     size
         Number of coordinates.
     seed
@@ -55,7 +56,7 @@ def sample_posterior(log_density: LogDensity, size: int, seed: int) -> FloatArra
 
     Examples
     --------
-    Two modes, of which the higher one weighs a third.
+    Two modes, the first with a third of the probability.
 
     >>> def log_density(z):
     ...     modes = [-50 * ((z - at) ** 2).sum(1) + np.log(p) for at, p in ((-1, 1), (1.5, 2))]
@@ -84,15 +85,15 @@ def sample_posterior(log_density: LogDensity, size: int, seed: int) -> FloatArra
 
 
 def spread_out(told: FloatArray, n: int, seed: int) -> IntArray:
-    """Return `n` draws that tell about what all tell, one at random from each cell of them.
+    """Return `n` draws that represent all of them, one at random from each of n cells.
 
-    Draws are halved, again and again, at the median of what they disagree about most: the mean of
-    any monotone function of it scatters far less than over `n` draws at random.
+    Cells are halved repeatedly at the median of the quantity that varies most within them. The mean
+    of any monotone function of it then varies far less than over `n` random draws.
 
     Parameters
     ----------
     told
-        What the draws tell of things that matter, shape (n_draws, n_things).
+        Quantities of interest by draw, shape (n_draws, n_quantities).
     n
         How many to choose, a power of two no greater than the number of draws.
     seed
@@ -151,7 +152,7 @@ def _between(start: LogDensity, end: LogDensity, warmth: float) -> LogDensity:
 
 
 def _rise(gain: FloatArray, warmth: float, goal: float) -> float:
-    """Return the greatest warmth at which the weights of all count as `goal` equal ones."""
+    """Return the highest tempering exponent with an effective sample size of at least `goal`."""
 
     def effective(risen: float) -> float:
         exponents = (risen - warmth) * gain
@@ -187,7 +188,7 @@ def _mode(log_density: LogDensity, size: int) -> FloatArray:
 
 
 def _root_at(log_density: LogDensity, mode: FloatArray) -> FloatArray:
-    """Return a square root of a covariance: what the curvature at the mode says, widened."""
+    """Return a square root of the inflated covariance that the curvature at the mode implies."""
     size, steps = len(mode), _CURVATURE_STEP * np.eye(len(mode))
     row, column = np.tril_indices(size, -1)
     mixed = mode + steps[row] + steps[column]

@@ -1,4 +1,4 @@
-"""Levels that name a number of bits: what they promise of memory, and in which order."""
+"""Levels that name a number of bits: their prior effects on memory, and the order of these."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -10,7 +10,7 @@ import numpy as np
 from models.tables import FloatArray
 
 LEVEL_SD: Final = 0.5
-"""Standard deviation of what a level does to the log of the memory."""
+"""Prior standard deviation of a level's effect on the log of the memory."""
 
 WIDTHS: Final = (8, 16, 32, 64)
 _BITS = re.compile(
@@ -22,7 +22,7 @@ _HALF = 0.5
 
 @lru_cache(maxsize=1024)
 def bits_of(level: str) -> int | None:
-    """Return the bits of a number that a level's name tells, as frameworks name precisions.
+    """Return the number of bits in a level's name, as frameworks name precisions.
 
     Examples
     --------
@@ -34,9 +34,9 @@ def bits_of(level: str) -> int | None:
 
 
 def prior_effect(level: str) -> float:
-    """Return the log effect on memory that a level's name promises: half as many bits save.
+    """Return the prior log effect on memory of a level, by the bits in its name.
 
-    Optimiser states often stay in 32 bits, so that half the bits save less than half.
+    Optimiser states often stay in 32 bits, so half the bits save less than half of the memory.
 
     Examples
     --------
@@ -50,7 +50,7 @@ def prior_effect(level: str) -> float:
 def effect_place(level: str | None, known: Sequence[str]) -> int | None:
     """Return the column of `ordered_effects` for a level of a category, None if it has none.
 
-    Behind the known levels stand `WIDTHS`, for levels that no run has, if a known one tells bits.
+    If a known level names bits, `WIDTHS` follow the known levels as columns for unseen ones.
     """
     if level in known:
         return known.index(level)
@@ -61,7 +61,7 @@ def effect_place(level: str | None, known: Sequence[str]) -> int | None:
 
 
 def count_columns(known: Sequence[str]) -> int:
-    """Return how many columns of `ordered_effects` a category has."""
+    """Return the number of columns of a category in `ordered_effects`."""
     return len(known) + (len(WIDTHS) if _tells_bits(known) else 0)
 
 
@@ -75,16 +75,16 @@ def ordered_effects(
     own
         Effects of the known levels of all categories, shape (n_draws, n_levels).
     unseen
-        What levels that no run has deviate from their names' promise by, in units of `LEVEL_SD`,
-        shape (n_draws,).
+        Deviation of unseen levels from their prior effects, in units of `LEVEL_SD`, shape
+        (n_draws,).
     categories
         The known levels of each category.
 
     Returns
     -------
-    Effects by `effect_place`, the categories one after the other, shape (n_draws, n_columns). A
-    level takes at most what those with more bits take; one that no run has lies between its
-    neighbours, and has the effect of one with as many bits.
+    Effects by `effect_place`, category after category, shape (n_draws, n_columns). A level takes at
+    most as much as those with more bits; an unseen one lies between its neighbours, and between the
+    effects of known levels with the same bits if there are any.
 
     Examples
     --------

@@ -14,7 +14,7 @@ from models.tables import FloatArray
 
 
 def law_header(law: MemoryLaw | None) -> dict[str, Any] | None:
-    """Return what of a memory law is no array."""
+    """Return the parts of a memory law that are not arrays."""
     if law is None:
         return None
     return {
@@ -30,7 +30,7 @@ def law_header(law: MemoryLaw | None) -> dict[str, Any] | None:
 
 @dataclass(frozen=True, slots=True)
 class _Header:
-    """What `law_header` gives."""
+    """The result of `law_header`."""
 
     batch_center: float | None
     workers_center: float

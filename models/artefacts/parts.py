@@ -1,4 +1,4 @@
-"""The parts of a portfolio out of an artefact: built only if every number fits every other."""
+"""The parts of a portfolio, built from an artefact only if all of its numbers are consistent."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -45,16 +45,16 @@ from models.tables import LARGEST, BoolArray, FloatArray
 
 MAX_MEMBERS = 100
 MEMBER = "member"
-"""What the names of members' arrays begin with: kind/member/name."""
+"""Prefix of the names of members' arrays: kind/member/name."""
 
 HARDWARE = "encoder.hardware"
-"""Name of the array with the figures of accelerators."""
+"""Name of the array with the data sheets of accelerators."""
 
 KEYS, RUNS = "configurations.bin", "runs.txt"
 """Names of the parts with the hashes of configurations and the names of their runs."""
 
 _MAX_CENTER, _MAX_HALF_WIDTH, _MAX_EFFECT = 250.0, 100.0, 50.0
-"""Beyond what any fit gives: durations of e^250 s, bounds of 100 deviations, levels e^50 apart."""
+"""Beyond what any fit gives: durations of e^250 s, bounds at 100 deviations, levels e^50 apart."""
 
 _N_CONTROLS = 4
 _CONTROL_DIGITS = 6
@@ -65,7 +65,7 @@ Arrays = Mapping[str, FloatArray]
 
 @dataclass(frozen=True, slots=True)
 class _Regimes:
-    """What an artefact tells of the kinds of question."""
+    """The kinds of question, as stored in an artefact."""
 
     kinds: Mapping[str, Kind]
     few_levels: tuple[tuple[int, ...], ...]
@@ -79,7 +79,7 @@ _read_placement, _read_tails = json_reader(Placement), json_reader(NoiseTails)
 
 
 def controls(members: Mapping[str, PortfolioRegressor], memory: Memory) -> FloatArray:
-    """Return what every member forecasts for a few measured configurations.
+    """Return the forecasts of all members for a few measured configurations.
 
     Returns
     -------
@@ -97,12 +97,12 @@ def controls(members: Mapping[str, PortfolioRegressor], memory: Memory) -> Float
 
 
 def check_controls(portfolio: FittedPortfolio, recorded: FloatArray) -> None:
-    """Check that the members forecast here what they forecast where they were written.
+    """Check that the members forecast the same here as where they were written.
 
     Raises
     ------
     ArtifactError
-        If they do not: another version of a library reads the numbers otherwise.
+        If they do not, because another version of a library interprets the numbers differently.
     """
     found = controls(portfolio.members, portfolio.memory)
     demand(found.shape == recorded.shape, "controls are of other members")
@@ -120,7 +120,7 @@ def check_controls(portfolio: FittedPortfolio, recorded: FloatArray) -> None:
 def build_portfolio(
     header: Mapping[str, Any], arrays: Arrays, parts: Mapping[str, memoryview]
 ) -> FittedPortfolio:
-    """Return the portfolio of a header, its arrays and its names of runs.
+    """Return the portfolio of a header, its arrays and the names of its runs.
 
     Raises
     ------
@@ -226,7 +226,7 @@ def _build_regime_map(encoder: Encoder, kinds: object, few_levels: object) -> Re
 
 
 def _build_regimes(names: Iterable[str], arrays: Arrays, n_members: int) -> dict[str, RegimeModel]:
-    """Return how each kind of question is answered, all of them checked at once."""
+    """Return how each kind of question is answered, with all arrays checked at once."""
     found = {name: arrays[f"regime.{name}"] for name in names}
     shape = (2 * n_members + len(LEVELS),)
     demand(all(each.shape == shape for each in found.values()), "weights do not fit the members")
@@ -303,7 +303,7 @@ def _build_encoder(header: Mapping[str, Any], figures: FloatArray) -> Encoder:
 def _check_companions(
     companions: Iterable[Companion], numeric: Iterable[NumericFeature], columns: Iterable[str]
 ) -> None:
-    """Check that every column that was left out is one more, of a feature that is used."""
+    """Check that each left-out column is a further one and belongs to a used feature."""
     used, known = {item.column for item in numeric if item.used}, set(columns)
     for item in companions:
         demand(item.of in used and item.feature.column not in known, "a companion has no feature")
@@ -364,7 +364,7 @@ def _build_memory(
 
 
 def _read_rows(rows: FloatArray, n: int) -> BoolArray:
-    """Return which of n rows are named, in ascending order."""
+    """Return a mask of the listed rows out of n; the list must be ascending."""
     found = np.zeros(n, dtype=np.bool_)
     is_row = (rows == np.floor(rows)) & (rows >= 0) & (rows < n)
     demand(rows.ndim == 1 and is_row.all() and (np.diff(rows) > 0).all(), "rows are none")

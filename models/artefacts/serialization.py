@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-# numpy loads this when `unique` is first called: not while a request waits.
+# numpy loads this when `unique` is first called; here, so that no request waits for it.
 import numpy.ma
 import orjson
 
@@ -35,7 +35,7 @@ FORMAT_VERSION = 19
 """Raised whenever the meaning of an artefact changes; other versions are refused."""
 
 ARRAYS, HEADER = "arrays.f64", "header.json"
-"""Names of the parts with all numbers (little-endian) and with what is no array."""
+"""Names of the parts with all arrays (little-endian) and with everything else."""
 
 _NUMBER = np.dtype("<f8")
 _MAX_HEADER_BYTES = 48 * 2**20
@@ -51,13 +51,14 @@ _MISFITS = (
     ArithmeticError,
     RecursionError,
 )
-"""What reading a header raises that somebody made up."""
+"""Errors that reading a forged header may raise."""
 
 
 def dumps(portfolio: FittedPortfolio) -> bytes:
     """Return the artefact of a fitted portfolio; equal fits give equal bytes.
 
-    It holds a JSON header, one block of float64 numbers and the names of runs, no pickled object.
+    It holds a JSON header, one block of float64 numbers and the names of runs, but no pickled
+    object.
     """
     arrays, members = _arrays(portfolio)
     same = _same_arrays(arrays)
@@ -83,7 +84,7 @@ def dumps(portfolio: FittedPortfolio) -> bytes:
 
 
 def _arrays(portfolio: FittedPortfolio) -> tuple[dict[str, FloatArray], dict[str, dict[str, Any]]]:
-    """Return the arrays of a portfolio by name, and what its members have besides."""
+    """Return the arrays of a portfolio by name, and the other values of its members."""
     arrays: dict[str, FloatArray] = {
         **_memory_arrays(portfolio.memory),
         HARDWARE: describe_hardware(portfolio.encoder.hardware),
@@ -112,7 +113,7 @@ def _arrays(portfolio: FittedPortfolio) -> tuple[dict[str, FloatArray], dict[str
 
 
 def _header(portfolio: FittedPortfolio) -> dict[str, Any]:
-    """Return what is neither an array nor a member's."""
+    """Return what is neither an array nor part of a member."""
     return {
         "center": portfolio.center,
         "effects": {
@@ -134,7 +135,7 @@ def _header(portfolio: FittedPortfolio) -> dict[str, Any]:
 
 
 def _same_arrays(arrays: Mapping[str, FloatArray]) -> dict[str, str]:
-    """Return which arrays equal another one: processes share rows, and laws with other members."""
+    """Return the name of the equal array for each repeated one: members share rows and laws."""
     first: dict[tuple[tuple[int, ...], bytes], str] = {}
     same = {}
     for name in sorted(arrays):
@@ -150,12 +151,12 @@ def loads(data: bytes) -> FittedPortfolio:
     Raises
     ------
     ArtifactError
-        If the bytes are not an artefact, were truncated or altered, have another format version, do
-        not fit together, or forecast otherwise here than where they were written.
+        If the bytes are not an artefact, were truncated or altered, have another format version,
+        are inconsistent, or forecast differently here than where they were written.
     """
     parts = unpack(data)
     try:
-        # What overflows on the way is found by its end: it is not finite.
+        # An overflow on the way is found at the end, where the result is not finite.
         with np.errstate(all="ignore"):
             return _load(parts)
     except ArtifactError:
@@ -185,9 +186,9 @@ def _check_version(version: object) -> None:
 
 
 def _read_arrays(part: memoryview, shapes: list[tuple[str, list[int]]]) -> dict[str, FloatArray]:
-    """Return the arrays as they lie in a part, every number checked; nobody may write to them."""
+    """Return the arrays as read-only views of a part, with all numbers checked."""
     block: FloatArray = np.frombuffer(part, _NUMBER)
-    # Both are NaN if any number is, and of NaN and another number Python's max is the first.
+    # Both are NaN if any number is; Python's max of NaN and another number is its first argument.
     largest = max(float(block.max(initial=0.0)), -float(block.min(initial=0.0)))
     if not math.isfinite(largest):
         raise ArtifactError("The artefact holds a number that is not finite.")
@@ -206,7 +207,7 @@ def _read_arrays(part: memoryview, shapes: list[tuple[str, list[int]]]) -> dict[
 
 
 def _size(shape: list[int]) -> int:
-    """Return how many numbers a shape has, which may be absurd."""
+    """Return how many numbers a shape declares, however absurd."""
     # Python's integers do not overflow.
     size = 1
     for length in shape:
@@ -241,7 +242,7 @@ def _memory_arrays(memory: Memory) -> dict[str, FloatArray]:
 
 
 def _without_nan(value: Any) -> Any:
-    """Return JSON with null where a number is NaN: an error that was never measured."""
+    """Return JSON with null in place of NaN, which stands for an error that was never measured."""
     if isinstance(value, dict):
         return {name: _without_nan(item) for name, item in value.items()}
     if isinstance(value, list | tuple):

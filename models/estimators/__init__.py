@@ -1,1 +1,1 @@
-"""Estimators of scikit-learn as members, carried as forms instead of objects."""
+"""Estimators of scikit-learn as members, stored as forms instead of objects."""

@@ -1,4 +1,4 @@
-"""Forms as values and arrays of an artefact, and back: only what fits together comes back."""
+"""Forms as values and arrays of an artefact, and back, with checks that all parts fit."""
 
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
@@ -54,7 +54,7 @@ def write_form(form: Form) -> State:
 
 
 def _names(kind: type[Form]) -> dict[str, object]:
-    """Return the types of what a form is made of, by name."""
+    """Return the types of a form's fields, by name."""
     assert is_dataclass(kind)
     return {field.name: field.type for field in fields(kind)}
 
@@ -71,8 +71,8 @@ def read_form(state: State, n_inputs: int) -> Form:
     Raises
     ------
     ValueError
-        If a kind is not known, forms are nested too deep or are too many, or numbers are missing,
-        are not finite or do not fit each other.
+        If a kind is unknown, forms are too many or nested too deep, or numbers are missing, not
+        finite or inconsistent.
     """
     kinds = [
         name for name, value in state.values.items() if isinstance(value, str) and value in _KINDS

@@ -1,4 +1,4 @@
-"""What fitted estimators compute, as plain data: numbers in, numbers out, nothing but numpy."""
+"""The functions that fitted estimators compute, as plain data, evaluated by numpy alone."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -12,7 +12,7 @@ from models.state.checks import demand
 from models.tables import FloatArray, IntArray
 
 MAX_DEPTH = 64
-"""Deeper trees are refused: a question would take too long."""
+"""Deeper trees are refused, since a question would take too long."""
 
 MAX_TREES = 2_000
 
@@ -26,11 +26,11 @@ class Form(ABC):
 
     @abstractmethod
     def __call__(self, X: FloatArray) -> FloatArray:
-        """Return the outputs for X of shape (n, n_inputs), shape (n, n_outputs)."""
+        """Return the outputs, shape (n, n_outputs), for X of shape (n, n_inputs)."""
 
     @abstractmethod
     def n_outputs(self, n_inputs: int) -> int:
-        """Return how many columns come out when `n_inputs` go in.
+        """Return the number of output columns for `n_inputs` input columns.
 
         Raises
         ------
@@ -121,9 +121,10 @@ class Columns(Form):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Neighbours(Form):
-    """The mean of the k nearest rows; rows at the distance of the last share its place.
+    """The mean of the k nearest rows; rows tied with the k-th share its weight.
 
-    `power` is Minkowski's, 1 or 2; with `by_distance` a row counts by the inverse of its distance.
+    `power` is that of the Minkowski distance, 1 or 2; with `by_distance`, rows are weighted by
+    inverse distance.
     """
 
     rows: FloatArray
@@ -224,19 +225,19 @@ class Activation(Form):
 
 @dataclass(frozen=True, eq=False)
 class Trees(Form):
-    """``offset + sum of the trees' leaves / divisor``, all trees side by side.
+    """``(offset + sum of the trees' leaves) / divisor``, all trees side by side.
 
     Parameters
     ----------
     nodes
         One row per node, shape (n_nodes, 5): feature, threshold, left child, right child, value. A
-        child stands below its parent; a leaf's children are -1.
+        child's row comes after its parent's; a leaf's children are -1.
     roots
         First node of each tree.
     offset, divisor
-        What the sum starts with, and what it is divided by in the end.
+        Start of the sum, and what the sum is divided by at the end.
     is_single
-        Whether questions are rounded to single precision first, as scikit-learn's trees do.
+        Whether inputs are rounded to single precision first, as scikit-learn's trees do.
     """
 
     nodes: FloatArray
@@ -262,7 +263,7 @@ class Trees(Form):
             node = children.take(2 * node + is_right)
         leaves = leaf.take(node)
         start = np.full((1, len(X)), self.offset)
-        # Along the first axis numpy adds one after the other, as the estimators do.
+        # Along the first axis numpy adds sequentially, as the estimators do.
         return np.asarray(np.add.reduce(np.vstack([start, leaves]))[:, None] / self.divisor)
 
     @once
@@ -281,7 +282,7 @@ class Trees(Form):
         Raises
         ------
         ValueError
-            If it is beyond the bound.
+            If it exceeds `MAX_DEPTH`.
         """
         level = np.unique(self.roots).astype(np.int64)
         for depth in range(MAX_DEPTH + 1):

@@ -16,18 +16,19 @@ _LEAST_ROWS = 2
 
 
 class ScikitRegressor(PortfolioRegressor):
-    """A scikit-learn regressor as a candidate: fitted by scikit-learn, answered by numpy.
+    """A scikit-learn regressor as a candidate: fitted by scikit-learn, evaluated by numpy.
 
-    What it learned is translated into plain numbers (`models.estimators.translation`), which alone
-    are stored and asked: artefacts hold no code, and serving never imports scikit-learn.
+    The fitted estimator is translated into plain numbers (`models.estimators.translation`), and
+    only these are stored and evaluated: artefacts hold no code, and serving never imports
+    scikit-learn.
 
     Parameters
     ----------
     layout
-        How to read the columns of X; the estimator sees its one-hot design.
+        How to read the columns of X; the estimator gets its one-hot design.
     estimator
-        The unfitted regressor, or what makes it when called (scikit-learn is imported then, and
-        not where a fitted portfolio is served).
+        The unfitted regressor, or a function that makes it (so that scikit-learn is imported only
+        then, and not where a fitted portfolio is served).
 
     Examples
     --------
@@ -43,12 +44,12 @@ class ScikitRegressor(PortfolioRegressor):
 
     @override
     def fit(self, X: FloatArray, y: FloatArray, sample_weight: FloatArray | None = None) -> Self:
-        """Fit a clone of the estimator on the one-hot design and keep what it learned.
+        """Fit a clone of the estimator on the one-hot design and keep its form.
 
         Raises
         ------
         ValueError
-            If the estimator refuses the data, or cannot be carried as plain data.
+            If the estimator refuses the data, or cannot be translated into plain data.
         """
         from sklearn.base import clone  # noqa: PLC0415 - heavy, and only such candidates need it
 
@@ -70,13 +71,13 @@ class ScikitRegressor(PortfolioRegressor):
 
     @override
     def to_state(self) -> State:
-        """Return what the estimator learned, as numbers."""
+        """Return the form of the fitted estimator as data."""
         state = write_form(self.form_)
         return State({**state.values, "center": self.center_}, state.arrays)
 
     @override
     def load_state(self, state: State) -> None:
-        """Take over what the estimator learned.
+        """Restore the form of the fitted estimator from data.
 
         Raises
         ------

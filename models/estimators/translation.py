@@ -1,4 +1,4 @@
-"""Fitted scikit-learn estimators as forms: what they learned, without their code."""
+"""Fitted scikit-learn estimators as forms: the learned numbers without the code."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -21,14 +21,15 @@ from models.estimators.forms import (
 from models.tables import FloatArray
 
 TOLERANCE = 1e-9
-"""How far a form's forecast may be from its estimator's, relative to their spread."""
+"""Largest difference between forecasts of form and estimator, relative to their spread."""
 
 
 def translate(estimator: Any) -> Form:
     """Return a fitted scikit-learn estimator as a form.
 
-    Linear regressors of every kind, trees, forests, gradient boosting, bagging, neighbours, kernel
-    and support vector regressors, networks, and pipelines, votes, stacks and searches of them.
+    Supported are linear regressors of all kinds, trees, forests, gradient boosting, bagging,
+    nearest neighbours, kernel and support vector regressors, neural networks, and pipelines,
+    voting, stacking and parameter searches of these.
 
     Parameters
     ----------
@@ -38,7 +39,7 @@ def translate(estimator: Any) -> Form:
     Raises
     ------
     ValueError
-        If nothing is known of the estimator's class.
+        If the estimator's class is not supported.
 
     Examples
     --------
@@ -56,10 +57,10 @@ def translate(estimator: Any) -> Form:
 
 
 def check_translation(form: Form, estimator: Any, X: FloatArray) -> None:
-    """Check that a form forecasts as its estimator does, at the rows of X and between them.
+    """Check that a form forecasts the same as its estimator, at the rows of X and between them.
 
-    Neighbours are not checked: those at the same distance count alike here, where scikit-learn
-    takes whichever it meets first.
+    Nearest neighbours are not checked: ties share their weight here, whereas scikit-learn takes
+    the first that it finds.
 
     Raises
     ------
@@ -129,7 +130,7 @@ def _bag(estimator: Any) -> Form:
 def _grow(
     trees: Sequence[FloatArray], offset: float, divisor: float, *, is_single: bool = True
 ) -> Trees:
-    """Join the nodes of trees, whose children count from each tree's own first node."""
+    """Join the nodes of trees, whose child indices are relative to the tree's first node."""
     sizes = [len(nodes) for nodes in trees]
     roots = np.cumsum([0, *sizes[:-1]])
     nodes = np.vstack(trees)
@@ -289,4 +290,4 @@ _TRANSLATORS: Mapping[str, Callable[[Any], Form]] = {
     "PolynomialFeatures": _powers,
     "DummyRegressor": _constant,
 }
-"""By the name of the class or of one that it descends from: nothing of scikit-learn is imported."""
+"""By the name of the class or a base class, so that scikit-learn need not be imported."""

@@ -1,1 +1,1 @@
-"""Why a forecast is what it is: terms, phases, the runs that taught it."""
+"""Why a forecast is what it is: terms, phases, the most influential runs."""

@@ -17,7 +17,7 @@ TERM_NAMES: Mapping[Term, TermName] = {
     "fixed": "fixed",
 }
 _SMALLEST = 1e-3
-"""Shares below this are not told."""
+"""Shares below this are not reported."""
 
 
 class TermShare(NamedTuple):
@@ -43,7 +43,7 @@ Name = TypeVar("Name", bound=str)
 
 
 def explain_rows(shares: FloatArray) -> list[tuple[TermShare, ...]]:
-    """Return the shares of `TERMS` in each row, the largest first, without those next to nothing.
+    """Return the shares of `TERMS` in each row, the largest first, without those below 0.1 %.
 
     Examples
     --------
@@ -57,7 +57,7 @@ def explain_rows(shares: FloatArray) -> list[tuple[TermShare, ...]]:
 def name_shares(
     names: Sequence[Name], shares: FloatArray, kind: Callable[[Name, float], Share]
 ) -> list[tuple[Share, ...]]:
-    """Return the named shares of each row, the largest first, those above 0.1 % alone."""
+    """Return the named shares of each row, the largest first, without those below 0.1 %."""
     order, told = ranked(shares)
     return [
         tuple(kind(names[place], share) for place, share in zip(*row, strict=True) if share > 0)
@@ -66,9 +66,9 @@ def name_shares(
 
 
 def ranked(shares: FloatArray) -> tuple[IntArray, FloatArray]:
-    """Return of each row which columns are told, the largest first, and their shares of these.
+    """Return for each row the columns by falling share, and their shares of those reported.
 
-    Both of the shape of `shares`; the share of what is not told is 0 and stands last.
+    Both have the shape of `shares`; unreported shares (below 0.1 %) are 0 and come last.
 
     Examples
     --------

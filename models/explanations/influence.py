@@ -1,4 +1,4 @@
-"""Which measured configuration taught a forecast what: derivatives by the measured durations."""
+"""Influence of measured configurations on a forecast: derivatives by the measured durations."""
 
 from collections.abc import Mapping, Sequence
 from functools import reduce
@@ -22,7 +22,7 @@ from models.trees.boosting import ResidualTrees
 Subject = TermName | Literal["category", "neighbourhood"]
 
 MAX_LESSONS = 5
-"""How many configurations are named for a forecast, the most influential first."""
+"""At most this many configurations are named for a forecast, the most influential first."""
 
 _SUBJECTS: tuple[Subject, ...] = (
     *(TERM_NAMES[term] for term in TERMS),
@@ -32,16 +32,16 @@ _SUBJECTS: tuple[Subject, ...] = (
 _CATEGORY, _NEIGHBOURHOOD = len(TERMS), len(TERMS) + 1
 _SMALLEST, _LARGEST = 0.01, 1e3
 _Near = tuple[IntArray, BoolArray, tuple[FloatArray, ...]]
-"""Where configurations stand, which do, and factors of how correlations follow their durations."""
+"""Positions of configurations, which have one, and factors that map correlations to responses."""
 
 
 class Lesson(NamedTuple):
     """What one measured configuration contributes to a forecast.
 
-    `influence` says how many percent longer the forecast would be, had all runs of that
-    configuration taken 1 % longer; runs on its other side count against it, hence negative values.
-    `about` says which part of the forecast it taught most: a term of the laws, what a category's
-    level changes, or the correction by runs in the neighbourhood.
+    `influence` says how many percent longer the forecast would be if all runs of that configuration
+    had taken 1 % longer; it is negative where longer runs there would tilt a trend the other way.
+    `about` is the part of the forecast that it affects most: a term of the laws, the effect of a
+    category's level, or the correction by runs in the neighbourhood.
     """
 
     run_ids: tuple[str, ...]
@@ -52,11 +52,12 @@ class Lesson(NamedTuple):
 class Influences:
     """The derivatives of a portfolio's forecasts by the log durations of its configurations.
 
-    For a law with parameters t fitted at Laplace's covariance P and misfit s2, ``dt/dy = P J' /
-    s2``; for a process around it ``dt/dy = P J' K^-1`` with the prior's P, and ``k' K^-1`` from
-    the process itself; where the law is held at its own fit both follow each other. A forecast is
-    ``J* dt/dy`` plus the process's part, term by term, weighted as in the mixture. Hyper-parameters
-    and the choice of templates are held; trees have no derivative and are left out.
+    For a law with parameters t, Laplace covariance P and misfit s2, ``dt/dy = P J' / s2``. For a
+    process around it, ``dt/dy = P J' K^-1`` with the prior's P, plus ``k' K^-1`` from the process
+    itself; where the law is held at its own fit, the process follows the residuals of that fit. The
+    derivative of a forecast is ``J* dt/dy`` plus the process's part, term by term, weighted as in
+    the mixture. Hyper-parameters and the choice of templates are held constant; trees have no
+    derivative and are left out.
 
     Parameters
     ----------
@@ -67,8 +68,8 @@ class Influences:
     X
         The configurations of the fit, encoded, shape (n_configurations, n_columns).
     unheard
-        Those of them that count as what the others say (`models.screening.refutation`): nothing
-        follows their own durations.
+        Configurations whose durations were replaced by what the others imply
+        (`models.screening.refutation`), hence have no influence.
 
     References
     ----------
@@ -118,7 +119,7 @@ class Influences:
 
 
 def name_lessons(derivatives: FloatArray, names: RunNames) -> tuple[Lesson, ...]:
-    """Return the most influential configurations of a forecast, those above 1 % alone.
+    """Return the most influential configurations of a forecast, without those below 1 %.
 
     Parameters
     ----------
@@ -146,8 +147,8 @@ def name_lessons(derivatives: FloatArray, names: RunNames) -> tuple[Lesson, ...]
 class _LawResponse:
     """How a law's parameters follow the durations of all configurations.
 
-    A law of a large workload is fitted on a subset that is not known here: all configurations
-    share its influence alike.
+    The law of a large workload is fitted on a subset that is not known here, so its influence is
+    shared equally by all configurations.
     """
 
     def __init__(self, layout: Layout, law: FittedLaw, X: FloatArray) -> None:
@@ -184,7 +185,7 @@ class _ProcessResponse:
         self._near: list[_Near] = [(self._columns, self._known, (inverse,))]
         if len(X) > MAX_PROCESS_CONFIGURATIONS:
             told = X[conditioning_rows(len(X))]
-            # Repetitions, which are not known here, count once.
+            # Numbers of repetitions are not known here; each configuration counts once.
             gained = process.response(told, np.ones(len(told)))
             lost = -(gained[0] @ (gained[1] @ self._slopes.jacobian(told))) @ response
             self._near = [(*_places(told, rows), gained), (self._columns, self._known, (lost,))]
@@ -200,10 +201,10 @@ class _ProcessResponse:
 
 
 def _places(X: FloatArray, rows: Mapping[bytes, Sequence[int]]) -> tuple[IntArray, BoolArray]:
-    """Return where configurations stand among all, and which do.
+    """Return the positions of configurations among all, and which of them were found.
 
-    Those that are encoded alike stand one after the other, as in the fit. An artefact need not hold
-    the configurations of a process among its own.
+    Equally encoded ones are matched in their order, as in the fit. A process of an artefact may
+    have configurations that are not among the artefact's own.
     """
     left = {key: iter(places) for key, places in rows.items()}
     columns: IntArray = np.array([next(left.get(row.tobytes(), iter(())), -1) for row in X])
@@ -212,7 +213,7 @@ def _places(X: FloatArray, rows: Mapping[bytes, Sequence[int]]) -> tuple[IntArra
 
 
 class _Slopes:
-    """The derivatives of a law by its parameters, sorted by what the parameters speak of."""
+    """The derivatives of a law by its parameters, grouped by the subject of each parameter."""
 
     def __init__(self, layout: Layout, law: FittedLaw) -> None:
         self._layout, self._law = layout, law
@@ -225,7 +226,7 @@ class _Slopes:
         return evaluate_law(self._layout, self._law.prior.terms, self._law.theta, X)[1]
 
     def parts(self, X: FloatArray) -> list[tuple[int, FloatArray]]:
-        """Return the derivatives by each subject, zero for the parameters of all others."""
+        """Return the derivatives of each subject, zero for the parameters of all others."""
         jacobian = self.jacobian(X)
         return [
             (subject, np.where(self._subjects == subject, jacobian, 0.0))

@@ -1,4 +1,4 @@
-"""How the phases of a run share its duration, learned from the runs that carry them."""
+"""Shares of the phases of a run in its duration, learned from the runs that report phases."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,21 +11,21 @@ from models.state.checks import check_bounded, demand
 from models.tables import FeatureTable, FloatArray
 
 OTHER = "other"
-"""The part of a duration that no phase accounts for, and phases that are too many to tell."""
+"""The part of a duration that no phase accounts for, and phases beyond the largest ones."""
 
 MAX_PHASES = 8
 
-# A phase that a run lacks, or that took nothing, counts as this share: its logarithm is finite.
+# A phase that a run lacks, or that took no time, gets this share so that its logarithm is finite.
 _LEAST_SHARE = 1e-3
-# Slopes have a standard deviation of about one against a misfit of a third.
+# The ridge stands for slopes with a standard deviation of about 1 and residuals of about 1/3.
 _RIDGE, _FREE = 0.1, 0.01
-# Less than this share beside the phases is rounding.
+# A rest below this share is taken as rounding and gets no phase of its own.
 _ROOM = 0.01
 
 
 @dataclass(frozen=True, slots=True)
 class PhaseRuns:
-    """Runs that say how long their phases took.
+    """Runs that report how long their phases took.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ class PhaseRuns:
         Durations, shape (n,), positive and finite.
     seconds
         Name of a phase to its seconds in each run, shape (n,), not negative, NaN where it was not
-        told.
+        reported.
 
     Raises
     ------
@@ -95,7 +95,7 @@ class PhaseLaw:
         layout
             How to read the columns of X.
         X
-            Encoded questions, shape (n, n_columns); a code of no level counts as the average.
+            Encoded questions, shape (n, n_columns); a code without a level counts as the average.
         """
         logs = _design(layout, X) @ self.coefficients
         parts = np.exp(logs - logs.max(axis=1, keepdims=True))
@@ -104,10 +104,10 @@ class PhaseLaw:
 
 
 def fit_phases(runs: PhaseRuns | None, encoder: Encoder) -> PhaseLaw | None:
-    """Fit the shares by ridge regression of their log ratios, None where no run tells phases.
+    """Fit the shares by ridge regression of their log ratios; None if no run reports phases.
 
-    What the phases leave of the duration is a phase of its own, ``other``; where they add up to
-    more than the duration, because they overlap, they share their sum.
+    The rest of the duration is a phase of its own, ``other``. Where phases overlap and add up to
+    more than the duration, shares are relative to their sum.
 
     Examples
     --------
@@ -127,11 +127,11 @@ def fit_phases(runs: PhaseRuns | None, encoder: Encoder) -> PhaseLaw | None:
     logs = np.log(np.maximum(shares[told], _LEAST_SHARE))
     logs -= logs.mean(axis=1, keepdims=True)
     design = _design(encoder.layout, encoder.encode(runs.features).X[told])
-    # Sums depend on the order of what they add, in their last bits.
+    # The last bits of sums depend on the order of the summands, hence a fixed order.
     order = np.lexsort((*logs.T, *design.T))
     logs, design = logs[order], design[order]
     penalty = np.full(design.shape[1], _RIDGE)
-    # The level of each phase, and whether anything is synchronised at all, are free.
+    # The constant and the gate (a single worker) are hardly penalised.
     penalty[[0, 1 + encoder.layout.n_numeric]] = _FREE
     normal = design.T @ design + np.diag(penalty)
     return PhaseLaw(names, np.linalg.solve(normal, design.T @ logs))
@@ -154,7 +154,7 @@ def check_phases(names: Sequence[str], coefficients: FloatArray, layout: Layout)
 
 
 def _compose(runs: PhaseRuns) -> tuple[tuple[str, ...], FloatArray]:
-    """Return the names of the phases and their shares in each run; rows without any are zero."""
+    """Return the names of the phases and their shares in each run; all 0 in runs without phases."""
     every = sorted(runs.seconds)
     if not every:
         return (), np.empty((len(runs.duration_seconds), 0))

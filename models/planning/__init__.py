@@ -1,1 +1,1 @@
-"""What further runs would tell, and what is known before the first one."""
+"""What further runs would tell, and what is known before the first run."""

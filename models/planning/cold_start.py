@@ -1,4 +1,4 @@
-"""The joint distribution before any regressor: what physics alone says about configurations."""
+"""The joint distribution of configurations before any regressor, from physical priors alone."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,23 +15,23 @@ from models.planning.joint import JointForecast
 from models.tables import FeatureTable, FloatArray, RunTable
 
 SCALE_SD = 3.0
-"""Log standard deviation of a duration of which nothing is known: seconds to days."""
+"""Log standard deviation of a duration about which nothing is known: seconds to days."""
 
 _RUN_SD = 0.05
-"""Log standard deviation of one run and of the law's misfit, before any repetition."""
+"""Log standard deviation of one run, and of the law's misfit, before any repetition."""
 
 
 @dataclass(frozen=True, slots=True)
 class PriorForecast:
-    """What is expected of candidates and targets without a regressor.
+    """Forecast of candidates and targets without a regressor.
 
     Parameters
     ----------
     joint
         Their joint distribution.
     log_duration
-        Mean log duration of candidates, then targets, shape (n,); up to one unknown constant
-        where nothing was measured.
+        Mean log duration of candidates, then targets, shape (n,); up to an unknown constant where
+        nothing was measured.
     """
 
     joint: JointForecast
@@ -44,10 +44,10 @@ def prior_forecast(
     hardware: Mapping[str, HardwareDescription] | None = None,
     measured: RunTable | None = None,
 ) -> PriorForecast:
-    """Return the joint distribution under sums of power laws, all templates weighed alike.
+    """Return the joint distribution under sums of power laws, with equal weights of the templates.
 
-    With it the greedy design is a space-filling one by cost: the cheapest configuration fixes the
-    scale, and the cheapest ones far apart along an axis its exponent.
+    Under it, greedy design fills the space at low cost: the cheapest configuration fixes the scale,
+    and the cheapest configurations far apart along an axis fix its exponent.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ def prior_forecast(
     hardware
         Data sheets of accelerators by GPU type.
     measured
-        Runs that no regressor was fitted on yet; the distribution is conditioned on them.
+        Runs on which no regressor was fitted yet; the distribution is conditioned on them.
 
     References
     ----------

@@ -19,10 +19,9 @@ class DesignStep:
     candidate
         Its position among the candidates.
     gain
-        By how much the mean half width of the targets' log durations at 90 % is expected to
-        shrink.
+        Expected decrease of the mean half width of the targets' log durations at 90 %.
     half_widths
-        The expected half width of each target after it and all steps before, shape (n_targets,).
+        Expected half width of each target after this and all earlier steps, shape (n_targets,).
     """
 
     candidate: int
@@ -34,21 +33,21 @@ class Design:
     """A greedy design: each step takes the largest expected narrowing per unit of cost.
 
     With C the joint covariance, v the noise of a run and t a target, one run of candidate i leaves
-    ``Var[t] - C[t, i]^2 / (C[i, i] + v[i])``: known before it is measured, since a normal
-    posterior's covariance does not depend on what is observed. The covariance is then updated
-    (rank one) and the next step chosen, so that a batch holds no two runs that say the same.
+    the variance ``Var[t] - C[t, i]^2 / (C[i, i] + v[i])``. This is known before the run, since the
+    covariance of a normal posterior does not depend on the observed values. The covariance is then
+    updated (rank one) and the next step chosen, so that a batch holds no two redundant runs.
 
     Parameters
     ----------
     joints
-        The joint distributions by kind of question; all over the same candidates.
+        The joint distributions by kind of question, all over the same candidates.
     costs
-        What a run of each candidate costs, shape (n_candidates,), positive.
+        Cost of a run of each candidate, shape (n_candidates,), positive.
 
     Raises
     ------
     ValueError
-        If a cost is not positive and finite, or there is another number of them.
+        If a cost is not positive and finite, or their number is not that of the candidates.
 
     References
     ----------
@@ -70,7 +69,7 @@ class Design:
         n = joints[0].n_candidates
         if len(costs) != n or not (np.isfinite(costs).all() and (costs > 0).all()):
             raise ValueError("Each candidate needs a cost that is positive and finite.")
-        # Only ratios count; beyond twelve decades they are all the same.
+        # Only ratios matter; costs more than twelve decades below the largest count the same.
         self._joints, self._costs = list(joints), np.clip(costs / costs.max(), 1e-12, 1.0)
         self._covariances = [joint.covariance.copy() for joint in joints]
         self._n, self._n_targets = n, sum(len(joint.targets) for joint in joints)
@@ -84,7 +83,7 @@ class Design:
         return widths
 
     def least_half_widths(self) -> FloatArray:
-        """Return the half widths that the noise of one run leaves, shape (n_targets,)."""
+        """Return the half widths due to the noise of one run alone, shape (n_targets,)."""
         widths = np.empty(self._n_targets)
         for joint in self._joints:
             spread = tempered(np.sqrt(joint.noise[self._n :]))
@@ -92,7 +91,7 @@ class Design:
         return widths
 
     def gains(self) -> FloatArray:
-        """Return the expected narrowing by one run of each candidate, shape (n_candidates,)."""
+        """Return the expected gain of one run of each candidate, shape (n_candidates,)."""
         total = np.zeros(self._n)
         for joint, covariance in zip(self._joints, self._covariances, strict=True):
             n = self._n
@@ -104,7 +103,7 @@ class Design:
         return total / self._n_targets
 
     def step(self, affordable: BoolArray) -> DesignStep | None:
-        """Take the best candidate among the affordable ones; None if there is none.
+        """Take the best of the affordable candidates; None if there is none.
 
         Parameters
         ----------
@@ -120,7 +119,7 @@ class Design:
         return DesignStep(chosen, float(gains[chosen]), self.half_widths())
 
     def measure(self, candidate: int) -> None:
-        """Account for one run of a candidate, whatever it will show."""
+        """Account for one run of a candidate, whatever its outcome."""
         for index, (joint, covariance) in enumerate(
             zip(self._joints, self._covariances, strict=True)
         ):

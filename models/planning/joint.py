@@ -1,4 +1,4 @@
-"""The joint distribution of many forecasts: what a run of one would say about another."""
+"""The joint distribution of many forecasts: what a run of one would tell about another."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,27 +17,28 @@ from models.tables import BoolArray, FeatureTable, FloatArray, IntArray
 
 _LEAST_NOISE = 1e-6
 _AT_ONCE = 4_000_000
-"""How many covariances of stand-ins are held at once."""
+"""How many covariances of stand-ins are held in memory at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class JointForecast:
     """The joint normal distribution of the log durations of candidates and targets.
 
-    Targets of one kind of question share the weights of the portfolio's members, and so one
+    Targets of one kind of question share the weights of the portfolio's members, hence one
     covariance.
 
     Parameters
     ----------
     covariance
-        Covariance of candidates, then targets, noise of a run left out, shape (n, n).
+        Covariance of candidates, then targets, without the noise of a run, shape (n, n).
     noise
-        Variance of one run of each candidate and target that no measurement removes, shape (n,).
+        Noise variance of one run of each candidate and target, which no measurement removes,
+        shape (n,).
     half_width
         Calibrated half width at 90 % of each target, in tempered standard deviations, shape
         (n_targets,).
     targets
-        Which of the asked targets these are, shape (n_targets,).
+        Indices of these targets among all asked ones, shape (n_targets,).
     """
 
     covariance: FloatArray
@@ -51,7 +52,7 @@ class JointForecast:
         return len(self.covariance) - len(self.half_width)
 
     def calibration(self, variance: FloatArray) -> FloatArray:
-        """Return by what to multiply the deviations of rows for them to agree with the intervals.
+        """Return the factors that make the deviations of rows agree with calibrated intervals.
 
         Parameters
         ----------
@@ -65,12 +66,12 @@ class JointForecast:
 def joint_forecast(
     portfolio: FittedPortfolio, candidates: FeatureTable, targets: FeatureTable
 ) -> list[JointForecast]:
-    """Return the joint distributions of candidates and targets, one a kind of question asked.
+    """Return the joint distributions of candidates and targets, one per kind of question asked.
 
-    The covariance of the mixture of members is the mean of their covariances plus that of their
-    means, so that a run where the members disagree removes the disagreement as well. What the
-    runs could not identify (an unseen level, a parameter that was constant, a trend beyond the
-    batches that were measured) is one unknown for all rows it concerns.
+    The covariance of the mixture is the mean of the members' covariances plus the covariance of
+    their means, so that a run where the members disagree also removes the disagreement. What the
+    runs could not identify (an unseen level, a constant parameter, a trend beyond the measured
+    batches) is one unknown, shared by all rows that it affects.
 
     Parameters
     ----------
@@ -124,7 +125,7 @@ def joint_forecast(
 
 @dataclass(frozen=True, slots=True)
 class _Spread:
-    """Means, covariances and noises of the members for all rows, and what they have in common."""
+    """Means, covariances and noises of the members for all rows, and their shared covariance."""
 
     means: list[FloatArray]
     covariances: list[FloatArray | None]
@@ -135,7 +136,7 @@ class _Spread:
     def of(
         cls, portfolio: FittedPortfolio, rows: FeatureTable, encoded: Encoded, counts: BoolArray
     ) -> "_Spread":
-        """Return what the members say of rows, covariances of those that count alone."""
+        """Return the members' moments of rows, with covariances only for members with weight."""
         expansion = portfolio.transfer.expand(encoded, rows)
         members = list(portfolio.members.values())
         noises = [member.run_variance for member in members]
@@ -161,7 +162,7 @@ class _Spread:
     ) -> tuple[FloatArray, FloatArray]:
         """Return covariance and noise of the rows `kept` under the weights of a regime.
 
-        Members without a joint distribution count by their means, and by their held-out errors
+        Members without a joint distribution count by their means, and also by their held-out errors
         where no other member has weight.
         """
         weights = model.weights
@@ -186,10 +187,10 @@ class _Spread:
 
 @dataclass(frozen=True, slots=True)
 class _Stands:
-    """The stand-ins of questions, those of each beside one another.
+    """The stand-ins of questions, sorted by question.
 
-    Question i is the sum of the rows of `X` from ``starts[i]`` on, each times its weight. `order`
-    tells where they stood in the expansion.
+    Question i is the weighted sum of the rows of `X` from ``starts[i]`` up to the next start.
+    `order` gives their positions in the expansion.
     """
 
     X: FloatArray
@@ -205,23 +206,23 @@ class _Stands:
         return cls(expansion.X[order], expansion.weights[order], starts, order)
 
     def mean(self, values: FloatArray) -> FloatArray:
-        """Return the mean for each question of values of an expansion's rows."""
+        """Return the weighted mean for each question, given values of the expansion's rows."""
         weighted = self.weights * values[self.order]
         return np.asarray(np.add.reduceat(weighted, self.starts), dtype=np.float64)
 
     def covariances(
         self, members: Sequence[PortfolioRegressor], counts: BoolArray
     ) -> list[FloatArray | None]:
-        """Return the covariance of the questions by each member that counts."""
+        """Return the covariance of the questions by each member with weight."""
         return [
             self._covariance(member) if is_asked else None
             for member, is_asked in zip(members, counts, strict=True)
         ]
 
     def _covariance(self, member: PortfolioRegressor) -> FloatArray | None:
-        """Return what a member says, some questions at once.
+        """Return the covariance of the questions by one member, computed in parts.
 
-        Six stand-ins of each question have 36 times its covariances, gigabytes of 2,000 questions.
+        Six stand-ins per question have 36 times as many covariances: gigabytes for 2,000 questions.
         """
         n, ends = len(self.starts), np.append(self.starts[1:], len(self.X))
         found = np.empty((n, n))
@@ -241,8 +242,8 @@ def _common_unknowns(
 ) -> FloatArray:
     """Return the covariance from unidentified parameters and from breaks in trends.
 
-    A parameter that was constant has one exponent for all rows, and so has one that went along with
-    another in all runs and what is open of other epochs; what a row leaves out is its own.
+    These are shared by all rows: the exponents of constant parameters, those of columns that went
+    together in all runs, and what is unknown of other epochs. What a row leaves open is its own.
     """
     parted = portfolio.transfer.companions.unknowns(rows, encoded)
     total = parted @ parted.T
@@ -252,7 +253,7 @@ def _common_unknowns(
             total += np.outer(exponent, exponent)
     left = np.maximum(encoded.variance - np.diag(total), 0.0)
     total += np.diag(left)
-    # What is open of other epochs is none of the encoded variance.
+    # What is unknown of other epochs is not part of the encoded variance.
     of_epochs = portfolio.ask(rows).of_epochs
     if of_epochs is not None:
         total += of_epochs[1] @ of_epochs[1].T

@@ -1,1 +1,1 @@
-"""What an artefact is read with: typed JSON, checks of numbers, the container of named parts."""
+"""Tools that read artefacts: typed JSON, checks of numbers, the container of named parts."""

@@ -1,4 +1,4 @@
-"""Checks of numbers that come from an artefact: each fault is named, nothing is trusted."""
+"""Checks of numbers from an artefact: nothing is trusted, and each fault is named."""
 
 import numpy as np
 
@@ -6,14 +6,14 @@ from models.features.layout import Layout
 from models.tables import FloatArray
 
 MAX_LOG = 1e3
-"""No log duration, log feature or effect of a fit is as large as this."""
+"""Larger than any log duration, log feature or effect of a fit."""
 
 _ROUNDING = 1e-6
 _highest, _lowest = np.maximum.reduce, np.minimum.reduce
 
 
 def demand(is_true: object, fault: str) -> None:
-    """Raise ValueError with a fault unless something is true.
+    """Raise ValueError with the given fault unless a condition holds.
 
     Examples
     --------
@@ -29,7 +29,7 @@ def demand(is_true: object, fault: str) -> None:
 def check_bounded(
     array: FloatArray, shape: tuple[int, ...], name: str, bound: float = MAX_LOG
 ) -> None:
-    """Check an array's shape and that its numbers are within a bound (that of logarithms).
+    """Check an array's shape and that its numbers are within a bound (by default `MAX_LOG`).
 
     Raises
     ------
@@ -38,7 +38,7 @@ def check_bounded(
     """
     if array.shape != shape:
         raise ValueError(f"{name} has not the shape {shape}")
-    # Without a copy; NaN is not within a bound either.
+    # Without a copy; the comparison also refuses NaN.
     highest, lowest = (
         _highest(array, axis=None, initial=0.0),
         _lowest(array, axis=None, initial=0.0),
@@ -48,7 +48,7 @@ def check_bounded(
 
 
 def check_weights(weights: FloatArray) -> None:
-    """Check that the weights of every row are not negative and sum to 1.
+    """Check that the weights of each row are not negative and sum to 1.
 
     Raises
     ------
@@ -61,12 +61,12 @@ def check_weights(weights: FloatArray) -> None:
 
 
 def check_codes(codes: FloatArray, levels: tuple[int, ...]) -> None:
-    """Check that every row names a level of every category.
+    """Check that each row has a level of each category.
 
     Raises
     ------
     ValueError
-        If a code is no whole number or names no level.
+        If a code is not a whole number or not that of a level.
     """
     demand(codes.ndim == 2 and codes.shape[1] == len(levels), "codes have other categories")  # noqa: PLR2004 - a matrix
     for column, count in zip(codes.T, levels, strict=True):
@@ -80,7 +80,7 @@ def check_rows(X: FloatArray, layout: Layout) -> None:
     Raises
     ------
     ValueError
-        If it has not, or a code names no level.
+        If it has not, or a code is not that of a level.
     """
     demand(len(X) and X.ndim == 2, "there are no rows")  # noqa: PLR2004 - a matrix
     check_bounded(X, (len(X), layout.n_columns), "X")

@@ -1,4 +1,4 @@
-"""The container of an artefact: named parts behind one hash, checked before they are used."""
+"""The container of an artefact: named parts under one hash, which is checked before use."""
 
 import hashlib
 from collections.abc import Mapping
@@ -22,9 +22,9 @@ _MAX_TABLE_BYTES = 64 * 2**10
 def pack(parts: Mapping[str, bytes | memoryview]) -> bytes:
     """Return a container of parts; equal parts give equal bytes.
 
-    The container is a magic number, the SHA-256 of what follows, the length of a table in JSON
-    (name and bytes of every part) in four bytes, the table, and the parts as they are. Each part
-    begins at a multiple of 64 bytes, so that numbers can be used where they lie.
+    The container consists of a magic number, the SHA-256 of what follows, the length of a JSON
+    table (name and bytes of each part) in four bytes, the table, and the parts as they are. Each
+    part begins at a multiple of 64 bytes, so that its numbers can be used in place.
 
     Examples
     --------
@@ -41,13 +41,13 @@ def pack(parts: Mapping[str, bytes | memoryview]) -> bytes:
 
 
 def unpack(data: bytes) -> dict[str, memoryview]:
-    """Return the parts of a container, as they lie there.
+    """Return the parts of a container as views, without copying.
 
     Raises
     ------
     ArtifactError
-        If the bytes are not a container, were truncated or altered, or declare sizes beyond the
-        bounds or other than they have; nothing takes memory beside them.
+        If the bytes are not a container, were truncated or altered, or declare sizes that exceed
+        the bounds or differ from the actual ones.
     """
     if data.startswith(_FORMER_MAGIC):
         raise ArtifactError("The artefact has a former format; fit the workload again.")
@@ -64,12 +64,12 @@ def unpack(data: bytes) -> dict[str, memoryview]:
 
 
 def _gap(place: int) -> int:
-    """Return how many bytes lie between a place and where the next part begins."""
+    """Return the number of bytes from a place to the start of the next part."""
     return -place % _ALIGNMENT
 
 
 def _read_table(text: memoryview) -> list[tuple[str, int]]:
-    """Return name and length of every part, each checked."""
+    """Return the name and length of each part, all checked."""
     try:
         table = orjson.loads(text)
         found = [(name, length) for name, length in table]
@@ -86,7 +86,7 @@ def _read_table(text: memoryview) -> list[tuple[str, int]]:
 
 
 def _cut(whole: memoryview, table: list[tuple[str, int]], place: int) -> dict[str, memoryview]:
-    """Return the parts that the table declares, which are the whole rest."""
+    """Return the parts that the table declares, which must make up the whole rest."""
     parts = {}
     for name, length in table:
         place += _gap(place)

@@ -1,4 +1,4 @@
-"""JSON that somebody else wrote as dataclasses of the library: every type and bound checked."""
+"""Untrusted JSON as dataclasses of the library, with every type and bound checked."""
 
 import types
 from collections.abc import Callable, Mapping, Sequence
@@ -15,23 +15,23 @@ Kind = TypeVar("Kind")
 
 
 def json_reader(kind: type[Kind], *, allows_nan: bool = False) -> Callable[[object], Kind]:
-    """Return a function that reads a value of JSON as a dataclass.
+    """Return a function that reads a JSON value as a dataclass.
 
-    What the fields are is found here, once: it takes longer than to read a value.
+    The fields are resolved here, once, since that takes longer than reading a value.
 
     Parameters
     ----------
     kind
-        The dataclass. Its fields are numbers, words, truth values, None, literals, dataclasses,
-        and tuples, mappings and unions of them.
+        The dataclass. Its fields are numbers, strings, booleans, None, literals, dataclasses, and
+        tuples, mappings and unions of them.
     allows_nan
-        Whether a number may be null, which is NaN here (an error that was never measured).
+        Whether a number may be null, which is read as NaN (an error that was never measured).
 
     Returns
     -------
     Callable[[object], Kind]
-        Takes what `json.loads` gave. Raises ValueError if a key is missing or too many, a type is
-        another, or a number or length is out of bounds.
+        Takes a value from `json.loads`. Raises ValueError if a key is missing or unknown, a type is
+        wrong, or a number or length is out of bounds.
 
     Examples
     --------
@@ -54,7 +54,7 @@ def read_number(value: object, *, allows_nan: bool = False) -> float:
     Raises
     ------
     ValueError
-        If it is none.
+        If the value is not one.
 
     Examples
     --------
@@ -73,12 +73,12 @@ def read_number(value: object, *, allows_nan: bool = False) -> float:
 
 
 def read_texts(value: object) -> tuple[str, ...]:
-    """Return a list of words.
+    """Return a list of strings.
 
     Raises
     ------
     ValueError
-        If it is none, or one is too long.
+        If the value is not one, or a string is too long.
 
     Examples
     --------

@@ -1,1 +1,1 @@
-"""Boosted trees: grown by LightGBM, kept and evaluated as lookup tables."""
+"""Boosted trees: grown by LightGBM, stored and evaluated as lookup tables."""

@@ -18,10 +18,10 @@ from models.trees.lightgbm_text import read_trees
 from models.trees.lookup import TreeArrays, TreeTables
 
 MIN_TREE_CONFIGURATIONS = 20
-"""Trees of fewer would only repeat them."""
+"""Trees of fewer configurations would only repeat them."""
 
 _FEW_ROUNDS, _MOST_OF_FEW, _ROUNDS = 120, 60, 200
-"""How many trees are grown up to so many configurations, and of more."""
+"""Number of trees for few configurations, how many are few, and number of trees for more."""
 
 _TREE_FIELDS = fields(TreeArrays)
 
@@ -41,8 +41,8 @@ class BoostedTrees(PortfolioRegressor):
     seed
         Seeds bagging and feature sampling.
     asked_once
-        Answer by LightGBM itself, and have no state: to read trees into tables, which load and
-        answer fast, takes longer than to grow them, and a refit on a held-out set is asked once.
+        Answer by LightGBM itself and have no state. Converting trees into tables, which load and
+        answer fast, takes longer than growing them, and a refit for a held-out set is asked once.
 
     References
     ----------
@@ -79,7 +79,7 @@ class BoostedTrees(PortfolioRegressor):
             X, label=y - self.center_, categorical_feature=list(codes), params={"verbosity": -1}
         )
         rounds = self.rounds or _rounds(len(y))
-        # Otherwise the booster is written as text, and read again, before it is returned.
+        # Otherwise the booster would be written as text and read again before it is returned.
         booster = lightgbm.train(
             self._parameters(len(y)), data, num_boost_round=rounds, keep_training_booster=True
         )
@@ -114,7 +114,7 @@ class BoostedTrees(PortfolioRegressor):
 
     @override
     def load_state(self, state: State) -> None:
-        """Take over trees as numbers; LightGBM itself is not needed."""
+        """Restore trees from numbers; LightGBM itself is not needed."""
         self.center_ = read_number(state.values["center"])
         self._take(TreeArrays(*(state.arrays[f"trees.{each.name}"] for each in _TREE_FIELDS)))
 
@@ -143,10 +143,10 @@ class BoostedTrees(PortfolioRegressor):
 
 
 class ResidualTrees(PortfolioRegressor):
-    """LightGBM on what a sum of power laws leaves over: the law scales, the trees repair.
+    """LightGBM on the residuals of a sum of power laws: the law scales, the trees correct.
 
-    Half the rounds of `BoostedTrees`: less is left to explain. Beyond the measured range the
-    trees repeat their nearest correction and the law's trend goes on.
+    It has half the rounds of `BoostedTrees`, since less is left to explain. Beyond the measured
+    range the trees repeat their nearest correction while the law's trend goes on.
 
     Parameters
     ----------
@@ -157,7 +157,7 @@ class ResidualTrees(PortfolioRegressor):
     seed
         Seeds bagging and feature sampling, and chooses the subset of large sets.
     asked_once
-        As `BoostedTrees` has it.
+        As in `BoostedTrees`.
 
     References
     ----------
@@ -209,7 +209,7 @@ class ResidualTrees(PortfolioRegressor):
 
     @override
     def load_state(self, state: State) -> None:
-        """Take over law and trees from data."""
+        """Restore law and trees from data."""
         self.law_ = self._new_law()
         self.law_.load_state(state.below("law."))
         self.trees_ = BoostedTrees(self.layout, seed=self.seed)

@@ -1,4 +1,4 @@
-"""LightGBM's text form as plain numbers: read once, when the trees were grown."""
+"""LightGBM's text form as plain numbers, read once after the trees were grown."""
 
 import re
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ def read_trees(text: str) -> TreeArrays:
     Raises
     ------
     ArtifactError
-        If the text tells no trees, or trees whose leaves are no constants.
+        If the text is damaged, or the leaves of its trees are not constants.
     """
     body = text.partition("\nend of trees")[0]
     blocks = [
@@ -63,8 +63,8 @@ def _join(blocks: list[dict[str, list[str]]]) -> TreeArrays:
 
 
 def _in_order(block: dict[str, list[str]]) -> tuple[list[int], list[int]]:
-    """Return how many leaves are left of each split, and the leaves from left to right."""
-    # A tree of one leaf has no split, and no line that tells of one.
+    """Return how many leaves lie left of each split, and the leaves from left to right."""
+    # A tree of one leaf has no split and no lines about children.
     children = [[int(child) for child in block.get(name, [])] for name in _CHILDREN]
     n_leaves = int(block["num_leaves"][0])
     if not 0 < n_leaves == len(children[0]) + 1 == len(children[1]) + 1 <= MAX_LEAVES:
@@ -90,12 +90,12 @@ def _in_order(block: dict[str, list[str]]) -> tuple[list[int], list[int]]:
 def _splits(
     block: dict[str, list[str]], places: list[int], n_sets: int
 ) -> Iterator[tuple[float, ...]]:
-    """Yield the splits of a tree as `models.trees.lookup` has them."""
+    """Yield the splits of a tree in the form of `models.trees.lookup`."""
     columns = [block.get(name, []) for name in ("split_feature", "threshold", "decision_type")]
     for feature, threshold, decision, place in zip(*columns, places, strict=True):
         kind = int(decision)
         is_category = kind & _CATEGORICAL
         if not is_category and kind & _MISSING_TYPE == _ZERO_IS_MISSING:
             raise ValueError("it takes zero for missing")
-        # The sets of levels are numbered within a tree there and among all trees here.
+        # Sets of levels are numbered within a tree by LightGBM, but across all trees here.
         yield float(feature), float(threshold) + n_sets * is_category, is_category, place

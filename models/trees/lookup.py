@@ -11,12 +11,12 @@ from models.errors import ArtifactError
 from models.tables import BoolArray, FloatArray, IntArray
 
 MAX_LEAVES = 16
-"""Leaves of a tree are bits of a 16-bit word."""
+"""Each leaf of a tree is one bit of a 16-bit word."""
 
 MAX_TREES = 1_000
 
 SPLIT_FIELDS = ("feature", "threshold", "is_category", "place")
-"""What a split consists of; `place` is the number of its tree's leaves to the left of it."""
+"""The fields of a split; `place` is the number of its tree's leaves to the left of it."""
 
 _Words = npt.NDArray[np.uint16]
 _ALL, _MAX_SPLITS = 0xFFFF, MAX_LEAVES - 1
@@ -26,22 +26,22 @@ _FEW = 32
 
 @dataclass(frozen=True, slots=True)
 class TreeArrays:
-    """Trees as numbers, one tree after the other, the leaves of each from left to right.
+    """Trees as numbers, tree after tree, the leaves of each from left to right.
 
-    A split parts the leaves to the left of its place from those to the right, within what the
-    splits before it leave: n - 1 different places are a tree of n leaves, whatever their order.
+    A split separates the leaves left of its place from those right of it, within the part that
+    earlier splits leave. Hence n - 1 different places, in any order, make a tree of n leaves.
 
     Parameters
     ----------
     leaves
-        Leaves of each tree, shape (n_trees,).
+        Number of leaves of each tree, shape (n_trees,).
     splits
-        Feature, threshold (or set of levels), whether it is a set, and place of every split, those
+        Feature, threshold (or set of levels), whether it is a set, and place of each split, those
         of a tree from its root on, shape (4, n_splits).
     values
         Values of the leaves, shape (n_leaves,).
     levels
-        Sets of the levels that go left, 32 levels to a number, one set after the other.
+        Sets of the levels that go left, 32 levels per number, set after set.
     level_ends
         Where each set ends.
     """
@@ -55,10 +55,10 @@ class TreeArrays:
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """The leaves that one feature leaves open: of every tree, by the rank of the value.
+    """The leaves of all trees that one feature leaves open, by the rank of its value.
 
-    `steps` are the thresholds as numbers: one value is ranked three times as fast among those.
-    `first` is the place of its words among those of all tables.
+    `steps` are the thresholds as Python numbers, among which a single value is ranked three times
+    as fast. `first` is the position of this table's words among those of all tables.
     """
 
     feature: int
@@ -70,7 +70,7 @@ class _Table:
     def ranks(self, column: FloatArray) -> IntArray:
         """Return the row of `words` of each value."""
         if self.thresholds is None:
-            # What `np.clip` does, without the checks of its arguments.
+            # The same as `np.clip`, without the checks of its arguments.
             known = np.minimum(np.maximum(column, -1.0), len(self.words) - 2.0)
             return known.astype(np.int64) + 1
         return self.thresholds.searchsorted(column)
@@ -85,9 +85,9 @@ class _Table:
 class TreeTables:
     """A sum of regression trees, evaluated without visiting a node.
 
-    For every feature a table holds, between any two neighbouring thresholds, the leaves of all
-    trees that a value there leaves open, one bit each. A question takes one row of each table; the
-    lowest bit of their conjunction is its leaf. Cost per question: one search and one row per
+    For each feature, a table holds for each interval between thresholds the leaves of all trees
+    that a value there leaves open, one bit per leaf. A question takes one row of each table; the
+    lowest bit of their conjunction is its leaf. A question costs one search and one row per
     feature, whatever the depth.
 
     Parameters
@@ -100,7 +100,7 @@ class TreeTables:
     Raises
     ------
     ArtifactError
-        If they are no trees: unknown features, places that are no tree's, numbers that are
+        If they are not valid trees: unknown features, places that form no tree, numbers that are
         not finite, more or larger trees than the library grows.
 
     References
@@ -131,14 +131,14 @@ class TreeTables:
         return total
 
     def _one(self, row: FloatArray) -> _Words:
-        """Return the leaves that are open to one question, shape (1, n_trees)."""
+        """Return the open leaves for one question, shape (1, n_trees)."""
         values = row.tolist()
         rows = np.array([t.first + t.rank(values[t.feature]) for t in self._tables], dtype=np.intp)
         open_leaves: _Words = np.bitwise_and.reduce(self._words.take(rows, axis=0), axis=0)
         return open_leaves[None]
 
     def _few(self, X: FloatArray) -> _Words:
-        """Return what `_many` does by fewer calls of numpy, in more memory."""
+        """Return the same as `_many` with fewer calls of numpy but more memory."""
         rows = np.array([t.ranks(X[:, t.feature]) for t in self._tables]) + self._firsts
         open_leaves: _Words = np.bitwise_and.reduce(self._words.take(rows, axis=0), axis=0)
         return open_leaves
@@ -151,7 +151,7 @@ class TreeTables:
 
 
 def _stacked(tables: Sequence[_Table], n_trees: int) -> tuple[list[_Table], _Words]:
-    """Return the tables with their words in one array: one question takes all its rows at once."""
+    """Return the tables with their words in one array, so that one call takes all rows."""
     none: _Words = np.empty((0, n_trees), dtype=np.uint16)
     words: _Words = np.concatenate([none, *(table.words for table in tables)])
     placed, first = [], 0
@@ -207,23 +207,23 @@ class _Trees:
         self.kept = self._kept(is_split, place)
 
     def _kept(self, is_split: BoolArray, place: IntArray) -> _Words:
-        """Return the leaves that each split leaves open to what goes right, shape (n_splits,)."""
+        """Return the leaves that each split leaves open for values that go right, (n_splits,)."""
         if ((place < 1) | (place >= self.n_leaves[self.tree])).any():
             raise ValueError("its splits form no tree")
-        # Split by split, since numpy is fastest along the trees.
+        # One row per split position, since numpy is fastest along the trees.
         places = np.zeros(is_split.shape[::-1], dtype=np.int8)
         places.T[is_split] = place
         met = np.bitwise_or.reduce(np.left_shift(1, places, dtype=np.int32)) | 1
         if (met != (1 << self.n_leaves) - 1).any():
             raise ValueError("its splits form no tree")
-        # What a split parts begins where the nearest earlier split to the left of it is.
+        # The part that a split separates begins at the nearest earlier split to its left.
         is_left = (places[:, None] < places) & _IS_LATER
         first = np.maximum.reduce(places[:, None] * is_left).T[is_split].astype(np.int64)
         kept: _Words = (_ALL ^ ((1 << place) - (1 << first))).astype(np.uint16)
         return kept
 
     def tabulate(self, n_features: int) -> list[_Table]:
-        """Return the tables of all features that are asked."""
+        """Return the tables of all features that have splits."""
         if ((self.feature < 0) | (self.feature >= n_features)).any():
             raise ValueError("it asks for a feature that there is not")
         tables: list[_Table] = []
@@ -260,7 +260,7 @@ class _Trees:
         return _Table(feature, None, words)
 
     def _sets_of_levels(self, which: FloatArray) -> npt.NDArray[np.uint32]:
-        """Return which levels go left, 32 to a word, one row a split."""
+        """Return which levels go left, 32 per word, one row per split."""
         place, ends = _whole(which, "a set of levels"), self._level_ends
         if not ((place >= 0) & (place < len(ends))).all():
             raise ValueError("it has no such set of levels")
