@@ -1,4 +1,4 @@
-"""Which option each job takes so that all fit the capacity: exact for one kind of GPU."""
+"""Which option each job takes within the capacity: exact for one kind of GPU."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,10 +12,10 @@ from app.decisions.durations import FloatArray
 IntArray = npt.NDArray[np.int64]
 _ROUNDING: Final = 1e-12
 _MARGIN: Final = 1e-12
-"""Of what is summed: thousands of times what a number is rounded by."""
+"""Relative margin of sums, thousands of times the rounding error of a number."""
 
 _HALVINGS: Final = 60
-"""Of the interval of prices: as fine as numbers are."""
+"""Bisections of the price interval, down to floating-point resolution."""
 NOTHING: Final = -1
 """The choice of a job that is left out."""
 
@@ -27,13 +27,13 @@ class Options:
     Parameters
     ----------
     job
-        Whose option it is, in [0, n_jobs).
+        The job to which the option belongs, in [0, n_jobs).
     kind
-        Which kind of GPU it uses, in [0, n_kinds).
+        The kind of GPU that it uses, in [0, n_kinds).
     gpus
-        How many, positive.
+        Number of GPUs, positive.
     value
-        What is to be small; finite.
+        The value to minimise, finite.
     """
 
     job: IntArray
@@ -51,7 +51,7 @@ class Options:
 class Solution:
     """One option (or `NOTHING`) for each job, shape (n_jobs,).
 
-    `gap` is how much smaller the value could be at most, as a fraction of it; None where no bound
+    `gap` is the largest possible improvement of the value, as a fraction of it; None where no bound
     is known.
     """
 
@@ -79,7 +79,7 @@ def undominated(options: Options) -> IntArray:
         return order
     group = options.job[order] * (int(options.kind.max()) + 1) + options.kind[order]
     starts = np.concatenate(([True], group[1:] != group[:-1]))
-    # The running minimum of each group: values are ranked so that one pass serves all groups.
+    # The running minimum within each group; ranking the values lets one pass serve all groups.
     ranks = np.argsort(np.argsort(options.value[order], kind="stable"), kind="stable")
     level = np.cumsum(starts) * order.size - ranks
     best_before = np.concatenate(([-1], np.maximum.accumulate(level)[:-1]))
@@ -95,8 +95,8 @@ def allocate_one_kind(
 
     ``best[j][g]``, the least sum of the first j jobs on at most g GPUs, is
     ``min over options o of job j of best[j - 1][g - gpus(o)] + value(o)``: O(n_options x GPUs).
-    Of equal sums the one is taken that gives later jobs fewer GPUs. Where all jobs fit, bounds from
-    a price of a GPU rule out nearly all options before (Lagrangian relaxation).
+    Ties go to the sum that gives later jobs fewer GPUs. Where all jobs fit, bounds from a price per
+    GPU rule out nearly all options beforehand (Lagrangian relaxation).
 
     Parameters
     ----------
@@ -107,8 +107,8 @@ def allocate_one_kind(
     capacity
         The number of GPUs.
     weights
-        Of jobs that may be left out, positive, shape (n_jobs,): the allocations that place the
-        most weight are the only ones that count. None: every job must get an option.
+        Weights of jobs that may be left out, positive, shape (n_jobs,): only allocations that place
+        the most weight are considered. None: every job must get an option.
 
     Returns
     -------
@@ -144,19 +144,20 @@ def allocate_one_kind(
 
 
 def _all_fit(options: Options, n_jobs: int, capacity: int) -> bool:
-    """Whether each job can have its fewest GPUs; options are sorted by job and rising GPUs."""
+    """Return whether all jobs fit with their fewest GPUs; options sorted by job and rising GPUs."""
     starts = np.searchsorted(options.job, np.arange(n_jobs))
     has_option = len(np.unique(options.job)) == n_jobs
     return has_option and int(options.gpus[starts].sum()) <= capacity
 
 
 def _in_best(options: Options, n_jobs: int, capacity: int) -> IntArray:
-    """Return the options that a best allocation of all jobs can have.
+    """Return the options that a best allocation of all jobs can contain.
 
-    For any price p >= 0 of a GPU the sum over jobs of the least ``value + p gpus``, less
-    ``p capacity``, is no larger than the least sum. At the lowest price at which the jobs' choices
-    fit, these are an allocation; an option whose reduced cost exceeds its job's least by more than
-    the gap between the two is in no best one (Fisher 1981).
+    For any price p >= 0 per GPU, the sum over jobs of the least ``value + p gpus``, minus
+    ``p capacity``, is a lower bound of the least sum. At the lowest price at which the jobs'
+    choices fit, these form an allocation, whose sum is an upper bound. An option whose reduced cost
+    exceeds the least of its job by more than the gap between the bounds is in no best allocation
+    (Fisher 1981).
     """
     starts = np.searchsorted(options.job, np.arange(n_jobs))
     free = _at_price(options, starts, 0.0)
@@ -182,10 +183,10 @@ def _in_best(options: Options, n_jobs: int, capacity: int) -> IntArray:
 def not_ruled_out(
     options: Options, cost: FloatArray, least: FloatArray, choice: IntArray, *, paid: float
 ) -> tuple[IntArray, float]:
-    """Return the options that an allocation better than another one can have, and a lower bound.
+    """Return the options that an allocation better than a given one can contain, and a lower bound.
 
-    The options of the other one are among them. Both stand rounding: what is left of large sums
-    that nearly cancel is as uncertain as these.
+    The options of the given allocation are among them. Both results allow for rounding: the
+    difference of large, nearly equal sums is as uncertain as the sums themselves.
 
     Parameters
     ----------
@@ -194,7 +195,7 @@ def not_ruled_out(
     choice
         An allocation of all jobs, shape (n_jobs,).
     paid
-        What all GPUs cost at the prices of the reduced costs.
+        Cost of all GPUs at the prices of the reduced costs.
     """
     value = options.value[choice]
     rounding = _MARGIN * float(np.abs(least).sum() + np.abs(value).sum() + paid)
@@ -205,13 +206,13 @@ def not_ruled_out(
 
 
 def _at_price(options: Options, starts: IntArray, price: float) -> IntArray:
-    """Return the option of each job that costs least; of equal ones that with the fewest GPUs."""
+    """Return the cheapest option of each job; ties go to the fewest GPUs."""
     cost = options.value + price * options.gpus
     return first_cheapest(options, cost, np.minimum.reduceat(cost, starts))
 
 
 def first_cheapest(options: Options, cost: FloatArray, least: FloatArray) -> IntArray:
-    """Return the first option of each job whose cost is the least of the job.
+    """Return the first option of each job with the least cost of the job.
 
     `options` are sorted by job, `cost` is of shape (n_options,), `least` of shape (n_jobs,).
     """
@@ -221,7 +222,7 @@ def first_cheapest(options: Options, cost: FloatArray, least: FloatArray) -> Int
 
 
 def _filled(options: Options, few: IntArray, many: IntArray, capacity: int) -> IntArray:
-    """Return an allocation that fits, with the larger of two options where it is worth most."""
+    """Return an allocation that fits, with the larger options where they gain most per GPU."""
     more = options.gpus[many] - options.gpus[few]
     gain = options.value[few] - options.value[many]
     left, chosen = capacity - int(options.gpus[few].sum()), few.copy()
@@ -234,9 +235,9 @@ def _filled(options: Options, few: IntArray, many: IntArray, capacity: int) -> I
 def _extend(
     best: Sequence[FloatArray], options: Options, rows: IntArray, missing: float
 ) -> tuple[FloatArray, FloatArray, IntArray]:
-    """Return the least weights left out and sums with one more job, and its option.
+    """Return `best` with one more job, and the option of that job, by number of GPUs.
 
-    `best` holds the least weight left out and, with it, the least sum, by number of GPUs.
+    `best` holds the least weight left out and the least sum at that weight, by number of GPUs.
     """
     capacity = len(best[0]) - 1
     before = np.arange(capacity + 1)[None, :] + capacity + 1 - options.gpus[rows][:, None]
@@ -255,9 +256,9 @@ def allocate_first_fit(
 ) -> Solution | None:
     """Return an allocation without a bound on how good it is (heuristic).
 
-    The jobs with the largest least demand come first; each takes the kind where its smallest
-    option is the smallest share of what is left. Each kind is then shared out exactly among the
-    jobs it got. None where `must` and a job finds no place.
+    Jobs are placed by falling minimal demand; each takes the kind where its smallest option is the
+    smallest share of the remaining capacity. Each kind is then allocated exactly among its jobs.
+    None if `must` and a job finds no place.
     """
     kinds = _first_kinds(options, n_jobs, capacity)
     if must and (kinds == NOTHING).any():

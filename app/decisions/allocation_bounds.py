@@ -1,4 +1,4 @@
-"""Bounds of allocations over several kinds of GPU, from prices of a GPU (Lagrange multipliers)."""
+"""Bounds of allocations over several kinds of GPU, from prices per GPU (Lagrange multipliers)."""
 
 from dataclasses import dataclass, field
 from typing import Final
@@ -22,7 +22,7 @@ _PATIENCE: Final = 12
 
 @dataclass(frozen=True, slots=True)
 class Bracket:
-    """What lies around the least sum of values.
+    """Lower and upper bounds of the least sum of values.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ class Bracket:
 class _Search:
     """Subgradient ascent on the prices; options are sorted by job and every job has some.
 
-    `unit` is of the size of a value: by how much the first steps hope to raise the bound.
+    `unit` is the magnitude of a value, by which the first steps aim to raise the bound.
     """
 
     options: Options
@@ -63,12 +63,12 @@ class _Search:
     stalled: int = field(default=0)
 
     def reduced(self, prices: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return each option's value with its GPUs paid for, and the least of each job."""
+        """Return the reduced cost of each option (value and GPUs), and the least of each job."""
         cost = self.options.value + prices[self.options.kind] * self.options.gpus
         return cost, np.minimum.reduceat(cost, self.starts)
 
     def ascend(self, *, is_allocating: bool) -> None:
-        """Take one step; every now and then make an allocation of what the prices suggest."""
+        """Take one step; if `is_allocating`, also make an allocation that the prices suggest."""
         cost, least = self.reduced(self.prices)
         bound = float(least.sum() - self.prices @ self.capacity)
         chosen = first_cheapest(self.options, cost, least)
@@ -91,7 +91,7 @@ class _Search:
         self.prices = np.maximum(self.prices + length * excess, 0.0)
 
     def _kinds(self, cost: FloatArray) -> IntArray:
-        """Return a kind for each job: the cheapest that has room, the choosiest jobs first."""
+        """Return for each job the cheapest kind with room; jobs with the most regret come first."""
         shape = (self.n_jobs, len(self.capacity))
         group = self.options.job * shape[1] + self.options.kind
         heads = np.flatnonzero(np.concatenate(([True], group[1:] != group[:-1])))
@@ -118,7 +118,7 @@ class _Search:
         return kinds
 
     def _allocate(self, kinds: IntArray) -> None:
-        """Share each kind out exactly among the jobs that the prices send there."""
+        """Allocate each kind exactly among the jobs that were assigned to it."""
         choice = np.full(self.n_jobs, NOTHING, dtype=np.int64)
         for kind, gpus in enumerate(self.capacity.tolist()):
             is_own = (self.options.kind == kind) & (kinds[self.options.job] == kind)
@@ -141,10 +141,10 @@ class _Search:
 def bracket(options: Options, n_jobs: int, capacity: IntArray) -> Bracket:
     """Return bounds of the least sum of values when every job gets an option.
 
-    For any prices p >= 0 of a GPU of each kind, the sum over jobs of the least
-    ``value + p gpus``, less ``p capacity``, is at most the least sum. Prices are raised where GPUs
-    are short (subgradient ascent); an option whose reduced cost exceeds that of its job's best by
-    more than the gap is in no better allocation.
+    For any prices p >= 0 per GPU of each kind, the sum over jobs of the least ``value + p gpus``,
+    minus ``p capacity``, is a lower bound of the least sum. Prices are raised where GPUs are short
+    (subgradient ascent). An option whose reduced cost exceeds that of its job's best by more than
+    the gap is in no better allocation.
 
     Parameters
     ----------

@@ -27,7 +27,7 @@ _INFEASIBLE: Final = 2
 _LARGEST_COST: Final = 1e4
 _ROUNDING: Final = 1e-6
 _WEIGHT_TOLERANCE: Final = 1e-5
-"""In weights of the lightest job: ten times what HiGHS allows."""
+"""In units of the lightest job's weight: ten times the tolerance of HiGHS."""
 
 _LEAST_LIMIT_S: Final = 1e-3
 
@@ -44,10 +44,10 @@ def allocate(
     *,
     time_limit_s: float,
 ) -> Solution | None:
-    """Return the options with the least sum of values: see the solver of one kind and of several.
+    """Return the options with the least sum of values, for one or several kinds of GPU.
 
-    Where several kinds cannot be solved in time, jobs are put where they fit first and each kind
-    is then shared out exactly (heuristic); None where that does not place them all either.
+    Where several kinds cannot be solved in time, jobs are placed first-fit and each kind is then
+    allocated exactly (heuristic); None where that does not place all required jobs either.
     """
     if len(capacity) == 1:
         return allocate_one_kind(options, n_jobs, int(capacity[0]), weights)
@@ -67,8 +67,8 @@ def allocate_kinds(
 ) -> Solution | None:
     """Return the options with the least sum of values over several kinds of GPU.
 
-    Binary x of each option: minimise ``value . x`` with at most one option a job (exactly one
-    without `weights`) and ``gpus . x <= capacity`` of each kind, solved by branch and cut.
+    With a binary x for each option, minimise ``value . x`` subject to at most one option per job
+    (exactly one without `weights`) and ``gpus . x <= capacity`` of each kind, by branch and cut.
 
     Parameters
     ----------
@@ -79,10 +79,10 @@ def allocate_kinds(
     capacity
         GPUs of each kind, shape (n_kinds,).
     weights
-        Of jobs that may be left out, positive, shape (n_jobs,): a first program finds the most
-        weight that fits, which the second must place. None: every job must get an option.
+        Weights of jobs that may be left out, positive, shape (n_jobs,): a first program finds the
+        most weight that fits, which the second must place. None: every job must get an option.
     time_limit_s
-        When the best solution so far is taken, with the gap to the bound.
+        Seconds after which the best solution so far is taken, with its gap to the bound.
 
     Returns
     -------
@@ -110,7 +110,7 @@ def allocate_kinds(
 def _place_all(
     options: Options, kept: IntArray, n_jobs: int, capacity: IntArray, *, time_limit_s: float
 ) -> Solution | None:
-    """Return the best allocation of all jobs, by a program of what its bounds leave open."""
+    """Return the best allocation of all jobs, by a program of the options left by bounds."""
     if not n_jobs:
         return Solution(np.empty(0, dtype=np.int64), "milp", is_exact=True, gap=0.0)
     ends_at = time.monotonic() + time_limit_s
@@ -131,7 +131,7 @@ def _place_all(
     choice[few.job[solved.columns]] = open_rows[solved.columns]
     if float(options.value[choice].sum()) > found.upper and found.choice is not None:
         choice = kept[found.choice]
-    # What was ruled out is no better than the allocation that ruled it out.
+    # Options that were ruled out are in no allocation better than `found.choice`.
     lower = max(min(solved.bound, found.upper), found.lower)
     return _solution(options, choice, lower, is_optimal=solved.is_optimal)
 
@@ -161,7 +161,7 @@ def _place_most(
     ends_at = time.monotonic() + time_limit_s
     placed = program.solve(-weights[few.job], time_limit_s / 2)
     assert placed is not None
-    # A weight that is not proven to be the most is still one that can be placed.
+    # Even if this weight is not proven to be the most, it can be placed.
     program = replace(program, least_weight=float(weights[few.job[placed.columns]].sum()))
     found = program.solve(few.value, max(ends_at - time.monotonic(), _LEAST_LIMIT_S))
     if found is None:
@@ -180,7 +180,7 @@ class _Found:
 
 @dataclass(frozen=True, slots=True)
 class _Program:
-    """Which options fit together; with `weights`, those of weight `least_weight` at least."""
+    """The constraints on options; with `weights`, a placed weight of at least `least_weight`."""
 
     options: Options
     n_jobs: int
@@ -191,7 +191,7 @@ class _Program:
     def solve(self, value: FloatArray, time_limit_s: float) -> _Found | None:
         from scipy.optimize import Bounds, milp  # noqa: PLC0415 - heavy: not before it is needed
 
-        # HiGHS stops at an absolute gap of 1e-6, whatever the unit: large costs make it small.
+        # HiGHS stops at an absolute gap of 1e-6 in any unit; scaling to large costs makes it small.
         scale = (float(np.abs(value).max()) or 1.0) / _LARGEST_COST
         found = milp(
             value / scale,
@@ -224,7 +224,7 @@ class _Program:
             LinearConstraint(use, -np.inf, self.capacity),
         ]
         if self.weights is not None and self.least_weight:
-            # In units of the lightest job, so that the solver's tolerance leaves none out.
+            # In units of the lightest job, so that the solver's tolerance leaves no job out.
             unit = float(self.weights[few.job].min())
             weight = self.weights[few.job] / unit
             least = self.least_weight / unit - _WEIGHT_TOLERANCE
@@ -240,20 +240,20 @@ def allocate_makespan(
     *,
     time_limit_s: float,
 ) -> Solution | None:
-    """Return the options with the least largest value over all kinds of GPU.
+    """Return the options that minimise the largest value over all kinds of GPU.
 
-    A search over the distinct values: with a limit on the value each job needs at most one option
-    of each kind (the one with the fewest GPUs), which leaves a small program that is feasible or
-    not. That bounds far better than one program with the largest value as a variable. Among the
-    allocations of the least largest value one with a small sum of values is taken.
+    This is a binary search over the distinct values. With a limit on the value, each job needs at
+    most one option of each kind (the one with the fewest GPUs), which leaves a small feasibility
+    program. Its bounds are far tighter than those of one program with the largest value as a
+    variable. Among the allocations with the least largest value, one with a small sum is taken.
 
     Parameters
     ----------
     options, n_jobs, capacity, time_limit_s
         As for `allocate_kinds`.
     weights
-        Of jobs that may be left out, shape (n_jobs,): as much weight as possible is placed
-        first. None: every job must get an option.
+        Weights of jobs that may be left out, shape (n_jobs,): placing as much weight as possible
+        comes first. None: every job must get an option.
     """
     ends_at = time.monotonic() + time_limit_s
     whole = _fits(options, n_jobs, capacity, weights, time_limit_s)
@@ -294,7 +294,7 @@ def _fits(
     weights: FloatArray | None,
     time_limit_s: float,
 ) -> Solution | None:
-    """Return some allocation of the options on the fewest GPUs, as shares of the capacity."""
+    """Return an allocation with the fewest GPUs, as shares of the capacity of their kind."""
     share = options.gpus / np.maximum(capacity[options.kind], 1)
     level = replace(options, value=share)
     return allocate(level, n_jobs, capacity, weights, time_limit_s=time_limit_s)

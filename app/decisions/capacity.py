@@ -1,4 +1,4 @@
-"""How many GPUs jobs need hour by hour: a queue played through on drawn durations."""
+"""How many GPUs jobs need hour by hour: a queue simulated with drawn durations."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -17,9 +17,9 @@ _AFFORDABLE: Final = 200_000_000
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """GPUs in use on one kind of capacity, hour by hour; arrays of shape (n_hours,).
+    """GPUs in use of one kind of capacity, hour by hour; arrays of shape (n_hours,).
 
-    `expected` is the mean over the hour, `lower` and `upper` bound the peak within it.
+    `expected` is the mean over the hour; `lower` and `upper` bound the peak within it.
     """
 
     expected: FloatArray
@@ -28,7 +28,7 @@ class Demand:
 
 
 def draws_for(n_jobs: int, capacity: int) -> int:
-    """Return how many draws a queue is played through with: fewer for very large ones.
+    """Return the number of draws to simulate a queue with, fewer for very large queues.
 
     Examples
     --------
@@ -41,8 +41,8 @@ def draws_for(n_jobs: int, capacity: int) -> int:
 def draw_durations(left: RemainingBeliefs, seed: int, draws: int) -> FloatArray:
     """Return durations drawn from beliefs, shape (draws, n_jobs).
 
-    Each job has a stratified sample: its quantiles in the middle of `draws` equal shares, in an
-    order of its own. The draws of one job have its exact distribution, whatever the seed.
+    Each job has a stratified sample: the quantiles in the middle of `draws` equal shares, in its
+    own random order. The values of a job's sample do not depend on the seed.
     """
     rng = np.random.default_rng(seed)
     shares = (np.arange(draws) + 0.5) / draws
@@ -82,7 +82,7 @@ def play(
     starts = np.broadcast_to(begins_s, durations.shape).copy()
     if capacity is None:
         return starts, starts + durations
-    # When each GPU is free next, sorted: a job takes those that are free soonest.
+    # When each GPU becomes free, sorted; a job takes those that become free first.
     free_at = np.zeros((len(durations), capacity))
     before = np.zeros(len(durations))
     for job, needed in enumerate(gpus.tolist()):
@@ -125,7 +125,7 @@ def _peaks(starts: FloatArray, ends: FloatArray, gpus: IntArray, hours: int) -> 
     for job, needed in enumerate(gpus.tolist()):
         is_running = (starts[:, [job]] <= begins) & (begins < ends[:, [job]])
         peak += needed * is_running
-    # Ends stand before starts: GPUs that change hands at an instant count once.
+    # Ends come before starts, so that GPUs handed over at an instant count once.
     instants = np.concatenate([ends, starts], axis=1)
     order = np.argsort(instants, axis=1, kind="stable")
     level = np.cumsum(np.concatenate([-gpus, gpus])[order], axis=1)

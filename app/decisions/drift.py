@@ -1,11 +1,11 @@
-"""Whether durations have shifted: a cumulative sum over what each run says beyond the ones before.
+"""Whether durations have shifted: a cumulative sum of each run's deviation from earlier runs.
 
-Each run is held against what the earlier ones of its configuration let expect (`repetitions`). What
-it differs by, its innovation, is standard normal as long as nothing changes, however wrong the
-regressor is; a change makes all innovations lean to one side. What no innovation can show is a
-change before the first run: there the level of a configuration itself is held against the error
-that the regressor admits. An alarm stands as long as the typical run since shows at least a quarter
-of the change that raised it: a slow machine that was replaced is no drift for ever.
+Each run is compared with what the earlier runs of its configuration predict (`repetitions`). Its
+standardised deviation, the innovation, is standard normal as long as nothing changes, however wrong
+the regressor is; after a change, innovations lean to one side. Innovations cannot show a change
+before the first run, so the level of a configuration is also compared with the error that the
+regressor admits. An alarm stands as long as the typical run since then shows at least a quarter of
+the change that raised it, so that a slow machine that was replaced is not reported for ever.
 
 References: Page (1954), Continuous inspection schemes; Hawkins (1987), Self-starting CUSUM charts;
 Siegmund (1985), Sequential Analysis, for the approximation of the run length.
@@ -25,21 +25,21 @@ from app.decisions.repetitions import Cell, Level, Repetitions, repetitions
 FloatArray = NDArray[np.float64]
 
 SLACK: Final = 0.5
-"""Half the shift, in standard deviations of one run, that is found soonest."""
+"""Half of the shift, in standard deviations of one run, that is detected fastest."""
 
 _BOUNDARY: Final = 1.166
 """Siegmund's correction for the overshoot of a discrete sum."""
 
 _LARGEST_SCORE: Final = 4.0
 _LEVELS_SHARE: Final = 0.1
-"""Of the probability of a false alarm; a normal quantile hardly depends on it."""
+"""Share of levels in the false alarm probability; a normal quantile hardly depends on it."""
 
 _LEAST_RUNS_OF_LEVEL: Final = 3
 _MEDIAN_VARIANCE: Final = pi / 2.0
-"""Of the median of normal values over that of their mean."""
+"""Variance of the median of normal values over that of their mean."""
 
 _STANDING_SHARE: Final = 0.25
-"""Of the change that raised an alarm, what the runs since must still show."""
+"""Share of the change at an alarm that the runs since then must still show."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,17 +51,17 @@ class DriftChart:
     statistic
         The larger of the two sums (slower, faster) after the last run, in standard deviations.
     threshold
-        Where the alarm is raised.
+        Value of the statistic above which the alarm is raised.
     first_alarm
-        Index of the first run at which a sum passed the threshold, None without one.
+        Index of the run that raised the alarm, None without one.
     start
-        Index of the run since which the durations have most likely shifted; without alarm the run
+        Index of the run since which durations have most likely shifted; without an alarm, the run
         after the last zero of the larger sum. Where the level of a configuration raised the alarm,
-        its first run.
+        the first run of that configuration.
     change_ratio
-        Typical ratio of observed to forecast duration since `start` over that of the earlier runs
-        of the same configuration (of all where it has none, over 1 where there are none at all);
-        of one configuration where its level raised the alarm.
+        Typical ratio of observed to forecast duration since `start`, over that of the earlier runs
+        of the same configuration (of all runs where it has none; over 1 where there are none at
+        all). Where the level of a configuration raised the alarm, of its runs alone.
     """
 
     statistic: float
@@ -78,19 +78,19 @@ class DriftChart:
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """Where the alarm is raised: `sums` for the cumulative sums, `level` for a level's score."""
+    """Alarm thresholds: `sums` for the cumulative sums, `level` for the score of a level."""
 
     sums: float
     level: float
 
 
 def thresholds_for(false_alarm_probability: float, runs: int, *, sides: int = 2) -> Thresholds:
-    """Return the thresholds that `runs` runs without a change pass with this probability.
+    """Return the thresholds that `runs` runs without a change exceed with this probability.
 
-    A tenth of the probability is the levels', the rest the sums'. The number of runs until a false
-    alarm of a sum is nearly exponential with the mean of Siegmund's approximation,
-    ``(exp(2kb) - 2kb - 1) / (2 k^2)``, b = threshold + 1.166, k = `SLACK`, for one side. The
-    levels share theirs over all runs and sides (Bonferroni).
+    A tenth of the probability is for levels, the rest for sums. The number of runs until a false
+    alarm of a one-sided sum is nearly exponential, with the mean by Siegmund's approximation,
+    ``(exp(2kb) - 2kb - 1) / (2 k^2)``, b = threshold + 1.166, k = `SLACK`. The share of the levels
+    is divided among all runs and sides (Bonferroni).
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ def thresholds_for(false_alarm_probability: float, runs: int, *, sides: int = 2)
     runs
         At least 1.
     sides
-        1 where only slower runs count, 2 where both do.
+        1 if only slower runs count, 2 if faster ones do too.
 
     Examples
     --------
@@ -126,7 +126,7 @@ def _normal_score(units: float, degrees: float) -> float:
 
 
 def _level_score(level: Level, noise_variance: float) -> float:
-    """Return a configuration's median so far in deviations that the regressor admits for it."""
+    """Return a configuration's median so far, in units of the deviation that is admitted for it."""
     if level.runs < _LEAST_RUNS_OF_LEVEL:
         return 0.0
     variance = level.model_variance + _MEDIAN_VARIANCE * noise_variance / level.runs
@@ -135,10 +135,10 @@ def _level_score(level: Level, noise_variance: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class DriftScores:
-    """What each run says of a change, as standard normal scores, each of shape (n,).
+    """Evidence of a change from each run, as standard normal scores, each of shape (n,).
 
-    `innovations` hold a run against the earlier ones of its configuration, `levels` the median of
-    the configuration so far against the error that the regressor admits there; `groups` are the
+    `innovations` compare a run with the earlier ones of its configuration, `levels` the median of
+    the configuration so far with the error that the regressor admits there; `groups` are the
     numbers of the configurations.
     """
 
@@ -155,7 +155,7 @@ def score_runs(
     *,
     learned: int = 0,
 ) -> DriftScores:
-    """Return what each run says of a change.
+    """Return the evidence of a change from each run.
 
     Parameters
     ----------
@@ -167,7 +167,7 @@ def score_runs(
         Usual log standard deviation of repetitions where it is known; half of the median scale
         otherwise.
     learned
-        How many of the first runs the regressor has seen itself: they tell levels and noise, but
+        How many of the first runs the regressor was fitted on: they determine levels and noise but
         are not scored. The scores are of shape (n - learned,).
     """
     if len(cells) <= learned:
@@ -194,7 +194,7 @@ def _score(seen: Repetitions, ratio: float, cell: Cell) -> tuple[float, float]:
 
 @dataclass(frozen=True, slots=True)
 class _Alarm:
-    """What raised an alarm: the runs `among` all since `start`, slower (1) or faster (-1)."""
+    """An alarm: raised by the masked runs (`among`) since `start`; sign 1 slower, -1 faster."""
 
     statistic: float
     index: int
@@ -206,7 +206,7 @@ class _Alarm:
 def chart(scores: DriftScores, thresholds: Thresholds, *, slower_only: bool = False) -> DriftChart:
     """Return the cumulative sums of scores up to the alarm, or to the end without one.
 
-    An alarm that the runs after it do not bear out is none; the sums begin anew behind it.
+    An alarm that later runs do not confirm is dropped, and the sums restart after it.
 
     Parameters
     ----------
@@ -215,7 +215,7 @@ def chart(scores: DriftScores, thresholds: Thresholds, *, slower_only: bool = Fa
     thresholds
         As `thresholds_for` returns them.
     slower_only
-        Whether runs that became faster are no cause for alarm.
+        Whether faster runs raise no alarm.
 
     Examples
     --------
@@ -242,7 +242,7 @@ def chart(scores: DriftScores, thresholds: Thresholds, *, slower_only: bool = Fa
 def _follow(
     scores: DriftScores, thresholds: Thresholds, first: int, *, slower_only: bool
 ) -> _Alarm | DriftChart:
-    """Return the next alarm from a run on, or the sums at the end."""
+    """Return the next alarm from the run `first` on, or the sums at the end."""
     sums, starts = [0.0, 0.0], [first, first]
     signs = (1.0,) if slower_only else (1.0, -1.0)
     everything = np.full(len(scores.groups), True)  # noqa: FBT003 - numpy's way
@@ -265,7 +265,7 @@ def _follow(
 
 
 def _change_point(scores: FloatArray, first: int, last: int) -> int:
-    """Return since which run a shift of any size is most likely, between two runs."""
+    """Return the most likely first run, between two runs, of a shift of any size."""
     since = np.cumsum(scores[first : last + 1][::-1])[::-1]
     gains = since / np.sqrt(np.arange(len(since), 0, -1))
     return first + int(np.argmax(gains))
@@ -274,7 +274,7 @@ def _change_point(scores: FloatArray, first: int, last: int) -> int:
 def _change(
     scores: DriftScores, start: int, among: NDArray[np.bool_], end: int | None = None
 ) -> float:
-    """Return the median change of the runs in [start, end) against what was usual before."""
+    """Return the median change of the runs in [start, end) relative to the earlier ones."""
     ratios, groups = scores.log_ratios[among], scores.groups[among]
     rows = np.flatnonzero(among)
     before = rows < start

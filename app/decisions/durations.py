@@ -1,4 +1,4 @@
-"""What is believed of durations: exact arithmetic on calibrated forecasts in log space."""
+"""Beliefs about durations: exact arithmetic on calibrated forecasts in log space."""
 
 from dataclasses import dataclass, replace
 from typing import Final
@@ -9,29 +9,30 @@ import numpy.typing as npt
 FloatArray = npt.NDArray[np.float64]
 
 _LARGEST: Final = 690.0
-"""The largest logarithm of seconds that is told."""
+"""The largest logarithm of seconds that is reported."""
 
 _LEAST_DEVIATION: Final = 1e-9
-"""Of the logarithm, within a piece."""
+"""Least standard deviation of the logarithm within a piece."""
 
 
 @dataclass(frozen=True, slots=True)
 class DurationBeliefs:
-    """Distributions of n durations, each a chain of pieces of normal densities of the logarithm.
+    """Distributions of n durations, each piecewise normal in the logarithm.
 
-    A calibrated forecast is such a chain (its half width is piecewise linear in the standard
-    normal's), and it stays one when a duration is seen to exceed a bound and when a normal
-    observation of its logarithm is added, so that every answer is exact: no sampling, no grid.
-    Bounds of any confidence are quantiles of one distribution, hence ordered and nested.
+    A calibrated forecast is of this form (its half width is piecewise linear in that of the
+    standard normal), and stays so when a duration is seen to exceed a bound or a normal observation
+    of its logarithm is added. Hence every answer is exact, without sampling or a grid. Bounds at
+    any confidence are quantiles of one distribution, hence ordered and nested.
 
     Parameters
     ----------
     log_mass
         Log probability of each piece, shape (n, pieces); each row's probabilities add up to 1.
     means, deviations
-        Of the normal that a piece is cut from, log seconds, shape (n, pieces).
+        Mean and standard deviation of the normal of which a piece is a part, log seconds, shape
+        (n, pieces).
     lows, highs
-        Where each piece begins and ends, log seconds, shape (n, pieces), rising along a row.
+        Start and end of each piece, log seconds, shape (n, pieces), rising along a row.
     """
 
     log_mass: FloatArray
@@ -44,14 +45,14 @@ class DurationBeliefs:
     def from_widths(
         cls, log_median: FloatArray, below: FloatArray, above: FloatArray, knots: FloatArray
     ) -> "DurationBeliefs":
-        """Return what calibrated forecasts say, whose two sides may differ.
+        """Return the beliefs of calibrated forecasts, whose two sides may differ.
 
         Parameters
         ----------
         log_median
             Log seconds, shape (n,).
         below, above
-            How far the bounds at `knots[1:]` lie from the median, log seconds, shape (n, k), not
+            Distances of the bounds at `knots[1:]` from the median, log seconds, shape (n, k), not
             decreasing.
         knots
             Half widths of the standard normal, from 0, shape (k + 1,).
@@ -86,9 +87,9 @@ class DurationBeliefs:
 
         Notes
         -----
-        What lies between the outermost knots and the probability beyond them stay as they are: a
-        run that went quite differently is explained by itself, not by the forecast (the tails of
-        a calibrated forecast were never observed).
+        The density between the outermost knots and the probabilities beyond them do not change. A
+        run far outside is thus judged by its own observations, not by the forecast, whose tails
+        were never observed.
         """
         means, deviations = self.means.copy(), self.deviations.copy()
         for piece, edge in ((0, self.highs[:, 0]), (-1, self.lows[:, -1])):
@@ -126,7 +127,7 @@ class DurationBeliefs:
         spread = self.deviations
         part = _log_ratio(_log_mass(low - spread, high - spread), _log_mass(low, high))
         log_means = self.means + spread**2 / 2 + part
-        # A belief of hopeless width has no mean that a number could hold.
+        # The mean of an extremely wide belief would overflow.
         return np.exp(np.minimum(special.logsumexp(self.log_mass + log_means, axis=1), _LARGEST))
 
     def median(self) -> FloatArray:
@@ -138,7 +139,7 @@ class DurationBeliefs:
         return self.quantile((1 - confidence) / 2), self.quantile((1 + confidence) / 2)
 
     def quantile(self, probability: float | FloatArray) -> FloatArray:
-        """Return the durations that are not exceeded with a probability, shape (n,).
+        """Return the durations that are not exceeded with the given probability, shape (n,).
 
         Raises
         ------
@@ -152,7 +153,7 @@ class DurationBeliefs:
         reached = np.cumsum(mass, axis=1)
         piece = np.minimum((reached < wanted[:, None]).sum(axis=1), mass.shape[1] - 1)
         rows = np.arange(len(self))
-        # Rounding may leave the last piece with mass just short of the wanted probability.
+        # Rounding may leave the total of the mass just short of the wanted probability.
         piece = np.where(mass[rows, piece] > 0, piece, np.argmax(mass, axis=1))
         before = reached[rows, piece] - mass[rows, piece]
         share = np.clip((wanted - before) / mass[rows, piece], 0.0, 1.0)
@@ -174,7 +175,7 @@ class DurationBeliefs:
         return np.clip(probability, 0.0, 1.0)
 
     def exceeding(self, seconds: FloatArray) -> "DurationBeliefs":
-        """Return what is believed once durations are known to exceed `seconds`, shape (n,)."""
+        """Return the beliefs given that durations exceed `seconds`, shape (n,)."""
         with np.errstate(divide="ignore"):
             logs = np.where(seconds > 0, np.log(np.maximum(seconds, 0.0)), -np.inf)[:, None]
         lows = np.clip(logs, self.lows, self.highs)
@@ -183,19 +184,19 @@ class DurationBeliefs:
         return replace(self, log_mass=_normalized(self.log_mass + left), lows=lows)
 
     def observing(self, log_seconds: FloatArray, precision: FloatArray) -> "DurationBeliefs":
-        """Return what is believed after a normal observation of each logarithm (Bayes).
+        """Return the beliefs after a normal observation of each logarithm (Bayes).
 
         Parameters
         ----------
         log_seconds
             The observed logarithms, shape (n,).
         precision
-            One over their variance, shape (n,); 0 is no observation.
+            Inverse of their variance, shape (n,); 0 means no observation.
         """
         variance = self.deviations**2
         seen, weight = log_seconds[:, None], precision[:, None]
         shrunk = variance / (1.0 + variance * weight)
-        # What is large cancels: far observations stay exact.
+        # In this form large terms cancel, so that far observations stay exact.
         means = self.means + shrunk * weight * (seen - self.means)
         deviations = np.sqrt(shrunk)
         evidence = -0.5 * (
@@ -208,17 +209,17 @@ class DurationBeliefs:
         return replace(self, log_mass=_normalized(log_mass), means=means, deviations=deviations)
 
     def share_of(self, precision: FloatArray) -> FloatArray:
-        """Return how much of these beliefs an observation is that they took in, shape (n,).
+        """Return the share of an included observation in these beliefs, shape (n,).
 
         Parameters
         ----------
         precision
-            That of the observation, as `observing` took it; 0 is no observation.
+            Precision of the observation, as given to `observing`; 0 means no observation.
 
         Notes
         -----
-        Its share in the mean of each piece, averaged over the pieces by what is believed now: far
-        beyond the bounds of a forecast an observation is believed in spite of it.
+        This is its share in the mean of each piece, averaged over the pieces by their present
+        probability: far beyond the bounds of a forecast, the observation prevails.
         """
         share: FloatArray = (np.exp(self.log_mass) * self.deviations**2).sum(axis=1) * precision
         return np.clip(share, 0.0, 1.0)
@@ -240,10 +241,10 @@ class _Side:
     def of(cls, bounds: FloatArray, knots: FloatArray) -> "_Side":
         zeros = np.zeros((len(bounds), 1))
         starts = _joined(zeros, bounds)
-        # What is certain to the last digit still needs a width to be divided by.
+        # Even a certain duration needs a width, by which it can be divided.
         slopes = np.maximum(np.diff(starts, axis=1) / np.diff(knots), _LEAST_DEVIATION)
         offsets = starts[:, :-1] - slopes * knots[:-1]
-        # The last piece goes on beyond the last knot; it is cut there for `with_surprises`.
+        # The last piece extends beyond the last knot; it is split there for `with_surprises`.
         return cls(
             starts,
             _joined(starts[:, 1:], zeros + np.inf),
@@ -264,7 +265,7 @@ def _normalized(log_mass: FloatArray) -> FloatArray:
 
 
 def _log_ratio(part: FloatArray, whole: FloatArray) -> FloatArray:
-    """Return the log share of a part; a piece of no width has none."""
+    """Return the log share of a part; minus infinity for a piece without width."""
     with np.errstate(invalid="ignore"):
         ratio: FloatArray = part - whole
     return np.where(np.isnan(ratio), -np.inf, ratio)
@@ -283,7 +284,7 @@ def _log_mass(low: FloatArray, high: FloatArray) -> FloatArray:
 
 
 def _inverse(low: FloatArray, high: FloatArray, share: FloatArray) -> FloatArray:
-    """Return where a standard normal between bounds has a share of its mass below."""
+    """Return the point with the given share of a truncated standard normal's mass below it."""
     from scipy import special  # noqa: PLC0415 - heavy: not before it is needed
 
     is_upper = low > 0

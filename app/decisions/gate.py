@@ -1,7 +1,7 @@
 """Whether measured runs are slower than forecast: one-sided tests that share an error budget.
 
-One run is judged by the distribution of a new run, never by that of a mean. A failure needs
-statistical and practical size; an improvement never fails.
+A run is judged by the distribution of a new run, never by that of a mean. A failure must be both
+statistically and practically significant; an improvement never fails.
 
 Reference: Holm (1979), A simple sequentially rejective multiple test procedure.
 """
@@ -13,12 +13,12 @@ from typing import Final
 from app.domain.ci import Gate, GateVerdict
 
 WARN_PROBABILITY: Final = 0.05
-"""A run less likely than this, and slower by the least effect, is worth a warning."""
+"""A run less likely than this, and slower by at least the least effect, causes a warning."""
 
 
 @dataclass(frozen=True, slots=True)
 class GatedRun:
-    """A run held against its forecast.
+    """A run compared with its forecast.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ class GatedRun:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Return p-values adjusted so that all tests together err with the probability of one.
+    """Return p-values adjusted so that all tests together have the error probability of one.
 
     Examples
     --------
@@ -51,7 +51,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def judge(runs: Sequence[GatedRun], gate: Gate) -> list[GateVerdict]:
-    """Return a verdict for each run of a report; the runs share the error budget.
+    """Return a verdict for each run of a report; the runs share one error budget.
 
     Examples
     --------
@@ -81,7 +81,7 @@ def combine(verdicts: Sequence[GateVerdict], *, has_drift: bool) -> GateVerdict:
 
 
 def exit_code(verdict: GateVerdict, gate: Gate) -> int:
-    """Return what a CI step ends with: 1 fails the build, 0 does not."""
+    """Return the exit code of a CI step: 1 fails the build, 0 does not."""
     if verdict is GateVerdict.INSUFFICIENT_DATA:
         verdict = gate.on_insufficient_data
     return int(verdict is GateVerdict.FAIL)

@@ -1,10 +1,10 @@
 """How far the noise of one configuration may differ from the usual one.
 
-The variance of the noise of a configuration is ``m`` times the usual one, m scaled inverse
-chi-squared with w degrees of freedom: a few squares of its own runs count beside w that say it is
-usual. How much configurations differ, hence w, is learned from all of them. Where they are alike, w
-is large and each configuration lends from all others; where one is much noisier (short, remote,
-preempted now and then), w is small and it is judged by its own runs.
+The noise variance of a configuration is ``m`` times the usual one, with m scaled inverse
+chi-squared with w degrees of freedom: the few squares of its own runs are weighed against w squares
+of the usual size. How much configurations differ, hence w, is learned from all of them. If they are
+alike, w is large and each configuration borrows strength from the others; if one is much noisier
+(short, remote, sometimes preempted), w is small and it is judged by its own runs.
 
 Reference: Smyth (2004), Linear models and empirical Bayes methods for assessing differential
 expression, Statistical Applications in Genetics and Molecular Biology 3(1): moderated t.
@@ -16,12 +16,12 @@ from typing import Final
 
 _DEGREES: Final = (3.0, 6.0, 12.0, 24.0, 48.0, 1000.0)
 _LOG_PRIOR: Final = (*[log(0.1)] * 5, log(0.5))
-"""Half for configurations that are all alike, as they mostly are."""
+"""One half for configurations that are all alike, as they mostly are."""
 
 
 @dataclass(frozen=True, slots=True)
 class Squares:
-    """Squared differences of a configuration's runs over the usual variance.
+    """Squared differences between a configuration's runs, over the usual variance.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ class Squares:
     degrees: float = 0.0
 
     def plus(self, square: float, degrees: float) -> "Squares":
-        """Return these and one more."""
+        """Return these squares and one more."""
         return Squares(self.total + degrees * square, self.degrees + degrees)
 
     def factor(self, prior_degrees: float) -> float:
@@ -43,14 +43,14 @@ class Squares:
         return (prior_degrees + self.total) / (prior_degrees + self.degrees)
 
     def log_likelihood(self, prior_degrees: float) -> float:
-        """Return the log density of the squares, m integrated out, but for a constant."""
+        """Return the log density of the squares with m integrated out, up to a constant."""
         half = (prior_degrees + self.degrees) / 2.0
         return lgamma(half) - half * log(prior_degrees + self.total)
 
 
 @dataclass(slots=True)
 class Moderation:
-    """What all configurations say of how much their noise differs.
+    """How much the noise of configurations differs, as learned from all of them.
 
     Examples
     --------
@@ -70,7 +70,7 @@ class Moderation:
         self.degrees = self._mean_degrees()
 
     def learn(self, before: Squares, after: Squares) -> None:
-        """Take what a configuration's squares have become."""
+        """Update with the change of one configuration's squares."""
         for index, degrees in enumerate(_DEGREES):
             gain = after.log_likelihood(degrees) - before.log_likelihood(degrees)
             self._log_posterior[index] += gain

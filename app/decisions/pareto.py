@@ -1,4 +1,4 @@
-"""The Pareto front of two quantities that should both be small."""
+"""The Pareto front of two quantities that are both minimised."""
 
 import numpy as np
 import numpy.typing as npt
@@ -11,8 +11,8 @@ _N_ENDS = 2
 def pareto_front(first: FloatArray, second: FloatArray) -> IndexArray:
     """Return the indices of all undominated points, by rising `first`.
 
-    A point is dominated when another is at most as large in both quantities and smaller in
-    one. Points with a NaN are left out; equal points do not dominate each other.
+    A point is dominated if another is at most as large in both quantities and smaller in one.
+    Points with a NaN are left out; equal points do not dominate each other.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def thin_front(front: IndexArray, limit: int, keep: int | None = None) -> IndexA
     limit
         The most points to return, from 1 on.
     keep
-        An index that stays, in place of the point nearest to it, if it is on the front.
+        An index to keep if it is on the front, in place of the chosen point nearest to it.
 
     Examples
     --------

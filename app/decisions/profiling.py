@@ -1,4 +1,4 @@
-"""How long to go on measuring: takes a design's steps until a stop rule holds."""
+"""How long to go on measuring: a design's steps are taken until a stop rule holds."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -11,9 +11,9 @@ from app.domain.profiling import StopReason, StopRule
 
 BoolArray = npt.NDArray[np.bool_]
 _LARGEST = 30.0
-"""Half widths beyond a factor of e^30 are all the same."""
+"""Cap of log half widths; beyond a factor of e^30 they are all the same."""
 _NOISE = 1e-12
-"""What sums of prices may be off by, as a share: three of 0.10 are within 0.30."""
+"""Relative rounding error allowed in sums of prices: three of 0.10 are within 0.30."""
 
 
 class Step(Protocol):
@@ -29,13 +29,13 @@ class Step(Protocol):
 
 
 class Design(Protocol):
-    """Chooses candidates one after the other, the best gain per cost first."""
+    """Chooses candidates one by one, by falling gain per cost."""
 
     def half_widths(self) -> FloatArray:
         """Return the half width of each target's log duration, shape (n_targets,)."""
 
     def gains(self) -> FloatArray:
-        """Return by how much a run of each candidate would narrow the mean half width."""
+        """Return the expected decrease of the mean half width by a run of each candidate."""
 
     def step(self, affordable: BoolArray) -> Step | None:
         """Take the best of the affordable candidates."""
@@ -43,7 +43,7 @@ class Design(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a plan may take: how many runs, and what they may cost together (None: no limit)."""
+    """Limits of a plan: the number of runs, and their total cost (None: no limit)."""
 
     runs: int
     budget: float | None
@@ -52,13 +52,13 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """How far the targets' intervals reach, which may be further up than down.
+    """How far the targets' intervals reach, which may be more upwards than downwards.
 
     Parameters
     ----------
     below, above
-        What the design's half width of each target is multiplied by on that side of the median,
-        shape (n_targets,).
+        Factors on the design's half width of each target on that side of the median, shape
+        (n_targets,).
 
     Examples
     --------
@@ -87,7 +87,7 @@ class Reach:
 
 @dataclass(frozen=True, slots=True)
 class ChosenRun:
-    """A candidate, the targets' half widths after it, and what it took off their mean width."""
+    """A chosen candidate, the targets' half widths after it, and how much narrower they became."""
 
     candidate: int
     half_widths: FloatArray
@@ -96,7 +96,7 @@ class ChosenRun:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """The runs to make in order, the targets' half widths before them, and why they end."""
+    """The runs to make, in order, the targets' half widths before them, and why they end."""
 
     runs: tuple[ChosenRun, ...]
     half_widths: FloatArray
@@ -111,7 +111,7 @@ class Schedule:
 def plan_runs(
     design: Design, prices: FloatArray, limits: Limits, reach: Reach, allowed: BoolArray
 ) -> Schedule:
-    """Return the runs to make, until a stop rule holds or nothing is left or affordable.
+    """Return the runs to make until a stop rule holds or no candidate is left or affordable.
 
     Parameters
     ----------
@@ -154,7 +154,7 @@ def plan_runs(
 
 
 def _before(widths: FloatArray, n_runs: int, left: BoolArray, limits: Limits) -> StopReason | None:
-    """Return why no further run is looked for, None if one is."""
+    """Return why no further run is sought, None if one is."""
     if limits.stop.width is not None and widths.mean() <= limits.stop.width:
         return StopReason.GOAL_REACHED
     if n_runs >= limits.runs:

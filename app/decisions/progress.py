@@ -1,4 +1,4 @@
-"""What a job under way says of its own duration: progress and elapsed time as observations."""
+"""The remaining time of a job under way, with progress and elapsed time as observations."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -8,14 +8,14 @@ import numpy as np
 from app.decisions.durations import DurationBeliefs, FloatArray
 
 RATE_VARIATION: Final = 0.1
-"""Relative standard deviation of the rate over a whole run, where nothing else is said."""
+"""Default relative standard deviation of the rate over a whole run."""
 
 SURPRISE: Final = 1.0
-"""Log standard deviation beyond the bounds of 99 %, where a forecast's tails were never seen."""
+"""Log standard deviation beyond the 99 % bounds, where tails of forecasts were never observed."""
 
 _LARGEST_PRECISION: Final = 1e12
 _LEAST_SHARE: Final = 1e-12
-"""Progress below it tells no more than this much, and its inverse is still a number."""
+"""Lower progress counts as this much, whose inverse is still finite."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,16 +23,17 @@ class RemainingBeliefs:
     """Distributions of the seconds that jobs still need.
 
     The remaining time is ``total - spent`` where the time spent is known, else
-    ``(1 - progress) total``; both rise with the total, so that quantiles carry over exactly.
+    ``(1 - progress) total``; both rise with the total, so quantiles carry over exactly.
 
     Parameters
     ----------
     total
-        What is believed of the whole durations, of n jobs.
+        Beliefs about the whole durations of n jobs.
     spent
         Seconds that count towards the total, shape (n,); 0 where they are unknown.
     share
-        What is left of a total that nothing was spent on, in (0, 1], shape (n,); 1 elsewhere.
+        Share of the total that is left where the time spent is unknown, in (0, 1], shape (n,); 1
+        elsewhere.
     """
 
     total: DurationBeliefs
@@ -44,7 +45,7 @@ class RemainingBeliefs:
         return self._left(self.total.mean())
 
     def quantile(self, probability: float | FloatArray) -> FloatArray:
-        """Return the remaining seconds that are not exceeded with a probability, shape (n,)."""
+        """Return the remaining seconds not exceeded with the given probability, shape (n,)."""
         return self._left(self.total.quantile(probability))
 
     def interval(self, confidence: float) -> tuple[FloatArray, FloatArray]:
@@ -60,11 +61,11 @@ class RemainingBeliefs:
 
 
 def rate_precision(progress: FloatArray, rate_variation: float | FloatArray) -> FloatArray:
-    """Return the precision with which ``log(elapsed / progress)`` tells the log duration.
+    """Return the precision of ``log(elapsed / progress)`` as an observation of the log duration.
 
-    The time until progress p is taken as ``X(p) = T (p + s B(p))`` with a Brownian motion B and
-    s the variation of the rate: given the end ``X(1)``, the bridge has the relative variance
-    ``s^2 (1 - p) / p``. Nothing is known at 0, everything at 1.
+    The time until progress p is modelled as ``X(p) = T (p + s B(p))`` with a Brownian motion B and
+    s the variation of the rate. Given the end ``X(1)``, the bridge has the relative variance
+    ``s^2 (1 - p) / p``: nothing is known at 0, everything at 1.
 
     Examples
     --------
@@ -82,11 +83,11 @@ def remaining(
     elapsed_s: FloatArray,
     rate_variation: float = RATE_VARIATION,
 ) -> RemainingBeliefs:
-    """Return what is believed of the time that jobs still need.
+    """Return the beliefs about the time that jobs still need.
 
     Progress with elapsed time is a normal observation of the log duration (`rate_precision`);
-    elapsed time without progress only says that the job takes longer; progress without elapsed
-    time, or in no time at all, only scales the forecast.
+    elapsed time without progress only says that the job takes longer than that; progress without
+    elapsed time, or with zero elapsed time, only scales the forecast.
 
     Parameters
     ----------
@@ -112,14 +113,14 @@ def remaining(
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Past stretches of a job on other configurations, K of them.
+    """K past stretches of a job on other configurations.
 
     Parameters
     ----------
     progress, elapsed_s
-        The share of the work that each did, in (0, 1), and the seconds it took, shape (K,).
+        The share of the work done in each, in (0, 1), and the seconds that it took, shape (K,).
     log_ratio
-        Forecast log duration of the whole job there less that on the present configuration,
+        Forecast log duration of the whole job there minus that on the present configuration,
         shape (K,).
     covariance
         Prior covariance of the log durations of this very run: the stretches' configurations,
@@ -139,12 +140,12 @@ def remaining_after(
     elapsed_s: float | None,
     rate_variation: float = RATE_VARIATION,
 ) -> tuple[RemainingBeliefs, float]:
-    """Return what is believed of one job that ran on other configurations before.
+    """Return the beliefs about one job that ran on other configurations before.
 
-    Each stretch observes the log duration on its configuration; what that says of the present one
-    follows from their joint forecast (a regression on it), and all stretches together make one
-    normal observation by generalised least squares. ``rate_precision`` is the case of one stretch
-    on the present configuration.
+    Each stretch observes the log duration on its configuration. A regression by their joint
+    forecast turns it into an observation of the present one, and generalised least squares combines
+    all stretches into one normal observation. ``rate_precision`` is the case of a single stretch on
+    the present configuration.
 
     Parameters
     ----------
@@ -153,13 +154,13 @@ def remaining_after(
     stretch
         The past stretches.
     progress, elapsed_s
-        Of the stretch under way, on the present configuration alone; None where unknown.
+        Those of the stretch under way, on the present configuration; None where unknown.
     rate_variation
         Relative standard deviation of the rate over a whole run.
 
     Returns
     -------
-    The beliefs and the share of the observation in them.
+    The beliefs, and the share of the observation in them.
     """
     log_median = float(np.log(prior.median())[0])
     done = float(stretch.progress.sum())

@@ -1,4 +1,4 @@
-"""In which order a queue is served: keys that rise from the first job to the last."""
+"""The order in which a queue is served: keys that rise from the first job to the last."""
 
 import numpy as np
 import numpy.typing as npt
@@ -10,11 +10,11 @@ IndexArray = npt.NDArray[np.intp]
 
 
 def aged_service(service: FloatArray, waited_s: FloatArray, ageing_s: float | None) -> FloatArray:
-    """Return the service that a job counts for after it has waited, shape (n_jobs,).
+    """Return the service that each job counts as after waiting, shape (n_jobs,).
 
-    ``service / (1 + waited / ageing)``: a job that waits `ageing_s` counts as half as long. It
-    passes every newcomer of a given service after a bounded time, so that no job starves, and the
-    order stays shortest-first as long as waiting times are short beside `ageing_s`.
+    ``service / (1 + waited / ageing)``: a job that has waited `ageing_s` counts as half as long.
+    After a bounded time it passes every newcomer of a given service, so that no job starves; the
+    order stays shortest-first as long as waiting times are short compared with `ageing_s`.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def aged_service(service: FloatArray, waited_s: FloatArray, ageing_s: float | No
 def deadline_keys(
     slack_s: FloatArray, hopeless: npt.NDArray[np.bool_]
 ) -> tuple[FloatArray, FloatArray]:
-    """Return keys of jobs with deadlines: least slack first, those that cannot be met after them.
+    """Return keys of jobs with deadlines: least slack first, hopeless jobs after them.
 
     Parameters
     ----------
@@ -73,9 +73,9 @@ def order(keys: tuple[FloatArray, ...], submitted: FloatArray) -> tuple[IndexArr
     Parameters
     ----------
     keys
-        What decides, the weightiest first, each of shape (n_jobs,), small goes first.
+        Sort keys, the most important first, each of shape (n_jobs,); small values go first.
     submitted
-        Ties go by it, then by the place in the request, shape (n_jobs,).
+        Breaks ties, then the position in the request does; shape (n_jobs,).
 
     Returns
     -------
@@ -101,7 +101,7 @@ def order(keys: tuple[FloatArray, ...], submitted: FloatArray) -> tuple[IndexArr
 
 
 def _significant(key: FloatArray) -> FloatArray:
-    """Return a key to nine significant digits: rounding errors decide nothing."""
+    """Return a key to nine significant digits, so that rounding errors decide nothing."""
     with np.errstate(divide="ignore"):
         magnitude = np.where(key == 0, 0.0, np.floor(np.log10(np.abs(key))))
     unit = 10.0 ** (magnitude - 8.0)

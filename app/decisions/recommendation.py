@@ -28,8 +28,8 @@ class Rejection(StrEnum):
 class Candidates:
     """Forecasts of n candidates as arrays of shape (n_candidates,); NaN is unknown.
 
-    `duration_s`, `cost`, `energy_kwh` and `kg_co2e` are medians; the bounds are the values that
-    are not exceeded with the stated confidence; `fits_probability` is the chance that memory does.
+    `duration_s`, `cost`, `energy_kwh` and `kg_co2e` are medians; the bounds are not exceeded with
+    the stated confidence; `fits_probability` is the probability that the memory suffices.
     """
 
     duration_s: FloatArray
@@ -44,7 +44,7 @@ class Candidates:
 
 @dataclass(frozen=True, slots=True)
 class Constraints:
-    """What a candidate has to keep at the confidence that the bounds were made for."""
+    """Constraints that a candidate has to meet at the confidence of the bounds."""
 
     deadline_s: float | None = None
     budget: float | None = None
@@ -57,7 +57,7 @@ class Choice:
     """The qualified candidates by rising objective, the Pareto front, and the rest.
 
     `rejected` holds (index, reason) in the order of the candidates; `nearest` is the candidate
-    that misses by least when none qualifies.
+    that misses by the least if none qualifies.
     """
 
     ranked: IndexArray
@@ -67,7 +67,7 @@ class Choice:
 
 
 def objective_values(candidates: Candidates, objective: Objective) -> FloatArray:
-    """Return what is minimised, shape (n_candidates,); NaN where it is unknown."""
+    """Return the values to minimise, shape (n_candidates,); NaN where unknown."""
     match objective:
         case Objective.COST:
             return candidates.cost
@@ -84,10 +84,9 @@ def objective_values(candidates: Candidates, objective: Objective) -> FloatArray
 def choose(candidates: Candidates, objective: Objective, constraints: Constraints) -> Choice:
     """Return which candidates qualify, ranked, and why the others do not.
 
-    A candidate qualifies when its objective is known, its duration bound keeps the deadline,
-    its cost bound the budget, it fits into memory, and, if asked, its features lie within the
-    measured range. Ties of the objective are broken by the shorter duration, then by the lower
-    cost.
+    A candidate qualifies if its objective is known, its duration bound keeps the deadline, its cost
+    bound the budget, it fits into memory, and, if required, its features lie within the measured
+    range. Ties of the objective are broken by shorter duration, then by lower cost.
     """
     violations = _violations(candidates, objective, constraints)
     rejected_mask = np.zeros(candidates.duration_s.size, dtype=bool)
@@ -109,7 +108,7 @@ def choose(candidates: Candidates, objective: Objective, constraints: Constraint
 
 
 def misfits(candidates: Candidates, constraints: Constraints) -> BoolArray:
-    """Return where memory would not do with the confidence, shape (n_candidates,)."""
+    """Return where memory does not suffice with the confidence, shape (n_candidates,)."""
     return candidates.fits_probability < constraints.confidence
 
 
@@ -137,15 +136,15 @@ def _violations(
 
 
 def _nearest(candidates: Candidates, objective: Objective, constraints: Constraints) -> int:
-    """Return the candidate that misses by least.
+    """Return the candidate that misses by the least.
 
-    One that does not fit into memory, or whose objective or cost is unknown, comes after all
-    others: no deadline and no budget makes room in memory or knows a price. Then one outside a
-    range that is required; then the factor decides by which the worst constraint is exceeded.
+    Candidates that do not fit into memory, or whose objective or cost is unknown, come last, since
+    relaxing deadline and budget does not help them. Before them come those outside a required
+    range. The rest are ordered by the factor by which the worst constraint is exceeded.
     """
     excess = np.ones(candidates.duration_s.size)
     unknown = np.isnan(objective_values(candidates, objective))
-    # Next to no time or money is exceeded by more than a number can tell.
+    # A deadline or budget of almost nothing is exceeded by a factor that overflows.
     with np.errstate(over="ignore"):
         if constraints.deadline_s is not None:
             excess = np.maximum(excess, candidates.duration_bound_s / constraints.deadline_s)

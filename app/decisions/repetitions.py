@@ -1,13 +1,13 @@
-"""What earlier runs say of a regressor's error at each configuration, and of the noise of one run.
+"""A regressor's error at each configuration and the noise of one run, learned from earlier runs.
 
 Each run's log ratio of observed to forecast duration is ``r = b + e``: the regressor's error for
 the configuration, ``b ~ N(0, model variance)``, common to all runs of the configuration, and the
 noise of one run, ``e ~ N(0, noise variance)``. Both are updated run by run: b by its posterior,
-the noise variance by the differences of successive runs of a configuration, which a shift enters
-once. A new run is then expected at the posterior mean of b, with Student's t for the estimated
+the noise variance by the differences of successive runs of a configuration, which a shift affects
+only once. A new run is expected at the posterior mean of b, with Student's t for the estimated
 noise: narrow where a configuration was repeated, as wide as the forecast where it was not. Where
-short runs are noisier than long ones (seconds of jitter), each configuration has its multiple of
-the usual noise; what its own runs say besides moderates it (`moderation`).
+short runs are noisier than long ones (seconds of jitter), each configuration has its own multiple
+of the usual noise, which the evidence of its own runs adjusts (`moderation`).
 
 References: Gelman et al. (2013), Bayesian Data Analysis, 3rd ed., section 2.5 and 5.4; von Neumann
 et al. (1941), The mean square successive difference, Annals of Mathematical Statistics 12(2).
@@ -22,13 +22,13 @@ from typing import Final
 from app.decisions.moderation import Moderation, Squares
 
 _NOISE_WEIGHT: Final = 6.0
-"""How many repetitions the given noise counts for, against the noise that is seen."""
+"""How many repetitions the given noise counts as, against the observed noise."""
 
 _DIFFERENCE_WEIGHT: Final = 2.0 / 3.0
 """Degrees of freedom of one successive difference (von Neumann et al. 1941)."""
 
 _MOST_SQUARE: Final = 9.0
-"""What a difference may say of the noise at most, over the variance that it is held for."""
+"""Largest squared difference that the noise learns, over the present variance."""
 
 _LEAST_NOISE_SHARE: Final = 0.3
 _MOST_NOISE_SHARE: Final = 0.95
@@ -55,16 +55,16 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """What the earlier runs let expect of the log ratio of a new run.
+    """The log ratio of a new run that the earlier runs predict.
 
     Parameters
     ----------
     mean, deviation
-        Of the new run's log ratio; `deviation` is positive.
+        Mean and deviation of the new run's log ratio; `deviation` is positive.
     degrees
         Degrees of freedom of Student's t.
     runs
-        How many earlier runs there were of the configuration.
+        Number of earlier runs of the configuration.
     """
 
     mean: float
@@ -85,7 +85,7 @@ class Expectation:
         return float(special.stdtr(self.degrees, -(ratio - self.mean) / self.deviation))
 
     def quantile(self, probability: float) -> float:
-        """Return the log ratio that a new run is below with a probability in (0, 1)."""
+        """Return the log ratio that a new run stays below with a probability in (0, 1)."""
         from scipy import special  # noqa: PLC0415 - heavy: not before it is needed
 
         units = float(special.stdtrit(self.degrees, probability))
@@ -94,11 +94,11 @@ class Expectation:
 
 @dataclass(slots=True)
 class Level:
-    """What the runs of one configuration say of the regressor's error there.
+    """The regressor's error at one configuration, as learned from its runs.
 
     `variance_ratio` is the posterior variance of the error over that of the usual noise, `mean` its
-    posterior mean; `ratios` are the log ratios of its runs in the order of their size, `previous`
-    is the last one; `squares` are those of successive differences.
+    posterior mean; `ratios` are the log ratios of its runs in ascending order, `previous` is the
+    latest one; `squares` are those of successive differences.
     """
 
     model_variance: float
@@ -115,7 +115,7 @@ class Level:
         return len(self.ratios)
 
     def median(self) -> float:
-        """Return the median log ratio of at least one run."""
+        """Return the median log ratio; there must be at least one run."""
         middle = len(self.ratios) // 2
         return (self.ratios[middle] + self.ratios[-middle - 1]) / 2.0
 
@@ -127,9 +127,9 @@ class Repetitions:
     Parameters
     ----------
     variance
-        Of the usual noise, as a squared log deviation, positive; known before any repetition.
+        Variance of the usual noise, as a squared log deviation, positive; first assumed.
     weight
-        How many repetitions that rests on.
+        How many repetitions it rests on.
     """
 
     variance: float
@@ -138,7 +138,7 @@ class Repetitions:
     moderation: Moderation = field(default_factory=Moderation)
 
     def level(self, cell: Cell) -> Level:
-        """Return the level of a configuration, a new one where it has had no run."""
+        """Return the level of a configuration, a new one if it has had no run."""
         if cell.group not in self.levels:
             whole = cell.scale * cell.scale
             model = max(whole - self.variance * cell.noise_factor, 0.05 * whole)
@@ -146,7 +146,7 @@ class Repetitions:
         return self.levels[cell.group]
 
     def expect(self, cell: Cell) -> Expectation:
-        """Return what a new run of a configuration is expected to take."""
+        """Return the expected log ratio of a new run of a configuration."""
         level = self.level(cell)
         variance = self.variance * level.variance_ratio + self.noise_variance(level)
         degrees = min(self.weight, self.moderation.degrees + level.squares.degrees)
@@ -158,10 +158,10 @@ class Repetitions:
         return self.variance * level.noise_factor * factor
 
     def learn(self, ratio: float, cell: Cell, *, is_normal: bool = True) -> None:
-        """Take a run's log ratio into the level of its configuration and into the noise.
+        """Update the level of a run's configuration and the noise with its log ratio.
 
-        A run that is not normal leaves the level alone. The noise learns from every run: were
-        the far ones left out of it, it would seem smaller than it is.
+        A run that is not normal does not change the level. The noise learns from every run: without
+        the extreme ones it would be underestimated.
         """
         level = self.level(cell)
         if is_normal:
@@ -175,10 +175,10 @@ class Repetitions:
         level.previous = ratio
 
     def count_once(self) -> None:
-        """Take back what counts twice, the regressor being fitted on the runs learned so far.
+        """Avoid counting runs twice after the regressor was fitted on the runs learned so far.
 
-        Its forecast holds what they say already: the error of a level is then that of the
-        forecast or of the mean of its runs, whichever is smaller, and not of both together.
+        Its forecast already contains their evidence. The error of a level is therefore that of the
+        forecast or that of the mean of its runs, whichever is smaller, instead of both combined.
         """
         for level in self.levels.values():
             level.variance_ratio = level.model_variance / self.variance
@@ -187,7 +187,7 @@ class Repetitions:
                 level.variance_ratio = min(level.variance_ratio, of_runs)
 
     def _learn_noise(self, level: Level, square: float) -> None:
-        # An accident is limited: it must not look like noise for ever.
+        # The effect of an accident is limited, so that it does not look like noise for ever.
         most = _MOST_SQUARE * level.squares.factor(self.moderation.degrees)
         squares = level.squares.plus(min(square / self.variance, most), _DIFFERENCE_WEIGHT)
         self.moderation.learn(level.squares, squares)
@@ -199,12 +199,12 @@ class Repetitions:
 
 
 def repetitions(cells: Sequence[Cell], noise: float | None) -> Repetitions:
-    """Return what is known before the first run.
+    """Return the state before the first run.
 
     Parameters
     ----------
     cells
-        Of the runs to come, at least one.
+        Cells of the runs to come, at least one.
     noise
         Usual log deviation of repetitions where it is known; half of the forecasts' median
         deviation otherwise.

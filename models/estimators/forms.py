@@ -121,7 +121,7 @@ class Columns(Form):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Neighbours(Form):
-    """The mean of the k nearest rows; rows tied with the k-th share its weight.
+    """The mean of the k nearest rows; rows tied with the k-th share the remaining weight.
 
     `power` is that of the Minkowski distance, 1 or 2; with `by_distance`, rows are weighted by
     inverse distance.
