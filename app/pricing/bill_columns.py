@@ -1,4 +1,4 @@
-"""Bills thousands of durations at once, in whole numbers: to the last digit what `bill` says."""
+"""Bills for thousands of durations at once, in integers: identical to `bill` to the last digit."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ _NEAR: Final = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class MoneyColumn:
-    """Amounts of `units` / 10**`decimals`, shown with so many decimals; each of shape (n,)."""
+    """Amounts of `units` / 10**`decimals`, shown with `decimals` decimals; each of shape (n,)."""
 
     units: IntArray
     decimals: IntArray
@@ -37,9 +37,9 @@ class MoneyColumn:
 
 @dataclass(frozen=True, slots=True)
 class BillColumns:
-    """Bills of one line item each: instance hours and what they come to; see `Bill`.
+    """Bills of one line item each: instance hours and amounts; see `Bill`.
 
-    Where `is_exact` is false the others mean nothing: there the whole numbers would not do.
+    Where `is_exact` is false the others are meaningless, because integers do not suffice there.
     """
 
     is_exact: BoolArray
@@ -51,7 +51,7 @@ class BillColumns:
 
 @dataclass(frozen=True, slots=True)
 class _Terms:
-    """What each row is charged by: instances, billing rules, price = `units` / 10**`scale`."""
+    """The terms of each row: instances, billing rules, price = `units` / 10**`scale`."""
 
     is_plain: BoolArray
     count: IntArray
@@ -71,12 +71,12 @@ def bills(
     hours, money, is_exact = _charged(np.array([median_s, lower_s, upper_s]), _terms_of(offers))
     units, decimals = money.units, money.decimals
     amounts = _quotient(units, decimals)
-    # Lower beside median, median beside upper: the first is not above the second.
+    # Pairs (lower, median) and (median, upper): the first must not exceed the second.
     is_alike = decimals[_FIRST] == decimals[_SECOND]
     is_above = np.where(
         is_alike, units[_FIRST] > units[_SECOND], amounts[_FIRST] > amounts[_SECOND]
     )
-    # Of different decimals the nearly equal are not compared here.
+    # Nearly equal amounts with different decimals are not compared here.
     is_near = np.abs(amounts[_FIRST] - amounts[_SECOND]) <= _NEAR * amounts[_SECOND]
     is_clear = np.logical_and.reduce(is_exact) & ~np.logical_or.reduce(is_near & ~is_alike)
     units[1:] = np.where(is_above, units[0], units[1:])
@@ -116,7 +116,7 @@ def _charged(seconds: FloatArray, terms: _Terms) -> tuple[FloatArray, MoneyColum
         numerator = total * _POWERS[np.maximum(more, 0)]
         divisor = _HOUR_S * _POWERS[np.maximum(-more, 0)]
         units = (2 * numerator + divisor) // (2 * divisor)
-        # At a power of ten the logarithm may be off by one: these rows are left to `bill`.
+        # Near a power of ten the logarithm may be off by one; such rows are left to `bill`.
         is_exact &= (units >= 10 ** (_QUANTITY_DIGITS - 1)) & (units <= 10**_QUANTITY_DIGITS)
         scale += more
         hours = _quotient(units, scale)
@@ -126,7 +126,7 @@ def _charged(seconds: FloatArray, terms: _Terms) -> tuple[FloatArray, MoneyColum
 
 
 def _billed(seconds: FloatArray, terms: _Terms) -> tuple[IntArray, IntArray, BoolArray]:
-    """Return whole numbers and scales of the seconds that are billed; see `billed_seconds`."""
+    """Return the billed seconds as integers, scales, and where exact; see `billed_seconds`."""
     size = np.floor(np.log10(seconds))
     is_exact = (size >= _DIGITS - 1 - _MOST_SCALE) & (size <= _MOST_SIZE)
     scale = np.where(is_exact, _DIGITS - 1 - size, 0).astype(np.int64)
@@ -150,7 +150,7 @@ def _billed(seconds: FloatArray, terms: _Terms) -> tuple[IntArray, IntArray, Boo
 
 
 def _quotient(units: IntArray, scale: IntArray) -> FloatArray:
-    """Return units / 10**scale as the nearest number: both are exact."""
+    """Return units / 10**scale as the nearest float, since both are exact."""
     power = _POWERS[np.minimum(np.abs(scale), len(_POWERS) - 1)].astype(np.float64)
     quotient: FloatArray = np.where(scale >= 0, units / power, units * power)
     return quotient

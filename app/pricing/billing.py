@@ -1,4 +1,4 @@
-"""Turns durations into money that adds up to the last digit shown."""
+"""The costs of durations, as amounts that add up to the last digit shown."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from app.pricing.offers import Offer
 FloatArray = npt.NDArray[np.float64]
 _EXACT: Final = Context(prec=80, rounding=ROUND_HALF_UP)
 _ANY: Final = Context(prec=400, rounding=ROUND_HALF_UP)
-"""Holds whatever a finite number of seconds may cost."""
+"""Precise enough for the cost of any finite number of seconds."""
 _QUANTITY: Final = Context(prec=9, rounding=ROUND_HALF_UP)
 _CENTS: Final = 2
 MOST_DECIMALS: Final = 15
@@ -26,12 +26,12 @@ _KEPT_DIGITS: Final = 3
 _ZERO: Final = Decimal(0)
 _UNITS: Final = tuple(Decimal(1).scaleb(-decimals) for decimals in range(MOST_DECIMALS + 1))
 _Charge = tuple[str, Decimal, str, Decimal, Decimal]
-"""Kind, quantity, unit, unit price and what they come to."""
+"""Kind, quantity, unit, unit price and amount."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bill:
-    """What a duration and its bounds cost; the line items add up to the median exactly."""
+    """The cost of a duration and its bounds; the line items add up to the median exactly."""
 
     median: Decimal
     lower: Decimal
@@ -40,7 +40,7 @@ class Bill:
 
 
 def billed_seconds(price: Price, seconds: float) -> Decimal:
-    """Return the seconds that are billed for a duration: at least the minimum, in whole steps.
+    """Return the seconds billed for a duration: at least the minimum, in whole steps.
 
     A price without rules bills the duration as it is.
     """
@@ -54,7 +54,7 @@ def billed_seconds(price: Price, seconds: float) -> Decimal:
 
 
 def instance_hours(offer: Offer, seconds: float) -> Decimal:
-    """Return the hours of instances that are billed, to nine significant digits."""
+    """Return the billed hours of instances, to nine significant digits."""
     return _hours(offer.price, seconds, offer.total_instances)
 
 
@@ -64,7 +64,7 @@ def _hours(price: Price, seconds: float, count: int) -> Decimal:
 
 
 def exact_cost(offer: Offer, seconds: float) -> Decimal:
-    """Return what a duration costs before it is rounded, further charges included."""
+    """Return the unrounded cost of a duration, further charges included."""
     return _total(_charges(offer, seconds))
 
 
@@ -76,7 +76,7 @@ def _total(charges: Sequence[_Charge]) -> Decimal:
 
 
 def _charges(offer: Offer, seconds: float) -> list[_Charge]:
-    """Return what is charged, unrounded; the compute always, the rest where it is given."""
+    """Return the unrounded charges: always compute, and further ones where given."""
     charges = _compute(offer.price, offer.instances, seconds)
     for lot in offer.others:
         charges += _compute(lot.price, lot.instances, seconds)
@@ -86,7 +86,7 @@ def _charges(offer: Offer, seconds: float) -> list[_Charge]:
 
 
 def _extra_charges(offer: Offer, seconds: float) -> Iterator[_Charge]:
-    """Yield what is charged beside the instances."""
+    """Yield the charges besides the instances."""
     price, extras = offer.price, offer.extras
     if extras.other_nodes:
         other = _hours(price, seconds, extras.other_nodes)
@@ -103,7 +103,7 @@ def _extra_charges(offer: Offer, seconds: float) -> Iterator[_Charge]:
 
 
 def _compute(price: Price, instances: int, seconds: float) -> list[_Charge]:
-    """Return what instances of one type cost; of functions their GB-seconds and calls."""
+    """Return the charges for instances of one type, or for GB-seconds and calls of functions."""
     terms = price.serverless
     if terms is None:
         hours = _hours(price, seconds, instances)
@@ -126,9 +126,9 @@ def _charge(kind: str, quantity: Decimal, unit: str, unit_price: Decimal) -> _Ch
 
 
 def decimals_for(amount: Decimal) -> int:
-    """Return how many decimals show an amount: cents, or more until three digits are kept.
+    """Return the decimals to show of an amount: cents, or more to keep three significant digits.
 
-    A job of seconds costs fractions of a cent; shown in cents it would look free.
+    A job of seconds costs fractions of a cent and would look free if shown in cents.
 
     Examples
     --------
@@ -142,16 +142,16 @@ def decimals_for(amount: Decimal) -> int:
 
 
 def bill(offer: Offer, median_s: float, lower_s: float, upper_s: float) -> Bill:
-    """Return what a duration and its bounds cost, each rounded half up.
+    """Return the costs of a duration and its bounds, each rounded half up.
 
-    Cost rises with the duration, steps and minimum included, so that the cost of a quantile of
-    the duration is that quantile of the cost. Each item is rounded by itself; the median is
-    their sum, and the bounds never cross it.
+    Cost rises with the duration, even with steps and a minimum, so the cost of a quantile of the
+    duration is that quantile of the cost. Each item is rounded separately; the median is their
+    sum, and the bounds never cross it.
 
     Parameters
     ----------
     offer
-        The price, the number of instances and what else is charged.
+        The price, the number of instances and further charges.
     median_s, lower_s, upper_s
         The duration in seconds and its bounds, lower <= median <= upper.
     """
@@ -168,19 +168,19 @@ def bill(offer: Offer, median_s: float, lower_s: float, upper_s: float) -> Bill:
 
 
 def is_plain(offer: Offer) -> bool:
-    """Whether an offer is charged by the hours of instances of one type and by nothing else."""
+    """Return whether an offer charges only the hours of instances of one type."""
     return not offer.others and offer.extras is NO_EXTRAS and offer.price.serverless is None
 
 
 def plain_bills(
     offer: Offer, seconds: Iterable[tuple[float, float, float]]
 ) -> Iterator[tuple[Decimal, Decimal, Decimal, Decimal]]:
-    """Yield hours, median, lower and upper of the bills that `bill` makes of a plain offer.
+    """Yield hours, median, lower and upper of the bills of a plain offer, identical to `bill`.
 
     Parameters
     ----------
     offer
-        Is plain.
+        A plain offer (`is_plain`).
     seconds
         Durations with their lower and upper bounds.
     """
@@ -206,7 +206,7 @@ def _rounded(amount: Decimal, decimals: int) -> Decimal:
 
 
 def shown(amount: Decimal) -> Decimal:
-    """Return an amount as it is shown: in cents, or with more decimals until three digits are kept.
+    """Return an amount as it is shown, with the decimals of `decimals_for`.
 
     Examples
     --------
@@ -219,8 +219,8 @@ def shown(amount: Decimal) -> Decimal:
 def affordable_seconds(offer: Offer, budget: Decimal) -> float | None:
     """Return the longest duration whose cost is within the budget.
 
-    None when the hour costs nothing and the budget pays what is charged once; 0 when the
-    budget does not even pay for the shortest billed duration.
+    None if an hour costs nothing and the budget covers what is charged once; 0 if the budget does
+    not even cover the shortest billed duration.
     """
     price, left = offer.price, budget - offer.extras.once
     if left < 0:
@@ -237,7 +237,7 @@ def affordable_seconds(offer: Offer, budget: Decimal) -> float | None:
 
 
 def _affordable_calls(offer: Offer, budget: Decimal, step_s: Decimal) -> float | None:
-    """Return the longest duration of functions that a budget pays for, in whole steps."""
+    """Return the longest duration of functions within the budget, in whole steps."""
     if _cost_of_steps(offer, _MOST_STEPS, step_s) <= budget:
         return None
     low, high = 0, _MOST_STEPS
@@ -255,16 +255,16 @@ def _cost_of_steps(offer: Offer, steps: int, step_s: Decimal) -> Decimal:
 
 
 def costs_of(offers: Sequence[Offer | None], seconds: FloatArray) -> FloatArray:
-    """Return what durations cost before rounding; NaN where there is no offer.
+    """Return the unrounded costs of durations; NaN where there is no offer.
 
-    The same rules as those of `bill`, for thousands of candidates at once.
+    The rules are those of `bill`, for thousands of candidates at once.
 
     Parameters
     ----------
     offers
         The offers of n candidates.
     seconds
-        Their durations, shape (n,), or several of each, shape (k, n); so is what is returned.
+        Their durations, shape (n,), or several of each, shape (k, n); the result has this shape.
     """
     terms = np.array([_terms(offer) for offer in offers], dtype=float).reshape(-1, 4)
     minimum_s, step_s, per_hour, once = terms.T
@@ -284,9 +284,9 @@ def costs_of(offers: Sequence[Offer | None], seconds: FloatArray) -> FloatArray:
 
 
 def _without_noise(costs: FloatArray) -> FloatArray:
-    """Return amounts to twelve digits: bills in steps are often as large as another or a budget.
+    """Return amounts to twelve digits, since bills in steps often equal another or a budget.
 
-    Three hours at 0.10 are 0.30 then, and not a little more.
+    Three hours at 0.10 are then exactly 0.30, not slightly more.
     """
     with np.errstate(all="ignore"):
         size = np.floor(np.log10(costs))

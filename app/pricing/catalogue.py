@@ -1,4 +1,4 @@
-"""The built-in catalogue: listed prices of cloud instances with GPUs, dated and sourced."""
+"""The built-in catalogue: list prices of cloud instances with GPUs, with dates and sources."""
 
 import csv
 from collections.abc import Iterator, Mapping
@@ -36,7 +36,7 @@ def _prices(row: Mapping[str, str]) -> Iterator[Price]:
 
 @cache
 def built_in_prices() -> tuple[Price, ...]:
-    """Return the listed prices by provider, region and instance type.
+    """Return the list prices by provider, region and instance type.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Which exchange rate holds between two currencies at an instant."""
+"""The exchange rate between two currencies at an instant."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -11,10 +11,10 @@ from app.domain.ages import age
 from app.domain.exchange_rates import Conversion, ExchangeRate
 
 STALE_RATE_AFTER: Final = timedelta(days=30)
-"""A rate whose date is longer ago is applied with a warning."""
+"""An older rate is applied with a warning."""
 
 RATE_DIGITS: Final = 12
-"""Significant digits of a rate: at most so many are stored, inverted or combined."""
+"""The most significant digits of a rate that is stored, inverted or combined."""
 
 _ROUNDED: Final = Context(prec=RATE_DIGITS, rounding=ROUND_HALF_EVEN)
 _EXACT: Final = Context(prec=80)
@@ -24,9 +24,9 @@ _Pair = tuple[str, str]
 class RateBook:
     """The exchange rates of a project.
 
-    A stored rate is applied as it stands. Where there is only its opposite, that is inverted;
-    where there is neither, two rates with one common currency are combined. What is inverted or
-    combined is rounded once, half to even, to `RATE_DIGITS` significant digits.
+    A stored rate is applied unchanged. If only the opposite rate is stored, it is inverted; if
+    neither is, two rates with a common currency are combined. An inverted or combined rate is
+    rounded once, half to even, to `RATE_DIGITS` significant digits.
     """
 
     def __init__(self, rates: Iterable[ExchangeRate]) -> None:
@@ -37,7 +37,7 @@ class RateBook:
             listed.sort(key=lambda rate: rate.valid_from)
 
     def conversion(self, source: str, target: str, as_of: datetime) -> Conversion | None:
-        """Return the rate that holds, None where there is none; the most recent one wins.
+        """Return the applicable rate, None if there is none; the most recent one wins.
 
         Examples
         --------
@@ -67,7 +67,7 @@ class RateBook:
         }
 
     def _leg(self, source: str, target: str, as_of: datetime) -> Conversion | None:
-        """Return a stored rate or the opposite of one, not rounded yet."""
+        """Return a stored rate or the inverse of one, not yet rounded."""
         there, back = (self._latest(*pair, as_of) for pair in ((source, target), (target, source)))
         if there is not None and (back is None or back.valid_from <= there.valid_from):
             return Conversion(source, target, there.rate, there.valid_from, there.source)
@@ -84,7 +84,7 @@ class RateBook:
 
 
 def _rounded(conversion: Conversion) -> Conversion:
-    # A stored rate has no more digits: it stays as it is.
+    # A stored rate has no more digits, so it stays unchanged.
     return replace(conversion, rate=_ROUNDED.plus(conversion.rate).normalize())
 
 
@@ -101,5 +101,5 @@ def _chained(first: Conversion, second: Conversion) -> Conversion:
 
 
 def is_stale_rate(conversion: Conversion, as_of: datetime) -> bool:
-    """Whether a rate is so old that it comes with a warning."""
+    """Return whether a rate is so old that it is applied with a warning."""
     return age(conversion.valid_from, as_of) > STALE_RATE_AFTER

@@ -1,4 +1,4 @@
-"""An estimate of the energy that a training draws."""
+"""An estimate of the energy that a training uses."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -13,15 +13,15 @@ from app.pricing.gpus import specifications, variants_of
 _JOULES_PER_KWH: Final = 3.6e6
 Figure = TypeVar("Figure", float, npt.NDArray[np.float64])
 MeasuredPowers = Mapping[tuple[str | None, str | None], MeasuredPower]
-"""What runs measured, by GPU type; of runs without one also by the instance type.
+"""Measurements of runs, keyed by GPU type, or by instance type for runs without a GPU type.
 
-The other of both is None.
+The other part of the key is None.
 """
 
 
 @cache
 def _design_watts(gpu_type: str) -> float | None:
-    """Return the largest power of the boards that a name may stand for: an upper estimate."""
+    """Return the largest design power of the boards that a name may mean, an upper estimate."""
     watts = (specifications()[name].tdp_watts for name in variants_of(gpu_type))
     return max((each for each in watts if each is not None), default=None)
 
@@ -33,12 +33,12 @@ def power_draw(
     *,
     instance_type: str | None = None,
 ) -> PowerDraw | None:
-    """Return the mean power of a worker, from the best ground that there is; None without any.
+    """Return the mean power of a worker from the best available source, None without any.
 
-    What is given goes before what the workload's runs measured on the GPU type, where none names it
-    on the instance type whose GPU it is, that before its design power times the utilisation that is
-    given or was measured. The design power alone is an upper estimate: no accelerator draws more on
-    average, most draw less.
+    In this order: a given power; unless a utilisation is given, the power that the workload's runs
+    measured on the GPU type, or if they name none, on its instance type; the design power times the
+    given or measured utilisation; the design power alone. The last is an upper estimate: no
+    accelerator draws more on average, most draw less.
 
     Examples
     --------
@@ -66,14 +66,14 @@ def power_draw(
 def kilowatt_hours(
     watts: Figure, workers: Figure, seconds: Figure, power_usage_effectiveness: Figure
 ) -> Figure:
-    """Return the energy of all workers and of the building around them, of one or of many rows.
+    """Return the energy of all workers and of the building around them, for one or many rows.
 
     Parameters
     ----------
     watts
-        The power of a worker.
+        Power of a worker.
     workers, seconds, power_usage_effectiveness
-        How many there are, for how long, and what the building takes to what they take.
+        Number of workers, duration, and energy of the building per energy of the workers.
 
     Examples
     --------

@@ -27,7 +27,7 @@ _LONGEST_NAME: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class _Directory:
-    """Every known spelling, squeezed, and what it stands for."""
+    """All known spellings, squeezed, with their meanings."""
 
     specifications: Mapping[str, GpuSpecification]
     canonical: Mapping[str, str]
@@ -40,16 +40,17 @@ def _squeeze(name: str) -> str:
 
 
 def _spellings(name: str) -> tuple[str, str]:
-    """Return the squeezed name as it came, and without its makers' names.
+    """Return the squeezed name as given, and without the names of makers.
 
-    The first goes before: Kubernetes' `nvidia-tesla-a100` is the 40 GB board, `Tesla A100` any.
+    The first takes precedence: `nvidia-tesla-a100` of Kubernetes is the 40 GB board, while
+    `Tesla A100` may be any.
     """
     words = _words(name)
     return _squeeze(words), _squeeze(_MAKERS.sub(" ", words))
 
 
 def _words(name: str) -> str:
-    """Return a name in small letters, its memory in GB: some write 80G."""
+    """Return a name in lower case with its memory in GB, since some write 80G."""
     return _SHORT_MEMORY.sub(r"\1gb", name.casefold().replace("_", " "))
 
 
@@ -106,12 +107,12 @@ def specifications() -> Mapping[str, GpuSpecification]:
 
 
 def families() -> Mapping[str, tuple[str, ...]]:
-    """Return the ambiguous names with the GPUs that each may mean."""
+    """Return the ambiguous names, each with the GPUs that it may mean."""
     return _directory().variants
 
 
 def specification_of(name: str) -> GpuSpecification | None:
-    """Return the data sheet of a name in any unambiguous spelling, None when there is none.
+    """Return the data sheet of a name in any unambiguous spelling, None if there is none.
 
     Examples
     --------
@@ -122,7 +123,7 @@ def specification_of(name: str) -> GpuSpecification | None:
 
 
 def canonical_gpu_name(name: str) -> str:
-    """Return the canonical name of a GPU or of a family of them, any other name as it came.
+    """Return the canonical name of a GPU or a family of GPUs, any other name unchanged.
 
     Examples
     --------
@@ -138,7 +139,7 @@ def canonical_gpu_name(name: str) -> str:
 
 
 def gpu_key(name: str) -> str:
-    """Return what all unambiguous spellings of a GPU's name have in common, to compare them by.
+    """Return a key that is equal for all unambiguous spellings of a GPU's name.
 
     Examples
     --------
@@ -149,7 +150,7 @@ def gpu_key(name: str) -> str:
 
 
 def variants_of(name: str) -> tuple[str, ...]:
-    """Return the GPUs that a name may stand for: one, several for a family, none if unknown.
+    """Return the GPUs that a name may mean: one, several for a family, none if unknown.
 
     Examples
     --------
@@ -164,7 +165,7 @@ def variants_of(name: str) -> tuple[str, ...]:
 
 
 def counted_gpu(name: str) -> tuple[int, str] | None:
-    """Return the number and the GPU of a name that tells both, None for any other.
+    """Return the number and the GPU of a name that contains both, None for any other.
 
     Examples
     --------
@@ -179,10 +180,10 @@ def counted_gpu(name: str) -> tuple[int, str] | None:
 
 
 def boards_of_chip(name: str) -> tuple[tuple[str, ...], float] | None:
-    """Return the boards with the chip of one that has no data sheet, and the GiB its name tells.
+    """Return known boards with the chip of one without a data sheet, and the GiB in its name.
 
-    Boards of a chip differ in memory more than in rates. A memory of half of theirs and less is
-    that of a slice of the chip.
+    Boards with the same chip differ in memory more than in speed. None if the memory is at most
+    half of theirs: that of a slice of the chip.
 
     Examples
     --------
@@ -199,7 +200,7 @@ def boards_of_chip(name: str) -> tuple[tuple[str, ...], float] | None:
 
 
 def nearest_gpu_names(name: str, further: Collection[str] = ()) -> list[str]:
-    """Return the known names that resemble an unknown one most, the nearest first."""
+    """Return the known names that are most similar to an unknown one, the nearest first."""
     known = {_squeeze(each): each for each in (*specifications(), *further)}
     asked = _spellings(name[:_LONGEST_NAME])[1]
     return [known[match] for match in get_close_matches(asked, known, n=_NEAREST_NAMES, cutoff=0.5)]
@@ -213,14 +214,14 @@ def resolve_gpu(name: str, measured: Collection[str]) -> str:
     name
         The name asked for, in any spelling.
     measured
-        The names that the workload was measured on; these are always right.
+        The names with which the workload was measured; these are always valid.
 
     Raises
     ------
     AmbiguousGpuError
-        If the name stands for several variants.
+        If the name may mean several variants.
     UnknownGpuError
-        If the name is neither measured nor known; names the nearest.
+        If the name is neither measured nor known; it suggests the nearest names.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Which grid factor holds for a place at an instant."""
+"""The grid factor of a place at an instant."""
 
 import csv
 from collections.abc import Iterable
@@ -12,14 +12,14 @@ from app.domain.ages import age
 from app.domain.grid_factors import GridFactor
 
 STALE_FACTOR_AFTER: Final = timedelta(days=3 * 365)
-"""A factor whose date is longer ago is applied with a warning."""
+"""An older factor is applied with a warning."""
 
 _GRAMS: Final = Decimal(1000)
 
 
 @cache
 def built_in_factors() -> tuple[GridFactor, ...]:
-    """Return the built-in table: yearly averages of the regions of one provider that tells them.
+    """Return the built-in table: yearly averages by region of the one provider that publishes them.
 
     Examples
     --------
@@ -40,10 +40,10 @@ def built_in_factors() -> tuple[GridFactor, ...]:
 
 
 class GridBook:
-    """The grid factors that hold for a project: its own before the built-in ones.
+    """The grid factors of a project: its own before the built-in ones.
 
-    Of those that agree with a place the one that names most of it counts (a region says more than
-    a provider), then the latest.
+    Of those that match a place, the most specific counts (a region is more specific than a
+    provider), then the latest.
     """
 
     def __init__(self, own: Iterable[GridFactor]) -> None:
@@ -53,7 +53,7 @@ class GridBook:
     def factor(
         self, provider: str | None, region: str | None, as_of: datetime
     ) -> GridFactor | None:
-        """Return the factor of a place, None where none is known.
+        """Return the factor of a place, None if none is known.
 
         Examples
         --------
@@ -76,7 +76,7 @@ class GridBook:
 def _best_first(
     factors: Iterable[GridFactor], provider: str | None, region: str | None
 ) -> list[GridFactor]:
-    """Return the factors that agree with a place, the one that names most of it first."""
+    """Return the factors that match a place, the most specific first."""
     return sorted(
         (
             each
@@ -93,5 +93,5 @@ def _covers(named: str | None, asked: str | None) -> bool:
 
 
 def is_stale_factor(factor: GridFactor, as_of: datetime) -> bool:
-    """Whether a factor is so old that it comes with a warning."""
+    """Return whether a factor is so old that it is applied with a warning."""
     return age(factor.valid_from, as_of) > STALE_FACTOR_AFTER

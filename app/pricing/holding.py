@@ -1,4 +1,4 @@
-"""Which prices hold at an instant, and which of them are stale."""
+"""Which prices are valid at an instant, and which of them are stale."""
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
@@ -8,19 +8,19 @@ from app.domain.ages import age
 from app.domain.prices import Price
 
 STALE_AFTER: Final = timedelta(days=180)
-"""A price whose date is longer ago is served with its age and a warning."""
+"""An older price is served with its age and a warning."""
 
 
 def is_stale(price: Price, as_of: datetime) -> bool:
-    """Whether a price is so old that it comes with a warning."""
+    """Return whether a price is so old that it is served with a warning."""
     return age(price.valid_from, as_of) > STALE_AFTER
 
 
 def latest_of(prices: Iterable[Price], as_of: datetime) -> list[Price]:
-    """Return the prices that hold at an instant, the latest of each offer.
+    """Return the prices that are valid at an instant, the latest of each offer.
 
-    A later price of an instance type corrects how many GPUs it has; of one date, each number of
-    GPUs is an offer by itself, as it always is where no instance type is named.
+    A later price of an instance type may correct its number of GPUs. Among prices of the same date,
+    and always where no instance type is named, each number of GPUs is a separate offer.
     """
     latest: dict[tuple[object, ...], dict[int | None, Price]] = {}
     for price in prices:

@@ -1,4 +1,4 @@
-"""Sizes of machines, as clouds write them into the names of instance types."""
+"""Sizes of machines, as encoded in the names of clouds' instance types."""
 
 import re
 from typing import Final
@@ -13,18 +13,18 @@ _AZURE: Final = re.compile(r"(?:standard|basic)_([a-z]+?)(\d+)(?:-(\d+))?[a-z]*(
 _BURSTABLE: Final = "t"
 _MEDIUM, _LARGE, _XLARGE = 1, 2, 4
 _NUMBERED_D: Final = {1: 1, 2: 2, 3: 4, 4: 8, 5: 16, 11: 2, 12: 4, 13: 8, 14: 16, 15: 20}
-"""Azure's first D machines have numbers in place of sizes."""
+"""Processors of Azure's first D machines, whose numbers are not sizes."""
 
 _NUMBERED_VERSIONS: Final = ("", "v2", "v2_promo")
 _NUMBERED_FAMILIES: Final = frozenset({"a", "g", "gs"})
-"""Other early families whose numbers are no sizes."""
+"""Other early families whose numbers are not sizes."""
 
 
 def vcpus_of(instance_type: str) -> int | None:
-    """Return the virtual processors that the name of an instance type tells, None for others.
+    """Return the number of virtual processors in the name of an instance type, None for others.
 
-    Understood are names of Amazon, of Alibaba, which follow the same rule, of Google and of Azure;
-    bare metal tells no size.
+    Names of Amazon, Alibaba (which follows the same rule), Google and Azure are understood; those
+    of bare metal contain no size.
 
     Examples
     --------

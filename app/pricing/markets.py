@@ -1,4 +1,4 @@
-"""What is on sale in one way, and what of it hosts a configuration."""
+"""What is on sale by one kind of purchase, and which of it can host a configuration."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -13,21 +13,21 @@ from app.pricing.shelves import Shelf, cheapest_first, rules_of, shelves_of, und
 
 @dataclass(frozen=True, slots=True)
 class Market:
-    """What is on sale in one way; `best` suffices where instances are left open."""
+    """What is on sale by one kind of purchase; `best` suffices where instances are left open."""
 
     shelves: Sequence[Shelf]
     best: Sequence[Shelf]
 
     @classmethod
     def of(cls, singles: Iterable[Offer], as_of: datetime) -> "Market":
-        """Return the market of some instances; stale ones never share a shelf with fresh ones."""
+        """Return the market of some instances; stale ones are on other shelves than fresh ones."""
         offers = list(singles)
         fresh = shelves_of(each for each in offers if not is_stale(each.price, as_of))
         stale = shelves_of(each for each in offers if is_stale(each.price, as_of))
         return cls([*fresh, *stale], [*undercut_none(fresh), *undercut_none(stale)])
 
     def offers_for(self, configuration: Configuration) -> list[Offer]:
-        """Return what hosts all workers, of each shelf the cheapest by the hour."""
+        """Return the offers that host all workers, the cheapest by the hour of each shelf."""
         is_open = configuration.instance_type is None and configuration.nodes is None
         shelves = self.best if is_open else self.shelves
         offers = [shelf.offer_for(configuration) for shelf in shelves]
@@ -35,16 +35,16 @@ class Market:
 
 
 class Markets(NamedTuple):
-    """The markets of a project's own prices, and those of the catalogue, each in order."""
+    """The markets of a project's own prices and those of the catalogue, each by preference."""
 
     own: Sequence[Market]
     listed: Sequence[Market]
 
 
 def first_hosting(markets: Markets, asked: Sequence[Configuration]) -> list[Offer]:
-    """Return the offers of the first market that hosts the workers in the first way it can.
+    """Return the offers of the first market that can host the first possible configuration.
 
-    All ways are looked for among a project's own prices before the catalogue is opened.
+    All configurations are tried with a project's own prices before the catalogue.
     """
     for known in markets:
         for configuration in asked:
@@ -56,9 +56,9 @@ def first_hosting(markets: Markets, asked: Sequence[Configuration]) -> list[Offe
 
 
 def undominated(offers: Sequence[Offer], currency: str | None, as_of: datetime) -> list[Offer]:
-    """Return of each billing rule the cheapest offer; the duration decides among these.
+    """Return the cheapest offer of each billing rule; the duration decides between these.
 
-    An offer in another currency, or of a stale price, counts only where there is no better.
+    An offer in another currency or with a stale price counts only if there is no better one.
     """
     if len(offers) <= 1:
         return list(offers)

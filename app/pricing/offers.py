@@ -23,21 +23,21 @@ class Lot:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What a configuration is charged by.
+    """The terms on which a configuration is charged.
 
     Attributes
     ----------
     price, instances
         The price of the instances that host most workers, and their number.
     extras
-        What is charged beside them.
+        Further charges.
     others
-        Instances of other sizes beside them; same provider, region, purchase and billing rules.
+        Further instances of other sizes; same provider, region, purchase and billing rules.
     conversion, listed_per_hour
-        The exchange rate that all prices were multiplied by, and the main price as it is listed;
-        None where no rate was needed.
+        The exchange rate by which all prices were multiplied, and the main price as listed; None
+        where no rate was needed.
     asked_currency
-        The currency that was asked for; None where any would do.
+        The requested currency; None if any will do.
     """
 
     price: Price
@@ -50,7 +50,7 @@ class Offer:
 
     @override
     def __hash__(self) -> int:
-        # Looked up for each answer: of all members these tell most offers apart.
+        # Computed for each answer; these members alone distinguish most offers.
         return hash((self.price.price_per_hour, self.price.instance_type, self.instances))
 
     @property
@@ -62,14 +62,14 @@ class Offer:
 
     @property
     def machine_per_hour(self) -> Decimal:
-        """What an hour of one main instance adds: its price and the fee of the platform."""
+        """The cost of an hour of one main instance: its price and the fee of the platform."""
         if self.extras is NO_EXTRAS:
             return self.price.price_per_hour
         return self.price.price_per_hour + self.extras.platform_per_instance_hour
 
     @property
     def per_hour(self) -> Decimal:
-        """What one hour of the whole configuration costs, all that is charged by the hour."""
+        """The cost of one hour of the whole configuration, with all hourly charges."""
         machines = self.price.price_per_hour * self.instances
         for lot in self.others:
             machines += lot.price.price_per_hour * lot.instances
@@ -79,5 +79,5 @@ class Offer:
 
     @property
     def is_as_asked(self) -> bool:
-        """Whether the price is in the currency that was asked for; no others are compared."""
+        """Whether the price is in the requested currency; no others are compared."""
         return self.asked_currency in {None, self.price.currency}

@@ -1,4 +1,4 @@
-"""How workers are packed onto instances of several sizes: the cheapest way, exactly."""
+"""The exactly cheapest way to pack workers onto instances of several sizes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ _REMEMBERED: Final = 1024
 
 @dataclass(frozen=True, slots=True)
 class Packing:
-    """How many instances of each size, and what an hour of all of them costs."""
+    """The number of instances of each size, and the cost of an hour of all of them."""
 
     counts: tuple[int, ...]
     cost: Decimal
@@ -35,24 +35,24 @@ class _Table:
 
 
 def pack(sizes: Sequence[int], costs: Sequence[Decimal], workers: int) -> Packing:
-    """Return the cheapest instances that host all workers; of equally cheap ones the fewest.
+    """Return the cheapest instances that host all workers; ties go to the fewest instances.
 
     Parameters
     ----------
     sizes
         Workers that an instance of each type hosts, positive, at most `LARGEST_MIXED` unless there
-        is but one.
+        is only one type.
     costs
-        What an instance of each type costs in the same time, not negative.
+        Cost of an instance of each type for the same time, not negative.
     workers
-        How many there are, positive.
+        Number of workers, positive.
 
     Notes
     -----
-    An unbounded covering knapsack by dynamic programming. Among as many instances as the type of
-    the best price per worker has places, some fill a whole number of that type (pigeonhole), so
-    that an optimum has fewer others than that; all workers beyond go to the best type, and the
-    table stays small however many they are.
+    An unbounded covering knapsack by dynamic programming. Let s be the size of the type with the
+    best price per worker. Among any s other instances, some host a multiple of s workers together
+    (pigeonhole) and can be replaced by that type, so an optimum has fewer than s others. All
+    further workers go to the best type, and the table stays small however many they are.
 
     References
     ----------
@@ -83,7 +83,7 @@ def pack(sizes: Sequence[int], costs: Sequence[Decimal], workers: int) -> Packin
 
 @lru_cache(maxsize=_REMEMBERED)
 def _best(sizes: tuple[int, ...], costs: tuple[Decimal, ...]) -> int:
-    """Return the type of the best price per worker, of equal ones the largest."""
+    """Return the type with the best price per worker; ties go to the largest."""
     return min(range(len(sizes)), key=lambda index: (costs[index] / sizes[index], -sizes[index]))
 
 

@@ -1,4 +1,4 @@
-"""Finds prices by what they are for."""
+"""Lookup of prices by the hardware that they are for."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,7 +13,7 @@ from app.pricing.gpus import variants_of
 
 @dataclass(frozen=True, slots=True)
 class PriceIndex:
-    """Prices by what they are for, names folded."""
+    """Prices by instance type and by GPU, with case-folded names."""
 
     by_instance: Mapping[str, Sequence[Price]]
     by_gpu: Mapping[str, Sequence[Price]]
@@ -31,7 +31,7 @@ class PriceIndex:
         return cls(dict(by_instance), dict(by_gpu))
 
     def find(self, configuration: Configuration) -> list[Price]:
-        """Return the prices of the instance type, or of the GPU where no instance is named."""
+        """Return the prices of the instance type, or of the GPU if no instance type is named."""
         gpus = gpu_names(configuration.gpu_type)
         if configuration.instance_type is None:
             return [price for name in gpus for price in self.by_gpu.get(name, ())]
@@ -44,7 +44,7 @@ class PriceIndex:
 
 
 def gpu_names(gpu_type: str | None) -> tuple[str, ...]:
-    """Return the folded names under which a GPU may be priced: its own, those of its variants.
+    """Return the folded names under which a GPU may be priced: its own and its variants'.
 
     Examples
     --------

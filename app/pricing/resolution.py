@@ -1,9 +1,8 @@
 """Which price a configuration is charged, and on how many instances it runs.
 
-An inline price goes before a project's own price, that before the built-in catalogue. A price
-is for one hour of an instance, or of one GPU where it names no instance. An inline price is for
-the whole instance where the configuration names an instance type, otherwise for each
-worker.
+An inline price takes precedence over a project's own price, and that over the built-in catalogue. A
+price is for one hour of an instance, or of one GPU if it names no instance. An inline price is for
+the whole instance if the configuration names an instance type, otherwise for each worker.
 """
 
 from collections.abc import Iterable, Sequence
@@ -37,7 +36,7 @@ _Rivals = dict[Configuration, tuple[Offer, ...]]
 
 @dataclass(frozen=True, slots=True)
 class PricingFacts:
-    """What a project stored about money and carbon, withdrawn facts left out."""
+    """What a project stored about money and carbon, without withdrawn facts."""
 
     prices: tuple[Price, ...] = ()
     rates: tuple[ExchangeRate, ...] = ()
@@ -45,7 +44,7 @@ class PricingFacts:
 
     @property
     def dates(self) -> tuple[datetime, ...]:
-        """From when on each of them holds."""
+        """The instants from which each of them is valid."""
         return (
             *(price.valid_from for price in self.prices),
             *(rate.valid_from for rate in self.rates),
@@ -54,7 +53,7 @@ class PricingFacts:
 
 
 class _Wanted(NamedTuple):
-    """What decides on the offers of a configuration."""
+    """What determines the offers of a configuration."""
 
     query: PriceQuery
     currency: str | None
@@ -62,16 +61,16 @@ class _Wanted(NamedTuple):
 
 
 class PriceBook:
-    """The prices and exchange rates that hold for a project at an instant.
+    """The prices and exchange rates that are valid for a project at an instant.
 
     Parameters
     ----------
     own
-        The project's own prices, withdrawn ones left out.
+        The project's own prices, without withdrawn ones.
     now
-        The instant that counts where a query names none.
+        The instant that counts if a query names none.
     rates, factors
-        The project's exchange rates and grid factors, withdrawn ones left out.
+        The project's exchange rates and grid factors, without withdrawn ones.
     """
 
     def __init__(
@@ -96,7 +95,7 @@ class PriceBook:
 
     @property
     def changes_at(self) -> datetime | None:
-        """When the next of the facts begins to hold."""
+        """The instant at which the next fact becomes valid, None if there is none."""
         return min((date for date in self.facts.dates if date > self.now), default=None)
 
     def resolve(
@@ -107,18 +106,18 @@ class PriceBook:
         currency: str | None = None,
         seconds: float | None = None,
     ) -> Offer | None:
-        """Return the offer that a configuration is charged by, None when no price is known.
+        """Return the offer for a configuration, None if no price is known.
 
-        Of several the one whose bill is smallest, all rules of billing applied.
+        Of several offers, it is the one with the smallest bill under its billing rules.
 
         Parameters
         ----------
         configuration, query
-            What is to be bought, and which prices count.
+            What is bought, and which prices count.
         currency
-            The currency to answer in where the query names none.
+            The currency of the answer if the query names none.
         seconds
-            How long the job lasts; None compares what an hour costs.
+            Duration of the job; None compares the costs of an hour.
         """
         durations = None if seconds is None else [seconds]
         return self.resolve_all([configuration], query, currency=currency, seconds=durations)[0]
@@ -132,15 +131,15 @@ class PriceBook:
         seconds: Sequence[float] | None = None,
         nodes_assumed: bool = False,
     ) -> Repeated[Offer | None]:
-        """Return the offers of many configurations, as `resolve` does each.
+        """Return the offers for many configurations, each as by `resolve`.
 
-        `nodes_assumed` says that the questions left their nodes open and they were filled in:
-        where no machine of the project's own has room for so many workers, its others count
-        before the catalogue does, and where none on sale has, those of other sizes.
+        `nodes_assumed` says that the nodes were not given but filled in. If none of the project's
+        own machines has room for that many workers per node, they count with any number of nodes
+        before the catalogue does, and likewise the catalogue's machines if none of them has.
         """
         wanted = _Wanted(query, query.currency or currency, nodes_assumed)
         known = self._remembered.setdefault(wanted, {})
-        # Most callers have one object for equal configurations, which is told sooner.
+        # Most callers use one object for equal configurations, which is faster to recognise.
         asked = Repeated.of(configurations)
         rivals = asked.made(lambda each: self._rivals(known, each, wanted))
         if seconds is None or all(len(each) < 2 for each in rivals.distinct):  # noqa: PLR2004 - several
@@ -169,7 +168,7 @@ class PriceBook:
     def _rivals(
         self, known: _Rivals, configuration: Configuration, wanted: _Wanted
     ) -> tuple[Offer, ...]:
-        """Return the offers of which the duration decides which is cheapest, by their hour."""
+        """Return the offers between which the duration decides, by the cost of an hour."""
         rivals = known.get(configuration)
         if rivals is None:
             rivals = self._remember(known, configuration, wanted)
@@ -178,7 +177,7 @@ class PriceBook:
     def _remember(
         self, known: _Rivals, configuration: Configuration, wanted: _Wanted
     ) -> tuple[Offer, ...]:
-        """Look up what `_rivals` returns; what is remembered is bounded."""
+        """Compute and cache what `_rivals` returns; the cache is bounded."""
         if sum(map(len, self._remembered.values())) >= _MAX_REMEMBERED:
             self._remembered.clear()
             known.clear()
@@ -202,7 +201,7 @@ class PriceBook:
     def _markets_of(
         self, configuration: Configuration, query: PriceQuery, currency: str | None
     ) -> Markets:
-        """Return what is on sale; on-demand prices go before reserved ones."""
+        """Return what is on sale; on-demand prices take precedence over reserved ones."""
         anyone = replace(configuration, workers=1, nodes=None)
         key = (anyone, query, currency)
         if key not in self._markets:
@@ -235,12 +234,12 @@ class PriceBook:
         ]
 
     def _single(self, price: Price, query: PriceQuery, currency: str | None) -> Offer:
-        """Return one instance as the question pays for it."""
+        """Return one instance on the terms of the question."""
         offer = self._converted(_with_rules(price, query), currency, query.as_of or self.now)
         return replace(offer, extras=_extras_of(query))
 
     def _converted(self, price: Price, currency: str | None, as_of: datetime) -> Offer:
-        """Return one instance in the wanted currency, in its own where no rate holds."""
+        """Return one instance in the wanted currency, or in its own if no rate is known."""
         if currency is None or currency == price.currency:
             return Offer(price, 1)
         rate = self._rates.conversion(price.currency, currency, as_of)
@@ -260,7 +259,7 @@ class PriceBook:
     def _inline(
         self, configuration: Configuration, query: PriceQuery, currency: str | None
     ) -> Offer:
-        # Nodes may have been filled in from the runs: they say nothing about what is priced.
+        # Nodes may have been filled in from the runs, so they say nothing about what is priced.
         terms = query.serverless
         is_whole = configuration.instance_type is not None and terms is None
         gpu_count = self.gpus_of(configuration) if is_whole else 1
@@ -284,7 +283,7 @@ class PriceBook:
         return Offer(_with_rules(price, query), count, extras=_extras_of(query))
 
     def gpus_of(self, configuration: Configuration) -> int | None:
-        """Return how many GPUs its instance type has, None where no price or several tell."""
+        """Return the number of GPUs of its instance type, None if prices give none or several."""
         if configuration.instance_type is None:
             return None
         for index in self._indices:
@@ -294,7 +293,7 @@ class PriceBook:
         return None
 
     def gpu_types_of(self, instance_type: str) -> set[str]:
-        """Return the GPU types of an instance type; a project's own prices know its machines."""
+        """Return the GPU types of an instance type, from a project's own prices if they tell."""
         machine = Configuration(instance_type=instance_type)
         for index in self._indices:
             held = self._held(index, machine)
@@ -305,18 +304,18 @@ class PriceBook:
 
     @property
     def _indices(self) -> tuple[PriceIndex, PriceIndex]:
-        """The project's own prices, which go before the catalogue."""
+        """The project's own prices, which take precedence, and the catalogue."""
         return self._own_index, catalogue_index()
 
     def _held(self, index: PriceIndex, configuration: Configuration) -> list[Price]:
-        """Return the prices that hold now, where there is none those that will."""
+        """Return the prices that are valid now, or if there are none, all that are known."""
         found = index.find(configuration)
         return latest_of(found, self.now) or found
 
     def _eligible(
         self, prices: Iterable[Price], configuration: Configuration, query: PriceQuery
     ) -> list[Price]:
-        """Return the prices that hold where the question buys."""
+        """Return the prices that are valid where the question buys."""
         provider = query.provider or configuration.provider
         region = query.region or configuration.region
         agreed = (
@@ -328,16 +327,17 @@ class PriceBook:
 
 
 def _cheapest(rivals: Sequence[Offer], seconds: float) -> Offer:
-    """Return the offer whose bill of a duration is smallest."""
+    """Return the offer with the smallest bill for a duration."""
     return min(
         rivals, key=lambda offer: (exact_cost(offer, seconds), offer.per_hour, offer.instances)
     )
 
 
 def _extras_of(query: PriceQuery) -> Extras:
-    """Return what is charged beside the instances.
+    """Return the charges besides the instances.
 
-    The same object where that is nothing: an hour's cost is then the machines' alone.
+    If there are none, it is always the same object, which marks an hour's cost as that of the
+    machines alone.
     """
     return NO_EXTRAS if query.extras == NO_EXTRAS else query.extras
 
@@ -353,7 +353,7 @@ def _with_rules(price: Price, query: PriceQuery) -> Price:
 
 
 def agrees(offered: str | None, asked: str | None) -> bool:
-    """Whether a price is of a provider or a region that is asked for; None is of any."""
+    """Return whether a price is of the requested provider or region; None matches any."""
     return offered is None or asked is None or offered.casefold() == asked.casefold()
 
 

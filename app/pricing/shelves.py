@@ -1,4 +1,4 @@
-"""What is on sale where, and the cheapest way to put workers on it."""
+"""What is on sale in one place, and the cheapest way to host workers on it."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -15,16 +15,16 @@ Rules = tuple[object, ...]
 
 @dataclass(frozen=True, slots=True)
 class Shelf:
-    """Single instances of one place, purchase, currency and billing rule: they may be mixed.
+    """Single instances of one place, purchase, currency and billing rule, which may be mixed.
 
-    Each comes with what is charged beside it: the fee of a platform counts where they are compared.
+    Each includes its further charges, since the fee of a platform counts in comparisons.
 
     Attributes
     ----------
     singles
         One instance of each type.
     sizes, mixable
-        Of each size that is small enough the cheapest type, with the workers that it hosts.
+        Number of workers, and cheapest type, of each size that is small enough to be mixed.
     """
 
     singles: tuple[Offer, ...]
@@ -41,10 +41,10 @@ class Shelf:
         return cls(tuple(singles), tuple(mixable), tuple(mixable.values()))
 
     def offer_for(self, configuration: Configuration) -> Offer | None:
-        """Return the cheapest offer by the hour that hosts all workers, None where none does.
+        """Return the cheapest offer by the hour that hosts all workers, None if there is none.
 
-        Sizes are mixed where the configuration leaves the instances open: it names neither their
-        type nor their number.
+        Sizes are mixed if the configuration leaves the instances open, by naming neither their type
+        nor their number.
         """
         is_open = configuration.instance_type is None and configuration.nodes is None
         if is_open and len(self.sizes) > 1:
@@ -54,9 +54,10 @@ class Shelf:
         return _alike(self.singles, configuration)
 
     def undercuts(self, other: "Shelf") -> bool:
-        """Whether each instance of another shelf is had here for no more, by no more of them.
+        """Return whether this shelf can replace each instance of another one at no higher cost.
 
-        Then no packing of the other one is ever needed where sizes may be mixed.
+        It must do so by a single instance where the cost is equal. Then the other shelf is never
+        needed where sizes may be mixed.
         """
         mine, theirs = self.singles[0].price, other.singles[0].price
         if not self.sizes or mine.currency != theirs.currency or rules_of(mine) != rules_of(theirs):
@@ -82,7 +83,7 @@ class Shelf:
 
 
 def _alike(singles: Iterable[Offer], configuration: Configuration) -> Offer | None:
-    """Return the cheapest by the hour of as many instances of one type as are needed."""
+    """Return the cheapest offer by the hour with instances of a single type."""
     best: tuple[Decimal, int] | None = None
     chosen: Offer | None = None
     for single in singles:
@@ -98,12 +99,12 @@ def _alike(singles: Iterable[Offer], configuration: Configuration) -> Offer | No
 
 
 def cheapest_first(offer: Offer) -> tuple[Decimal, int]:
-    """Return by what offers are ordered: an hour's cost, then the number of instances."""
+    """Return the sort key of offers: the cost of an hour, then the number of instances."""
     return offer.per_hour, offer.total_instances
 
 
 def shelves_of(singles: Iterable[Offer]) -> list[Shelf]:
-    """Return the shelves on which single instances stand."""
+    """Return the shelves of single instances."""
     shelves: defaultdict[Rules, list[Offer]] = defaultdict(list)
     for offer in singles:
         price = offer.price
@@ -113,7 +114,7 @@ def shelves_of(singles: Iterable[Offer]) -> list[Shelf]:
 
 
 def undercut_none(shelves: Iterable[Shelf]) -> list[Shelf]:
-    """Return the shelves that no other one undercuts."""
+    """Return the shelves that no other shelf undercuts."""
     kept: list[Shelf] = []
     for shelf in shelves:
         if not any(other.undercuts(shelf) for other in kept):
@@ -123,27 +124,27 @@ def undercut_none(shelves: Iterable[Shelf]) -> list[Shelf]:
 
 
 def rules_of(price: Price) -> Rules:
-    """Return what decides how a duration is billed."""
+    """Return the rules by which a duration is billed."""
     return price.minimum_billed_s, price.billing_step_s, price.serverless
 
 
 def _places(price: Price) -> int:
-    """Return how many workers an instance hosts; one of unknown or no GPUs hosts one."""
+    """Return how many workers an instance hosts: one if it has no or an unknown number of GPUs."""
     return 1 if price.serverless is not None else price.gpu_count or 1
 
 
 def _instances(configuration: Configuration, price: Price) -> int | None:
     if price.instance_type is None or price.serverless is not None:
-        # A price of GPUs, not of machines: what counts is how many GPUs the workers use.
+        # A price of GPUs or functions, not of machines: only the number of workers counts.
         return -(-configuration.workers // _places(price))
     return instances_needed(configuration, price.gpu_count)
 
 
 def instances_needed(configuration: Configuration, gpu_count: int | None) -> int | None:
-    """Return how many instances a configuration occupies, None when the workers do not fit.
+    """Return how many instances a configuration occupies, None if the workers do not fit.
 
-    `gpu_count` is None or 0 for an instance of unknown or no GPUs: it hosts one worker, unless
-    the configuration says how many nodes there are.
+    `gpu_count` is None or 0 for an instance with an unknown number of GPUs or none; it hosts one
+    worker, unless the configuration gives the number of nodes.
     """
     nodes, workers = configuration.nodes, configuration.workers
     if nodes is None:

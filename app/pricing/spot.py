@@ -1,4 +1,4 @@
-"""What interruptions of spot capacity do to duration and cost, in closed form."""
+"""The effect of spot interruptions on duration and cost, in closed form."""
 
 import math
 from dataclasses import dataclass
@@ -12,12 +12,12 @@ ComplexArray = npt.NDArray[np.complex128]
 
 SECONDS_PER_HOUR = 3600.0
 MAX_FACTOR = 10.0
-"""Work that would take longer than this many times its duration counts as impossible."""
+"""Work that would take more than this many times its duration counts as infeasible."""
 
 
 @dataclass(frozen=True, slots=True)
 class Interruptions:
-    """How often capacity is taken away and what it costs to come back.
+    """How often capacity is interrupted, and the time to recover.
 
     Attributes
     ----------
@@ -28,8 +28,8 @@ class Interruptions:
     checkpoint_s
         Time to write a checkpoint, >= 0; the training waits for it.
     restart_s
-        Time from an interruption until the work goes on from its last checkpoint, >= 0:
-        waiting for capacity, starting, loading. It is billed and not interrupted itself.
+        Time from an interruption until work resumes from its last checkpoint, >= 0: waiting for
+        capacity, starting, loading. It is billed and not itself interrupted.
     """
 
     per_hour: float = 0.05
@@ -48,11 +48,11 @@ class Completion:
 
 
 def completion(work_s: FloatArray, terms: Interruptions) -> Completion:
-    """Return mean and standard deviation of the wall-clock time that works take on spot capacity.
+    """Return mean and standard deviation of the wall-clock time of works on spot capacity.
 
-    A segment of length `s` (work up to the next checkpoint, and the checkpoint) is repeated
-    until it is not interrupted. With rate `a` the failures before are geometric with mean
-    `exp(a s) - 1`, each costs the time until it happens and the restart `R`, so that
+    A segment of length `s` (work up to the next checkpoint, and the checkpoint) is repeated until
+    it is not interrupted. With rate `a`, the number of failures before that is geometric with mean
+    `exp(a s) - 1`; each costs the time until it happens and the restart `R`, so that
 
         E[T] = (1 / a + R) (exp(a s) - 1)
 
@@ -61,7 +61,7 @@ def completion(work_s: FloatArray, terms: Interruptions) -> Completion:
     Parameters
     ----------
     work_s
-        Durations without any interruption in seconds, shape (n_works,), positive.
+        Durations in seconds without any interruption, shape (n_works,), positive.
     terms
         Interruptions and checkpoints.
 
@@ -88,7 +88,7 @@ def completion(work_s: FloatArray, terms: Interruptions) -> Completion:
 
 
 def _segments(work_s: FloatArray, terms: Interruptions) -> tuple[FloatArray, FloatArray]:
-    """Return how many segments end with a checkpoint, and the work of the last one."""
+    """Return the number of segments that end with a checkpoint, and the work of the last one."""
     full = np.maximum(np.ceil(work_s / terms.checkpoint_interval_s) - 1.0, 0.0)
     return full, work_s - full * np.where(full > 0, terms.checkpoint_interval_s, 0.0)
 
@@ -123,7 +123,7 @@ def _segment(
 
 
 def optimal_checkpoint_interval_s(terms: Interruptions) -> float:
-    """Return the work between checkpoints that makes the expected duration shortest.
+    """Return the work between checkpoints that minimises the expected duration.
 
     References
     ----------
@@ -151,17 +151,17 @@ _DEVIATIONS: Final = 10.0
 def overhead_quantiles(
     work_s: float, terms: Interruptions, probabilities: FloatArray
 ) -> FloatArray:
-    """Return the quantiles of the time that interruptions add to a work, checkpoints left out.
+    """Return the quantiles of the time that interruptions add to a work, without checkpoints.
 
-    Each attempt at a segment fails with probability `q`; what it loses, plus the restart, is put
-    on a lattice. The number of failures of a segment is geometric, so that the sum over all
-    segments has the generating function `(p / (1 - q U(z))) ** n` of the lattice probabilities U,
-    which one Fourier transform inverts: exact up to the lattice.
+    Each attempt at a segment fails with probability `q`; the lost time plus the restart is
+    discretised on a lattice. The number of failures of a segment is geometric, so that the sum over
+    all segments has the generating function `(p / (1 - q U(z))) ** n` of the lattice probabilities
+    U. One Fourier transform inverts it, exactly up to the lattice.
 
     Parameters
     ----------
     work_s
-        The duration without any interruption in seconds, positive.
+        The duration in seconds without any interruption, positive.
     terms
         Interruptions and checkpoints.
     probabilities
