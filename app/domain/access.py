@@ -11,18 +11,18 @@ from app.domain.identifiers import KeyId, ProjectId
 
 DEFAULT_PROJECT: Final = ProjectId("default")
 FIT_REQUESTED: Final = "fit.request"
-"""The action of the audit log that limits of fits count."""
+"""The action in the audit log by which limits of fits are counted."""
 MAX_NAME: Final = 100
-"""Characters of the name of a key or a project."""
+"""Most characters of the name of a key or a project."""
 
 
 def check_name(kind: str, name: str) -> None:
-    """Refuse what a key or a project (the `kind`) cannot be called.
+    """Check the name of a key or a project (the `kind`).
 
     Raises
     ------
     InvalidNameError
-        If it is blank, longer than `MAX_NAME`, or has characters that cannot be printed.
+        If it is blank, longer than `MAX_NAME`, or has unprintable characters.
     """
     if not name.strip() or len(name) > MAX_NAME or not name.isprintable():
         raise InvalidNameError(kind, name)
@@ -40,7 +40,7 @@ class Scope(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """A tenant; what belongs to another project does not exist."""
+    """A tenant; what belongs to another project is invisible to it."""
 
     project_id: ProjectId
     name: str
@@ -48,7 +48,7 @@ class Project:
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """The caller of a request: a project, how often it may ask, and what its key allows."""
+    """The caller of a request: a project, its rate limit, and what its key allows."""
 
     project_id: ProjectId
     scopes: frozenset[Scope]
@@ -56,7 +56,7 @@ class Principal:
     requests_per_minute: int | None = None
 
     def allows(self, scope: Scope) -> bool:
-        """Whether the caller may do what `scope` stands for."""
+        """Return whether the caller has a scope."""
         return scope in self.scopes or Scope.ADMIN in self.scopes
 
 
@@ -74,7 +74,7 @@ class ApiKey:
     last_used_at: datetime | None = None
 
     def is_usable(self, now: datetime) -> bool:
-        """Whether the key is neither revoked nor expired."""
+        """Return whether the key is neither revoked nor expired."""
         return self.revoked_at is None and (self.expires_at is None or self.expires_at > now)
 
 

@@ -10,15 +10,15 @@ from app.domain.identifiers import Slug
 from app.domain.runs import Run
 
 LEVELS: Final = (0.5, 0.8, 0.9, 0.95)
-"""The confidences whose coverage is told."""
+"""The confidence levels whose coverage is reported."""
 
 
 class ForecastSource(StrEnum):
-    """Which earlier forecast a run is held against.
+    """Which earlier forecast a run is compared with.
 
-    A recorded one that the run names by its identifier; the latest recorded one before the run
-    with the same configuration and work; or what the regressor that was published when the run
-    arrived says of it.
+    A recorded one that the run names by its identifier; the latest recorded one before the run with
+    the same configuration and work; or the forecast of the regressor that was published when the
+    run arrived.
     """
 
     NAMED = "named"
@@ -28,20 +28,20 @@ class ForecastSource(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class AccuracyFigures:
-    """How far forecasts and runs lay apart; all but `runs` are fractions.
+    """How much forecasts and runs differed; all but `runs` are fractions.
 
     Parameters
     ----------
     runs
-        How many runs were judged, at least 1.
+        Number of judged runs, at least 1.
     mape
-        Mean of ``|forecast - observed| / observed``, of the forecast medians.
+        Mean of ``|forecast - observed| / observed``, for forecast medians.
     bias
-        Mean of ``(forecast - observed) / observed``: above 0 where forecasts were too long.
+        Mean of ``(forecast - observed) / observed``: positive if forecasts were too long.
     coverage
         Share of the runs inside their central interval, by level (``"0.9"``).
     median_width
-        Median width of the intervals over the forecast median, by level.
+        Median of interval width over forecast median, by level.
     """
 
     runs: int
@@ -53,7 +53,7 @@ class AccuracyFigures:
 
 @dataclass(frozen=True, slots=True)
 class RealisedForecast:
-    """A recorded forecast beside a run that names it; the project's name, times in seconds."""
+    """A recorded forecast and a run that names it; the project's name, times in seconds."""
 
     project: str
     workload: Slug
@@ -66,7 +66,7 @@ class RealisedForecast:
 
 @dataclass(frozen=True, slots=True)
 class RealisedAccuracy:
-    """How a workload's recorded forecasts came true: MAPE as a fraction, coverage by confidence."""
+    """Accuracy of a workload's recorded forecasts: MAPE as a fraction, coverage by confidence."""
 
     project: str
     workload: Slug
@@ -84,22 +84,23 @@ class DriftDirection(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DriftReport:
-    """Whether durations have shifted against one and the same regressor.
+    """Whether durations have shifted relative to one and the same regressor.
 
     Parameters
     ----------
     statistic, threshold
-        The cumulative sum and where it raises the alarm, in standard deviations of one run.
+        The cumulative sum and the value at which it raises the alarm, in standard deviations of one
+        run.
     regressor_version
-        The regressor that the runs are held against.
+        The regressor with which the runs are compared.
     runs
-        How many runs the sum saw, at least 1.
+        Number of runs in the sum, at least 1.
     changed_runs
-        How many of them arrived since durations are different.
+        Number of these that arrived since the change.
     change_ratio
-        Typical ratio of observed to forecast duration since the change over that before it.
+        Typical ratio of observed to forecast duration since the change, over that before it.
     since
-        The run since which durations are different, None where none is.
+        The first run after the change, None if there is none.
     alarm
         The run that raised the alarm, None without alarm.
     """
@@ -120,7 +121,7 @@ class DriftReport:
 
     @property
     def direction(self) -> DriftDirection | None:
-        """Which way, None where nothing changed."""
+        """The direction of the change, None if there is none."""
         if self.since is None:
             return None
         return DriftDirection.SLOWER if self.change_ratio > 1.0 else DriftDirection.FASTER
@@ -128,12 +129,11 @@ class DriftReport:
 
 @dataclass(frozen=True, slots=True)
 class AccuracyReport:
-    """The forecasts of one workload held against the runs that arrived in a window.
+    """The forecasts of one workload compared with the runs that arrived in a window.
 
-    `not_judged` counts succeeded runs in the window that no earlier forecast could be held
-    against; `is_truncated` says that only the newest runs of the window were looked at. Groups
-    without runs are None or absent; `drift` is None without a judged run since the regressor that
-    answers was published.
+    `not_judged` counts succeeded runs in the window without an earlier forecast to compare with;
+    `is_truncated` says that only the newest runs of the window were judged. Groups without runs are
+    None or absent; `drift` is None if no run was judged since the present regressor was published.
     """
 
     workload: Slug

@@ -1,4 +1,4 @@
-"""Addresses: which can be trusted on the way to them, and what of them may be shown."""
+"""Addresses: which can be reached safely, and what part of them may be shown."""
 
 import ipaddress
 import re
@@ -9,7 +9,7 @@ _LOGIN: Final = re.compile(r"^([A-Za-z][\w+.-]*://)?[^?#]*@")
 
 
 def without_login(url: str) -> str:
-    """Return an address as it may be shown.
+    """Return an address without its login, as it may be shown.
 
     Examples
     --------
@@ -20,7 +20,7 @@ def without_login(url: str) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host is this machine itself: who listens there is reached from nowhere else.
+    """Return whether a host is this machine itself, which cannot be reached from elsewhere.
 
     Examples
     --------
@@ -34,7 +34,7 @@ def is_loopback(host: str) -> bool:
 
 
 def is_safe_url(url: str) -> bool:
-    """Whether what is fetched cannot be altered on the way: HTTPS, or this machine itself."""
+    """Return whether content cannot be altered in transit: HTTPS, or this machine itself."""
     try:
         parts = urlsplit(url)
     except ValueError:

@@ -1,10 +1,10 @@
-"""How old a dated fact is: facts age by days, so that an answer holds for its day."""
+"""The age of dated facts, in whole days, so that an answer is valid for its day."""
 
 from datetime import datetime, timedelta
 
 
 def age(valid_from: datetime, as_of: datetime) -> timedelta:
-    """Return for how many days of the calendar a fact has held; both instants are UTC.
+    """Return for how many calendar days a fact has been valid; both instants are UTC.
 
     Examples
     --------
@@ -16,12 +16,12 @@ def age(valid_from: datetime, as_of: datetime) -> timedelta:
 
 
 def day_of(instant: datetime) -> datetime:
-    """Return when the day of an instant began; both are UTC."""
+    """Return the start of the day of an instant; both are UTC."""
     return instant.replace(hour=0, minute=0, second=0, microsecond=0)
 
 
 def day_after(instant: datetime) -> datetime:
-    """Return when the next day begins, and every age becomes another; both instants are UTC.
+    """Return the start of the next day, when every age changes; both instants are UTC.
 
     Examples
     --------

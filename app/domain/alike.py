@@ -1,4 +1,4 @@
-"""Questions of one form as columns: a row is made only where it is asked for."""
+"""Questions of one form as columns; a row object is made only when it is needed."""
 
 from array import array
 from collections import defaultdict
@@ -29,7 +29,7 @@ _WORK_MEMBERS: Final = tuple(field.name for field in fields(Work))
 
 
 class AlikeScenarios(Rows[Scenario]):
-    """Scenarios with the same parameters, in columns of one value for each.
+    """Scenarios with the same parameters, as columns with one value per scenario.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ class AlikeScenarios(Rows[Scenario]):
         work: Mapping[str, Sequence[float | None]],
         parameters: Mapping[str, Sequence[ParameterValue]],
     ) -> "AlikeScenarios":
-        """Return scenarios that share what no column is given of."""
+        """Return scenarios that share every member for which no column is given."""
         n = len(configurations)
         return cls(
             configurations,
@@ -72,11 +72,11 @@ class AlikeScenarios(Rows[Scenario]):
         )
 
     def bought_as(self, configurations: Repeated[Configuration]) -> "AlikeScenarios":
-        """Return the scenarios on other configurations."""
+        """Return the same scenarios on other configurations."""
         return AlikeScenarios(configurations, self.work, self.parameters)
 
     def digests(self) -> list[str]:
-        """Return what `Scenario.digest` does, of each row."""
+        """Return the `Scenario.digest` of each row."""
         parameters = sorted(self.parameters)
         facts = (
             self.configurations.made(configuration_fact),
@@ -109,11 +109,11 @@ class AlikeRequests(Rows[ForecastRequest]):
     Parameters
     ----------
     shared
-        What is shared; its scenario counts for nothing.
+        The shared members; its scenario is ignored.
     scenarios
         The scenarios.
     columns
-        What else differs, by the name of the member.
+        Other members that differ, by name.
     """
 
     def __init__(
@@ -163,7 +163,7 @@ def column_of(requests: Sequence[ForecastRequest], name: str) -> Sequence[Any]:
 def rows_by_regressor(
     requests: Sequence[ForecastRequest],
 ) -> Mapping[tuple[Slug, int | None], list[int]]:
-    """Return which rows ask each workload and version of its regressor, in the order asked."""
+    """Return the rows that ask each version of each workload's regressor, in the order asked."""
     asked_of = column_of(requests, "workload"), column_of(requests, "regressor_version")
     told = [column.distinct for column in asked_of if isinstance(column, Repeated)]
     if len(told) == len(asked_of):  # all share them

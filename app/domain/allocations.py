@@ -1,4 +1,4 @@
-"""GPUs shared out over elastic jobs."""
+"""GPUs allocated to elastic jobs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -69,10 +69,10 @@ class Placed:
 class ElasticJob:
     """A job that can run on several numbers of workers.
 
-    `batch_sizes` are the global batch sizes that it may take (empty: that of its work); with a
-    `gradient_noise_scale` (in samples) another batch size also changes how many samples it needs.
-    `progress` is the share of its work that is done, `current` what it runs on, `restart_s` what
-    changing that costs it.
+    `batch_sizes` are the global batch sizes that it may use (empty: that of its work); with a
+    `gradient_noise_scale` (in samples), the batch size also changes how many samples it needs.
+    `progress` is the share of its work that is done, `current` what it runs on, `restart_s` the
+    seconds that changing this costs.
     """
 
     ref: str
@@ -108,7 +108,7 @@ class AllocationRequest:
 
 @dataclass(frozen=True, slots=True)
 class AllocatedJob:
-    """What a job gets: `completion_seconds` from now, a restart included."""
+    """What a job gets; `completion_seconds` are from now and include a restart."""
 
     job: ElasticJob
     placed: Placed
@@ -132,9 +132,9 @@ class OmittedJob:
 class Allocation:
     """An allocation and how good it is.
 
-    `objective` is the value of the goal: jobs an hour, the weighted mean of the expected
-    completions, the time by which each job has ended with confidence, or money. `gap` bounds how
-    much better any allocation could be, as a fraction; 0 where it `is_exact`.
+    `objective` is the value of the goal: jobs per hour, the weighted mean of the expected
+    completion times, the time by which each job has ended with confidence, or money. `gap` bounds
+    how much better any allocation could be, as a fraction; it is 0 if `is_exact`.
     """
 
     request: AllocationRequest

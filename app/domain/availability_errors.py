@@ -13,7 +13,7 @@ class StorageUnavailableError(DomainError):
     def __init__(self, reason: str = "") -> None:
         super().__init__("The database does not answer at the moment.")
         self.reason = reason
-        """What the driver says: for operators, since it names servers and files."""
+        """The driver's message, for operators only, since it names servers and files."""
 
 
 class StorageUnusableError(StorageUnavailableError):

@@ -25,7 +25,7 @@ class RefusedRowError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class TableDump:
-    """A table as an archive describes it: its columns, and the kind of the values of each."""
+    """A table as an archive describes it: its columns, with the kind of values of each."""
 
     name: str
     columns: tuple[str, ...]

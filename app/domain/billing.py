@@ -1,11 +1,11 @@
-"""What is billed beside the hours of the instances that train."""
+"""What is billed besides the hours of the instances that train."""
 
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context, Decimal
 from typing import Final
 
 HOURS_PER_MONTH: Final = Decimal(730)
-"""Of the average month, by which storage is billed."""
+"""Hours of an average month, by which storage is billed."""
 
 SECONDS_PER_HOUR: Final = Decimal(3600)
 _ZERO = Decimal(0)
@@ -19,11 +19,11 @@ class Extras:
     Attributes
     ----------
     other_nodes, other_node_per_hour
-        Nodes that host no worker (a head, a parameter server), and what an hour of one costs.
+        Nodes that host no worker (a head, a parameter server), and the cost of an hour of one.
     storage_gb, storage_per_gb_month
         Gigabytes kept while the training lasts; a month is 730 hours.
     platform_per_instance_hour
-        The fee of a managed platform for each instance and hour.
+        The fee of a managed platform per instance and hour.
     egress_gb, egress_per_gb
         Gigabytes that leave the cloud once, at the end.
     """
@@ -38,7 +38,7 @@ class Extras:
 
     @property
     def storage_per_hour(self) -> Decimal:
-        """What an hour of the storage costs."""
+        """The cost of an hour of storage."""
         return self.storage_gb * self.storage_per_gb_month / HOURS_PER_MONTH
 
     @property
@@ -47,7 +47,7 @@ class Extras:
         return self.egress_gb * self.egress_per_gb
 
     def per_hour(self, instances: int) -> Decimal:
-        """Return what an hour of everything but the instances' own price costs."""
+        """Return the hourly cost of everything but the instances themselves."""
         return (
             self.other_nodes * self.other_node_per_hour
             + self.storage_per_hour
@@ -65,16 +65,16 @@ class Serverless:
     Attributes
     ----------
     memory_gb
-        Gigabytes that a worker is given.
+        Gigabytes per worker.
     per_gb_second, per_call
-        What a GB-second and a call cost.
+        Cost of a GB-second and of a call.
     max_call_s
-        The longest that one call may last, in seconds; longer work is made of several calls, one
-        after another. None where a worker is a single call.
+        The longest duration of a call in seconds; longer work consists of several calls, one after
+        another. None if a worker is a single call.
     step_s
-        Each call is billed in whole steps of so many seconds.
+        Each call is billed in whole steps of this many seconds.
     free_gb_seconds, free_calls
-        What is left of a free allowance.
+        The rest of a free allowance.
     """
 
     memory_gb: Decimal
@@ -87,16 +87,16 @@ class Serverless:
 
     @property
     def per_hour(self) -> Decimal:
-        """What an hour of one worker costs, calls and allowance left out."""
+        """The cost of an hour of one worker, without calls and allowance."""
         per_second = _EXACT.multiply(self.memory_gb, self.per_gb_second)
         return _EXACT.multiply(per_second, SECONDS_PER_HOUR)
 
     def usage(
         self, seconds: Decimal, workers: int, least_s: Decimal = _ZERO
     ) -> tuple[Decimal, int]:
-        """Return the GB-seconds and calls that are billed for a duration on some workers.
+        """Return the GB-seconds and calls billed for a duration on some workers.
 
-        Of each worker the seconds of its calls are billed, and never fewer than `least_s`.
+        For each worker the seconds of its calls are billed, and at least `least_s`.
 
         Examples
         --------

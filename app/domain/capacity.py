@@ -13,7 +13,7 @@ from app.domain.schedules import QueuedJob
 class DemandedJob(QueuedJob):
     """A job of the capacity view; one that is moved or resized from `current` restarts first.
 
-    `restart_s` is how long it holds its new GPUs before it trains on.
+    `restart_s` is how long it holds its new GPUs before training continues.
     """
 
     current: Placed | None = None
@@ -24,8 +24,8 @@ class DemandedJob(QueuedJob):
 class CapacityRequest:
     """Running jobs, and queued ones in the order of service.
 
-    `capacity` is what there is by GPU type (a type that is not named has as many as are needed);
-    `hours` how far to look, `seed` that of the draws.
+    `capacity` is the number of GPUs by type (unlimited for a type that is not named); `hours` is
+    the horizon, `seed` that of the draws.
     """
 
     running: tuple[DemandedJob, ...]
@@ -38,7 +38,7 @@ class CapacityRequest:
 
 @dataclass(frozen=True, slots=True)
 class HourOfDemand:
-    """One hour: the mean number of GPUs in use, the bounds of its peak, and what may be off."""
+    """One hour: the mean number of GPUs in use, the bounds of the peak, and what may be off."""
 
     begins_at: datetime
     expected: float

@@ -1,4 +1,4 @@
-"""Reports of a CI system: fresh runs, judged at once against what was forecast for them."""
+"""Reports of a CI system: new runs, judged at once by their forecasts."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from app.domain.identifiers import CiReportId, RunId, Slug, WorkloadId
 from app.domain.runs import Run
 
 CONFIDENCE: Final = 0.9
-"""Of the band that a report shows beside each run."""
+"""Confidence of the band that a report shows for each run."""
 
 
 class GateVerdict(StrEnum):
@@ -29,8 +29,8 @@ class GateVerdict(StrEnum):
 class Gate:
     """When a build fails.
 
-    `fail_probability` is how often a report without a change may fail, in (0, 0.5];
-    `min_effect` the least slow-down that matters, as a fraction of the forecast, at least 0.
+    `fail_probability` is the probability that a report without a change fails, in (0, 0.5];
+    `min_effect` is the least slow-down that matters, as a fraction of the forecast, at least 0.
     """
 
     fail_probability: float = 0.01
@@ -42,8 +42,8 @@ class Gate:
 class CiReportRequest:
     """Runs that a CI system measured, as JSON run documents, and where they come from.
 
-    `runs_per_month` is how often such a run is made in earnest, 1 or more; None takes the number
-    of usable runs of the last month, of the workloads whose change of cost is told.
+    `runs_per_month` is how often such a run is made in production, at least 1; None takes the
+    number of usable runs in the last month of the workloads whose change of cost is reported.
     """
 
     documents: Sequence[Any]
@@ -57,13 +57,13 @@ class CiReportRequest:
 
     @property
     def is_on_base(self) -> bool:
-        """Whether the runs are of the branch whose durations are the normal ones."""
+        """Whether the runs are of the branch whose durations count as normal."""
         return self.base_branch is None or self.branch in {None, self.base_branch}
 
 
 @dataclass(frozen=True, slots=True)
 class CostChange:
-    """Observed less expected cost, in one currency; above 0 is dearer."""
+    """Observed minus expected cost, in one currency; positive means more expensive."""
 
     per_run: Decimal
     per_month: Decimal | None
@@ -73,7 +73,7 @@ class CostChange:
 
 @dataclass(frozen=True, slots=True)
 class RunCost:
-    """What a run cost, and what it would have as forecast, in one currency."""
+    """The cost of a run, and its cost if it had taken the forecast duration, in one currency."""
 
     observed: Decimal
     expected: Decimal
@@ -98,10 +98,10 @@ class JudgedRun:
 
 @dataclass(frozen=True, slots=True)
 class CiReport:
-    """What became of a report.
+    """The outcome of a report.
 
-    `duplicates` are the runs that were stored before; `drifts` names the workloads whose
-    durations creep up; `fits` are those that are active for its workloads.
+    `duplicates` are the runs that were already stored; `drifts` names the workloads whose
+    durations creep up; `fits` are the active fits of its workloads.
     """
 
     report_id: CiReportId
@@ -118,7 +118,7 @@ class CiReport:
 
 @dataclass(frozen=True, slots=True)
 class Acknowledgement:
-    """Who took a report's durations as the new normal, when and why."""
+    """Who accepted a report's durations as the new normal, when and why."""
 
     author: str
     reason: str
@@ -127,7 +127,7 @@ class Acknowledgement:
 
 @dataclass(frozen=True, slots=True)
 class StoredReport:
-    """A report as it was answered, and what became of it since."""
+    """A report as it was answered, and what has happened to it since."""
 
     report_id: CiReportId
     created_at: datetime
@@ -138,7 +138,7 @@ class StoredReport:
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """Since when a workload's durations are normal again, as somebody acknowledged."""
+    """Since when a workload's durations count as normal again, by an acknowledgement."""
 
     workload_id: WorkloadId
     since: datetime

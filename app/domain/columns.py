@@ -15,7 +15,7 @@ Made = TypeVar("Made")
 
 
 class Rows(Sequence[Item_co], Generic[Item_co]):
-    """A sequence that makes an item where it is asked for; a part of it is a list."""
+    """A sequence that makes an item when it is accessed; a slice of it is a list."""
 
     __slots__ = ()
 
@@ -37,14 +37,14 @@ class Rows(Sequence[Item_co], Generic[Item_co]):
 
 
 class Repeated(Rows[Item_co]):
-    """A column of few distinct objects: each once, and which of them every row has.
+    """A column of few distinct objects: each object once, and its index for every row.
 
     Parameters
     ----------
     distinct
         The objects.
     places
-        The position of each row's object among them: integers of 64 bits.
+        The index of each row's object among them, as 64-bit integers.
 
     Examples
     --------
@@ -60,7 +60,7 @@ class Repeated(Rows[Item_co]):
 
     @classmethod
     def of(cls, objects: Sequence[Given]) -> "Repeated[Given]":
-        """Return a column of which objects that repeat are told by their identity."""
+        """Return a column of objects, in which repeated objects are recognised by identity."""
         if isinstance(objects, Repeated):
             return objects
         distinct = {id(each): each for each in objects}
@@ -71,7 +71,7 @@ class Repeated(Rows[Item_co]):
 
     @classmethod
     def equal(cls, values: Sequence[Given]) -> "Repeated[Given]":
-        """Return a column of values that can be hashed, of which equal ones are one.
+        """Return a column of hashable values, in which equal values are one object.
 
         Examples
         --------
@@ -87,7 +87,7 @@ class Repeated(Rows[Item_co]):
         return Repeated([item], array("q", bytes(8 * n_rows)))
 
     def made(self, make: Callable[[Item_co], Made]) -> "Repeated[Made]":
-        """Return the column of what `make` makes of each object, once for all of its rows."""
+        """Return the column of `make` applied to each object, once for all of its rows."""
         return Repeated(list(map(make, self.distinct)), self.places)
 
     @override
@@ -106,7 +106,7 @@ class Repeated(Rows[Item_co]):
 
 
 def beside(*columns: Sequence[Any]) -> Repeated[tuple[Any, ...]]:
-    """Return columns of the same rows as one of tuples; objects are told by their identity.
+    """Return columns of the same rows as one column of tuples; objects compare by identity.
 
     Examples
     --------
@@ -132,9 +132,9 @@ def beside(*columns: Sequence[Any]) -> Repeated[tuple[Any, ...]]:
 
 
 def members_by_name(objects: Sequence[Any]) -> dict[str, Sequence[Any]] | None:
-    """Return the members of objects that have the same names, in the order of the first.
+    """Return the members of JSON objects with the same names, in the order of the first object.
 
-    None where they differ in form, where one of them is no object, and where there is none.
+    None if their names differ, one of them is not an object, or there are none.
 
     Examples
     --------
@@ -152,9 +152,9 @@ def members_by_name(objects: Sequence[Any]) -> dict[str, Sequence[Any]] | None:
 
 
 def made_once(objects: Sequence[Given], make: Callable[[Given], Made]) -> list[Made]:
-    """Return what `make` makes of each object; of one that repeats it is made once.
+    """Return `make` applied to each object, only once to a repeated one.
 
-    Objects are told apart by their identity, which takes less time than comparing them.
+    Objects are distinguished by identity, which is faster than comparing them.
 
     Examples
     --------

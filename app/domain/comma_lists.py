@@ -1,4 +1,4 @@
-"""Reads comma lists of values, in which one with commas stands in quotes, as a cell of CSV does."""
+"""Comma-separated lists of values, in which a value with commas is quoted as in CSV."""
 
 import re
 from typing import Final
@@ -8,7 +8,7 @@ _PART: Final = re.compile(rf"\s*{_QUOTED.pattern}\s*(?=,|$)|[^,]+")
 
 
 def split_list(text: str) -> list[str]:
-    """Return the values of a list, each once; what is empty between commas is none.
+    """Return the values of a list, each once; empty ones are ignored.
 
     Examples
     --------

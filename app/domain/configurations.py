@@ -10,7 +10,7 @@ ParameterValue = float | str
 """A workload's further parameter: a number or a category."""
 
 MAX_PARAMETER: Final = 1e90
-"""How large a parameter that is a number may be, with either sign: regressors take 1e100."""
+"""Largest absolute value of a numeric parameter; regressors accept 1e100."""
 
 NUMERIC_FEATURES: Final = ("workers", "nodes", "dataset_size", "batch_size", "epochs")
 CATEGORY_FEATURES: Final = ("gpu_type", "instance_type")
@@ -39,7 +39,7 @@ class Configuration:
 
 
 def leaves_nodes_open(configuration: Configuration) -> bool:
-    """Whether a configuration does not say on how many nodes its workers stand."""
+    """Return whether a configuration does not give the number of nodes."""
     return configuration.nodes is None
 
 
@@ -61,9 +61,9 @@ class Scenario:
     parameters: Mapping[str, ParameterValue] = field(default_factory=dict)
 
     def digest(self) -> str:
-        """Return the SHA-256 (hex) of what decides on the duration.
+        """Return the SHA-256 (hex) of what determines the duration.
 
-        Where capacity is bought and how it is paid for is left out.
+        Where capacity is bought and how it is paid for is excluded.
         """
         work = self.work
         amounts = work.dataset_size, work.batch_size, work.epochs
@@ -77,12 +77,12 @@ class Scenario:
 
 
 def digest_of(facts: Iterable[str]) -> str:
-    """Return the digest of a scenario of which these are the facts, parameters by their names."""
+    """Return the digest of a scenario with these facts, parameters ordered by name."""
     return sha256(f"({', '.join(facts)})".encode()).hexdigest()
 
 
 def configuration_fact(configuration: Configuration) -> str:
-    """Return what a digest says of a configuration."""
+    """Return the part of a digest's text for a configuration."""
     facts = (
         configuration.gpu_type,
         configuration.instance_type,
@@ -93,12 +93,12 @@ def configuration_fact(configuration: Configuration) -> str:
 
 
 def amount_fact(amount: float | None) -> str:
-    """Return what a digest says of a member of the work."""
+    """Return the part of a digest's text for a member of the work."""
     return repr(_plain(amount))
 
 
 def parameter_fact(name: str, value: ParameterValue) -> str:
-    """Return what a digest says of a parameter."""
+    """Return the part of a digest's text for a parameter."""
     return repr((name, _plain(value)))
 
 

@@ -1,4 +1,4 @@
-"""Forecasts along one axis: what more workers, data or epochs bring and cost."""
+"""Forecasts along one axis: the benefit and cost of more workers, data or epochs."""
 
 from dataclasses import dataclass
 from math import exp, log
@@ -8,7 +8,7 @@ from app.domain.forecasts import Forecast
 from app.domain.identifiers import RunId
 
 WHOLE_AXES: Final = frozenset({"workers", "nodes"})
-"""Features of whole numbers."""
+"""Features with integer values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class Axis:
     points: int
 
     def values(self) -> list[float]:
-        """Return the values: every whole number where they fit, else even ratios."""
+        """Return the values: all integers if they fit into `points`, else in equal ratios."""
         span = self.stop - self.start
         if self.name in WHOLE_AXES and span < self.points:
             return [self.start + step for step in range(int(span) + 1)]
@@ -40,8 +40,8 @@ class Axis:
 class CurvePoint:
     """A forecast on the curve.
 
-    `speed_up` and `efficiency` compare with the first point; `seconds_saved_per_money` is what
-    the last unit of money bought, compared with the point before.
+    `speed_up` and `efficiency` are relative to the first point; `seconds_saved_per_money` is
+    relative to the previous point: the seconds saved per additional unit of money.
     """
 
     value: float

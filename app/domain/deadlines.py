@@ -11,10 +11,10 @@ from app.domain.availability_errors import DeadlineExceededError, StoppingError
 
 
 class Deadline:
-    """The end of one request's time, shared by the event loop and the threads that work for it.
+    """The deadline of one request, shared by the event loop and the threads that work for it.
 
-    Either the end comes first, and nothing is stored any more, or a commit does, and its answer
-    is waited for: a caller who was refused need not fear that the work was stored all the same.
+    Either the deadline passes first and nothing more is stored, or a commit begins first and its
+    answer is awaited. A caller who was refused can thus be sure that nothing was stored.
 
     Parameters
     ----------
@@ -24,7 +24,7 @@ class Deadline:
 
     __slots__ = ("_commits", "_ends_at", "_has_ended", "_is_cut", "limit_s")
     _lock: ClassVar = Lock()
-    """One for all: it is held for the length of a comparison, and costs no request a new one."""
+    """Shared by all, since it is held only for a comparison and saves each request its own lock."""
 
     def __init__(self, limit_s: float) -> None:
         self.limit_s = limit_s
@@ -38,21 +38,21 @@ class Deadline:
         return self._ends_at - time.monotonic()
 
     def extend(self, seconds: float) -> None:
-        """Move the end: the caller asked to wait."""
+        """Move the deadline, because the caller asked to wait."""
         self._ends_at += seconds
         self.limit_s += seconds
 
     def cut(self, seconds: float) -> None:
-        """Let the end be `seconds` from now at the latest: the process ends then."""
+        """Move the deadline to at most `seconds` from now, when the process ends."""
         self._ends_at = min(self._ends_at, time.monotonic() + seconds)
         self._is_cut = True
 
     def exceeded(self) -> DeadlineExceededError:
-        """Return the error that tells why the request was given up."""
+        """Return the error that says why the request was given up."""
         return StoppingError() if self._is_cut else DeadlineExceededError(self.limit_s)
 
     def end(self) -> bool:
-        """Let nothing more be stored; False while a commit is under way."""
+        """Forbid further commits and return True, or return False while a commit is under way."""
         with self._lock:
             if self._commits:
                 return False
@@ -65,7 +65,7 @@ class Deadline:
         return self._has_ended
 
     def check(self) -> None:
-        """Refuse to begin work for a request that has ended.
+        """Refuse to start work for a request that has ended.
 
         Raises
         ------
@@ -77,7 +77,7 @@ class Deadline:
 
     @contextmanager
     def committing(self) -> Iterator[None]:
-        """Hold the end off while the block commits.
+        """Hold off the end of the request while the block commits.
 
         Raises
         ------
@@ -95,16 +95,16 @@ class Deadline:
 
 
 current: ContextVar[Deadline | None] = ContextVar("deadline", default=None)
-"""The deadline of the request that is worked for, None where nobody waits."""
+"""The deadline of the current request, None if nobody waits."""
 
 
 def require_time() -> None:
-    """Refuse to go on computing what nobody waits for any more; cheap enough for every step.
+    """Stop computing for a request that nobody waits for any more; cheap enough for every step.
 
     Raises
     ------
     DeadlineExceededError
-        If the request that is worked for has ended.
+        If the current request has ended.
     """
     deadline = current.get()
     if deadline is not None:
@@ -113,7 +113,7 @@ def require_time() -> None:
 
 @contextmanager
 def unlimited() -> Iterator[None]:
-    """Do what must be done also for a request that has ended."""
+    """Run a block that must complete even if the request has ended."""
     token = current.set(None)
     try:
         yield

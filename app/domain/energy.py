@@ -1,4 +1,4 @@
-"""Energy and carbon of a training: what is assumed, what runs measured, what comes out."""
+"""Energy and carbon of a training: assumptions, measurements of runs, and the estimate."""
 
 from dataclasses import dataclass
 
@@ -7,18 +7,18 @@ from app.domain.grid_factors import GridFactor
 
 @dataclass(frozen=True, slots=True)
 class EnergyTerms:
-    """What a caller knows of the energy of a training.
+    """What a caller knows about the energy of a training.
 
     Attributes
     ----------
     power_usage_effectiveness
-        Energy of the building per energy of the accelerators, >= 1; 1 counts these alone.
+        Energy of the building per energy of the accelerators, >= 1; 1 counts only the accelerators.
     utilization
         Mean power of an accelerator as a share of its design power, within (0, 1].
     watts_per_worker
-        Mean power of a worker in watts; goes before everything else.
+        Mean power of a worker in watts; takes precedence over everything else.
     kg_co2e_per_kwh
-        What a kilowatt-hour stands for; goes before every stored grid factor.
+        CO2 equivalent of a kilowatt-hour; takes precedence over stored grid factors.
     """
 
     power_usage_effectiveness: float = 1.0
@@ -32,7 +32,7 @@ NO_ENERGY_TERMS = EnergyTerms()
 
 @dataclass(frozen=True, slots=True)
 class MeasuredPower:
-    """What a workload's runs on one GPU type measured, None where no run tells.
+    """What a workload's runs on one GPU type measured, None where no run measured it.
 
     `watts` is the mean power of a worker, `utilization` the mean share of time that its GPU works.
     """
@@ -43,7 +43,7 @@ class MeasuredPower:
 
 @dataclass(frozen=True, slots=True)
 class PowerDraw:
-    """The mean power of a worker in watts, and what it is known from.
+    """The mean power of a worker in watts, and its source.
 
     `basis` is `given`, `measured`, `utilization` (design power times utilisation) or `data_sheet`
     (design power: an upper estimate).
@@ -55,7 +55,7 @@ class PowerDraw:
 
 @dataclass(frozen=True, slots=True)
 class EnergyForecast:
-    """An estimate of energy and carbon, None where something is not known; `reason` says what."""
+    """An estimate of energy and carbon, None where something is unknown; `reason` says what."""
 
     kilowatt_hours: float | None
     kg_co2e: float | None

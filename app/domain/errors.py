@@ -1,4 +1,4 @@
-"""One class per refusal of the service; typed data in, message made inside, no HTTP."""
+"""One class per refusal of the service: typed data in, message made inside, no HTTP."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,12 +8,12 @@ from app.domain.identifiers import FitId, Slug
 from app.domain.wording import say_count
 
 MAX_NAMED_FAULTS = 1000
-"""How many faults a refusal names one by one; beyond it tells their number."""
+"""How many faults a refusal lists; of further ones it gives only the number."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing wrong with a request: where it stands, what it is and how to mend it.
+    """One fault of a request: where it is, what it is and how to correct it.
 
     `row` counts the data rows of an upload from 1 (the header of a CSV file is not counted);
     `pointer` is a JSON pointer into the body of any other request.
@@ -37,7 +37,7 @@ class DomainError(Exception):
         self.faults = tuple(faults[:MAX_NAMED_FAULTS])
 
     def again(self) -> Self:
-        """Return the same refusal to be raised anew, which has passed no frames yet."""
+        """Return an equal refusal without a traceback, to be raised again."""
         another = type(self).__new__(type(self), *self.args)
         another.__dict__.update(self.__dict__)
         return another
@@ -208,9 +208,9 @@ class UnknownFieldError(DomainError):
     Parameters
     ----------
     faults
-        One for each field.
+        One per field.
     missing
-        Faults of fields that are needed, and may be there by another name.
+        Faults of required fields, which may be present under another name.
     """
 
     remedy = "Use the suggested field or leave it out."

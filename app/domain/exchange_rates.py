@@ -1,4 +1,4 @@
-"""Exchange rates: dated, sourced, and what one of them made of a price."""
+"""Exchange rates with dates and sources, and the conversion that was applied to a price."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -22,7 +22,7 @@ class ExchangeRate:
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """A rate that was applied: stored as it stands, inverted, or by way of a third currency.
+    """A rate that was applied: as stored, inverted, or by way of a third currency.
 
     `valid_from` is the date of its oldest part; `source` names all of them.
     """

@@ -37,7 +37,7 @@ class PublishMode(StrEnum):
 
 
 class FitReason(StrEnum):
-    """Why a fit was asked for that no request named, as the audit log tells it."""
+    """Why a fit was started without a request, as recorded in the audit log."""
 
     POLICY = "refit policy"
     OPERATOR = "trainfare refit"
@@ -62,7 +62,7 @@ class FitRequest:
 
 @dataclass(frozen=True, slots=True)
 class AgingFit:
-    """The last fit that was published of a workload with newer runs, and when the next is due."""
+    """The last published fit of a workload with newer runs, and when the next one is due."""
 
     project_id: ProjectId
     workload: Slug
@@ -92,8 +92,8 @@ class FitProblem:
 class Fit:
     """A stored fit.
 
-    `seen_until` is the latest instant at which a run that it computed from was stored or taken in;
-    None for one that has not read its runs.
+    `seen_until` is the latest instant at which a run that it used was stored or taken in; None if
+    it has not read its runs.
     """
 
     fit_id: FitId
@@ -116,9 +116,9 @@ class Fit:
 
 @dataclass(frozen=True, slots=True)
 class ClaimedFit:
-    """A fit under a lease: the token fences off every process that lost it.
+    """A fit under a lease; the token fences off every process that has lost it.
 
-    `trace_parent` is the span that asked for it (W3C Trace Context).
+    `trace_parent` is the span that requested it (W3C Trace Context).
     """
 
     fit: Fit

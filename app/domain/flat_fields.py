@@ -1,4 +1,4 @@
-"""The flat names of a scenario's members, as uploads, queries, tables and sentences have them."""
+"""The flat names of a scenario's members in uploads, queries, tables and sentences."""
 
 from collections.abc import Mapping
 from dataclasses import fields
@@ -10,16 +10,16 @@ from app.domain.wording import say_number
 CONFIGURATION: Final = tuple(field.name for field in fields(Configuration))
 WORK: Final = tuple(field.name for field in fields(Work))
 PARAMETER: Final = "param."
-"""What stands before the name of a further parameter."""
+"""Prefix of the name of a further parameter."""
 
 
 def say_members(document: Mapping[str, Any]) -> dict[str, str]:
-    """Return the members that a document's scenario has, by their flat names, as a person reads.
+    """Return the members of a document's scenario by their flat names, formatted for people.
 
     Parameters
     ----------
     document
-        A forecast, or a run that is planned: `configuration`, `work` and `parameters`.
+        A forecast or a planned run, with `configuration`, `work` and `parameters`.
 
     Examples
     --------

@@ -47,10 +47,10 @@ NO_SPOT_TERMS = SpotTerms()
 
 @dataclass(frozen=True, slots=True)
 class SpotReport:
-    """What was assumed of the interruptions of the whole job, and what they come to.
+    """The assumed interruptions of the whole job, and their effect.
 
     `expected_seconds` and `expected_interruptions` are those of the median work;
-    `optimal_checkpoint_interval_s` makes the expected duration shortest, None where any would do.
+    `optimal_checkpoint_interval_s` minimises the expected duration, None where any would do.
     """
 
     interruptions_per_hour: float
@@ -68,7 +68,7 @@ class ForecastRequest:
 
     `confidence` and `time_limit_quantile` are probabilities strictly between 0 and 1;
     `deadline_s` is in seconds, `budget` in the currency of the price; `explain` asks which runs
-    taught the forecast.
+    influenced the forecast most.
     """
 
     workload: Slug
@@ -108,10 +108,10 @@ class LineItem:
 
 @dataclass(frozen=True, slots=True)
 class CostForecast:
-    """Money: the line items add up to the median.
+    """The cost; the line items add up to the median.
 
-    `others` are instances of other sizes beside those of `price`, with their number. `conversion`
-    is the exchange rate that all prices were multiplied by, `listed_per_hour` the price before.
+    `others` are instances of other sizes besides those of `price`, with their numbers. `conversion`
+    is the exchange rate by which all prices were multiplied, `listed_per_hour` the price before.
     """
 
     currency: str
@@ -129,7 +129,7 @@ class CostForecast:
 
 @dataclass(frozen=True, slots=True)
 class PurchaseOption:
-    """The same question bought in one way; `refused` says why it cannot end."""
+    """The same question under one kind of purchase; `refused` says why it cannot complete."""
 
     purchase: Purchase
     duration_seconds: Interval | None
@@ -138,7 +138,7 @@ class PurchaseOption:
 
 
 class AxisOutside(NamedTuple):
-    """A feature asked for beyond its measured range; `distance` is in widths of that range."""
+    """A feature asked beyond its measured range; `distance` is in widths of that range."""
 
     name: str
     asked: float
@@ -148,7 +148,7 @@ class AxisOutside(NamedTuple):
 
 
 class SupportReport(NamedTuple):
-    """Where the question stands among the measured runs."""
+    """The position of the question relative to the measured runs."""
 
     within_range: bool
     axes: tuple[AxisOutside, ...]
@@ -170,7 +170,7 @@ class ForecastWarning(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Feasibility:
-    """The probability that a run fits into GPU memory, None without evidence, and its ground."""
+    """The probability that a run fits into GPU memory, None without evidence, and its basis."""
 
     fits_probability: float | None
     basis: str
@@ -178,10 +178,10 @@ class Feasibility:
 
 @dataclass(frozen=True, slots=True)
 class TargetForecast:
-    """What the training takes until it is good enough, at the batch size that was asked for.
+    """What the training takes to reach its target, at the batch size asked.
 
     `samples` and `epochs` (passes over the data set) grow with the batch; the duration is that of
-    so many samples at the asked configuration.
+    this many samples on the asked configuration.
     """
 
     samples: Interval
@@ -192,10 +192,10 @@ class TargetForecast:
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """What the runs of one configuration taught a forecast.
+    """The influence of the runs of one configuration on a forecast.
 
-    `influence` is how many percent longer the forecast would be had they all taken 1 % longer;
-    `about` the part of the forecast that they taught most.
+    `influence` is how many percent longer the forecast would be if they all had taken 1 % longer;
+    `about` is the part of the forecast that they affect most.
     """
 
     run_ids: tuple[RunId, ...]
@@ -207,8 +207,8 @@ class Lesson:
 class Forecast:
     """The answer to one question.
 
-    `forecast_id` is None where it is not kept, `taught_by` where it was not asked for,
-    `to_target` where no run told what the target takes, or batch, data set or epochs are open.
+    `forecast_id` is None if the forecast is not recorded, `taught_by` if it was not asked for,
+    `to_target` if no run told what the target takes, or batch, data set or epochs are open.
     """
 
     forecast_id: ForecastId | None
@@ -241,7 +241,7 @@ class Forecast:
 
 
 class LedgerQuestion(NamedTuple):
-    """What all records of one question to one regressor share; the request is JSON."""
+    """The shared part of all records of one question to one regressor; the request is JSON."""
 
     workload_id: WorkloadId
     regressor_version: int
@@ -250,7 +250,7 @@ class LedgerQuestion(NamedTuple):
 
 
 class LedgerRecord(NamedTuple):
-    """A forecast to be kept; the answer is JSON."""
+    """A forecast to be recorded; the answer is JSON."""
 
     question: LedgerQuestion
     forecast_id: ForecastId
@@ -260,7 +260,7 @@ class LedgerRecord(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RecordedForecast:
-    """By which version a recorded forecast was made, when, and what it was asked for."""
+    """The regressor version, time and question of a recorded forecast."""
 
     forecast_id: ForecastId
     regressor_version: int
@@ -280,7 +280,7 @@ class LinkedRun:
 
 @dataclass(frozen=True, slots=True)
 class LedgerEntry:
-    """A kept forecast with the runs that were made of it."""
+    """A recorded forecast with the runs that refer to it."""
 
     forecast_id: ForecastId
     workload: Slug

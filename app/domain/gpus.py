@@ -7,8 +7,8 @@ from dataclasses import dataclass
 class GpuSpecification:
     """An accelerator's data sheet.
 
-    `tensor_tflops` is dense fp16/bf16, None without tensor cores; `tdp_watts` is None where the
-    maker tells no power.
+    `tensor_tflops` is dense fp16/bf16, None without tensor cores; `tdp_watts` is None if the maker
+    does not publish it.
     """
 
     gpu_type: str

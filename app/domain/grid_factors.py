@@ -1,4 +1,4 @@
-"""Grid factors: how much CO2 the electricity of a place stands for, dated and sourced."""
+"""Grid factors: CO2 equivalent of a place's electricity, with dates and sources."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,7 +11,7 @@ from app.domain.identifiers import GridFactorId
 class GridFactor:
     """Kilograms of CO2 equivalent per kilowatt-hour from `valid_from` on.
 
-    Without a provider it holds for all of them, without a region everywhere. `factor_id` is None
+    Without a provider it applies to all of them, without a region everywhere. `factor_id` is None
     for a row of the built-in table.
     """
 

@@ -10,8 +10,8 @@ from app.domain.identifiers import ProjectId
 class IdempotencyTicket:
     """Names a request by project, path and key.
 
-    `fence` is drawn when the request begins: a process that was taken for dead and wakes up
-    late holds an old fence and can no longer finish the ticket.
+    `fence` is drawn when the request begins: a process that was presumed dead and wakes up late
+    holds an old fence and can no longer finish the ticket.
     """
 
     project_id: ProjectId

@@ -21,25 +21,25 @@ GridFactorId = NewType("GridFactorId", str)
 
 SLUG_PATTERN: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")
 ALPHABET: Final = "0123456789abcdefghjkmnpqrstvwxyz"
-"""Base 32 without letters that are taken for digits."""
+"""Base 32 without letters that are mistaken for digits."""
 _RANDOM_BITS: Final = 72
 TIME_CHARACTERS: Final = 10
-"""How many characters of an identifier after its prefix tell when it was made."""
+"""How many characters of an identifier after its prefix encode its creation time."""
 _RANDOM_CHARACTERS: Final = 15
 _BLOCK_CHARACTERS: Final = 2
 # The last characters of consecutive identifiers, so that only every 1024th is computed.
 _BLOCK: Final = tuple(first + second for first in ALPHABET for second in ALPHABET)
 _OF_BYTE: Final = (ALPHABET * (256 // len(ALPHABET))).encode()
-"""The character that each byte stands for; each stands for as many."""
+"""The character for each byte; all characters are equally frequent."""
 _DRAWN_BYTES: Final = 16
 _DRAWN_AT_ONCE: Final = 256
 _drawn: Final[list[bytes]] = []
-# What a process was forked with, its parent draws too.
+# A forked process must not use bytes that its parent uses too.
 os.register_at_fork(after_in_child=_drawn.clear)
 
 
 def random_bytes() -> bytes:
-    """Return 16 random bytes; the kernel, whose every call costs, is asked for many at a time."""
+    """Return 16 random bytes; since system calls are expensive, each draws many of them."""
     try:
         return _drawn.pop()
     except IndexError:
@@ -91,7 +91,7 @@ def new_identifiers(prefix: str, count: int, *, now: datetime | None = None) -> 
     upload keep their order.
     """
     head = _head_of(prefix, now)
-    # Bits stay free so that counting upwards never overflows.
+    # The highest bit stays free, so that counting upwards never overflows.
     start = int.from_bytes(random_bytes()[: _RANDOM_BITS // 8]) >> 1
     first_block, offset = divmod(start, len(_BLOCK))
     blocks = (offset + count - 1) // len(_BLOCK) + 1
@@ -105,7 +105,7 @@ def new_identifiers(prefix: str, count: int, *, now: datetime | None = None) -> 
 
 
 def earliest_identifier(prefix: str, moment: datetime) -> str:
-    """Return what no identifier made at `moment` or later sorts before.
+    """Return the lower bound of all identifiers made at `moment` or later.
 
     Examples
     --------
@@ -120,13 +120,13 @@ def earliest_identifier(prefix: str, moment: datetime) -> str:
 
 @lru_cache(maxsize=1024)
 def parse_slug(text: str) -> Slug | None:
-    """Return the case-folded workload id, or None when `text` cannot be one."""
+    """Return the case-folded workload id, or None if `text` cannot be one."""
     folded = text.strip().casefold()
     return Slug(folded) if SLUG_PATTERN.fullmatch(folded) else None
 
 
 def is_identifier(prefix: str, text: str) -> bool:
-    """Return whether `text` has the form of an identifier; any other need not be looked up."""
+    """Return whether `text` has the form of an identifier; otherwise no lookup is needed."""
     head, _, tail = text.partition("_")
     length = TIME_CHARACTERS + _RANDOM_CHARACTERS
     return head == prefix and len(tail) == length and set(tail) <= set(ALPHABET)

@@ -1,15 +1,15 @@
-"""Instants as they are reckoned and written on the wire."""
+"""Instants as they are computed and written on the wire."""
 
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Final
 
 _LONGEST_S: Final = 1e10
-"""No instant is named that lies further from now, some 317 years."""
+"""Instants further from now than this, some 317 years, are not given."""
 
 
 def later(now: datetime, seconds: float) -> datetime | None:
-    """Return the instant some seconds from now, None where nobody would write it in a calendar.
+    """Return the instant some seconds from now, None if it is too far in the future.
 
     Examples
     --------
@@ -33,7 +33,7 @@ def instant_text(instant: datetime) -> str:
 
 
 def second_text(instant: datetime | None) -> str | None:
-    """Return an instant in UTC as RFC 3339 to the second, None for none.
+    """Return an instant in UTC as RFC 3339 to the second, None for None.
 
     Examples
     --------

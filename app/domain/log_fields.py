@@ -1,4 +1,4 @@
-"""What every log line tells of the work it was written for: request, fit, workload."""
+"""The fields of every log line that name its work: request, fit, workload."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -7,12 +7,12 @@ from typing import Final
 
 _NONE: Final[Mapping[str, str]] = {}
 current: ContextVar[Mapping[str, str]] = ContextVar("log_fields", default=_NONE)
-"""The fields of the work that this thread or task does."""
+"""The fields of the current work of this thread or task."""
 
 
 @contextmanager
 def telling(**fields: str) -> Iterator[None]:
-    """Let each line that is logged within the block have these fields too."""
+    """Add these fields to each line that is logged within the block."""
     token = current.set({**current.get(), **fields})
     try:
         yield

@@ -1,11 +1,11 @@
-"""Which of several forms of an answer a caller likes best."""
+"""Which of several forms of an answer a caller prefers."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
 
 class _Wish(NamedTuple):
-    """How much a name is wanted, from 0 to 1, and how far in front it stands in its header."""
+    """The quality value of a name, from 0 to 1, and how far in front it is in its header."""
 
     quality: float
     lead: int
@@ -15,11 +15,11 @@ _UNNAMED = _Wish(0.0, 0)
 
 
 def preferred(header: str | None, offered: Sequence[str]) -> str:
-    """Return what an `Accept` or `Accept-Encoding` header likes best of what is offered.
+    """Return the offer that an `Accept` or `Accept-Encoding` header prefers.
 
-    Of the names that cover an offer the most specific decides (RFC 9110, 12.5.1). Among offers
-    that are liked alike the one counts that the header names first, then the one offered first;
-    that one, too, where nothing is liked.
+    Of the names that cover an offer, the most specific one counts (RFC 9110, 12.5.1). Ties go to
+    the offer that the header names first, then to the one offered first, which is also the answer
+    if the header accepts none.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ def _wish_for(name: str, wishes: dict[str, _Wish]) -> _Wish:
 
 
 def _wishes(header: str) -> dict[str, _Wish]:
-    """Return what a header says of each name, the best where it says several things."""
+    """Return the wish of a header for each name, the best if it gives several."""
     wishes: dict[str, _Wish] = {}
     for place, item in enumerate(header.split(",")):
         name, *parameters = (part.strip().casefold() for part in item.split(";"))

@@ -19,7 +19,7 @@ class Page(Generic[Item]):
 
 
 def page_of(found: Sequence[Item], size: int, *, key: Callable[[Item], object]) -> Page[Item]:
-    """Return the page that was looked for with one item more, which says that there is another.
+    """Return a page from a search for one item more, which shows whether there is another page.
 
     Examples
     --------

@@ -14,12 +14,12 @@ from app.domain.identifiers import PriceId
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """What one hour of an instance with `gpu_count` GPUs costs from `valid_from` on.
+    """The price of one hour of an instance with `gpu_count` GPUs from `valid_from` on.
 
     `price_id` is None for a row of the built-in catalogue. A duration is billed for at least
-    `minimum_billed_s` seconds and rounded up to a multiple of `billing_step_s`; None where it is
-    billed as it is. A `serverless` price is for one worker and billed by its own terms; these rules
-    hold beside them.
+    `minimum_billed_s` seconds and rounded up to a multiple of `billing_step_s`; None if it is
+    billed as it is. A `serverless` price is for one worker and billed by its own terms, in addition
+    to these rules.
     """
 
     price_per_hour: Decimal
@@ -40,12 +40,12 @@ class Price:
 
     @property
     def place(self) -> tuple[str, str]:
-        """Provider and region, folded: names that differ in case alone are one; "" for any."""
+        """Provider and region, case-folded, so that case does not matter; "" for any."""
         return _folded(self.provider), _folded(self.region)
 
     @property
     def hardware(self) -> tuple[str, str]:
-        """Instance type and GPU, folded as the place is."""
+        """Instance type and GPU, case-folded like the place."""
         return _folded(self.instance_type), _folded(self.gpu_type)
 
 
@@ -55,10 +55,10 @@ def _folded(name: str | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PriceQuery:
-    """Which price a caller wants: `price_per_hour` is an inline price and wins over all others.
+    """Which price a caller wants: `price_per_hour` is an inline price and overrides all others.
 
-    The billing rules, where given, go before those of the price; `extras` are added to it, in the
-    currency of the answer. `currency` is the one to answer in. `serverless` is an inline price too.
+    Billing rules, where given, override those of the price; `extras` are added to it, in the
+    currency of the answer, which is `currency`. `serverless` is an inline price too.
     """
 
     provider: str | None = None
@@ -74,16 +74,16 @@ class PriceQuery:
 
     @property
     def is_inline(self) -> bool:
-        """Whether it brings its price along."""
+        """Whether the query itself contains the price."""
         return self.price_per_hour is not None or self.serverless is not None
 
     def purchase_of(self, configuration: Configuration) -> Purchase | None:
-        """Return how a configuration is bought: what is said here overrules what it says."""
+        """Return how a configuration is bought: the query's purchase overrides its own."""
         return self.purchase or configuration.purchase
 
     @override
     def __hash__(self) -> int:
-        # Looked up for each answer: of all members these tell most queries apart.
+        # Computed for each answer; these members alone distinguish most queries.
         return hash((self.provider, self.region, self.price_per_hour, self.currency))
 
 
@@ -100,7 +100,7 @@ class PriceOrigin(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PriceFilter:
-    """Which prices a list shows; `as_of` leaves out those that hold from later on."""
+    """Which prices a list shows; `as_of` excludes those that become valid later."""
 
     provider: str | None = None
     region: str | None = None

@@ -29,11 +29,11 @@ class StopRule:
     Parameters
     ----------
     width
-        Enough when the mean width of the targets' intervals, (upper - lower) / median, is below.
+        Stop when the mean width of the targets' intervals, (upper - lower) / median, is below this.
     min_narrowing
-        A run that narrows the intervals by less than this share is not worth it.
+        Stop when a run narrows the intervals by less than this share.
     min_narrowing_per_cost
-        Enough when a unit of money narrows the width by less.
+        Stop when a unit of money narrows the width by less than this.
     """
 
     width: float | None = None
@@ -43,7 +43,7 @@ class StopRule:
 
 @dataclass(frozen=True, slots=True)
 class ProfilingSearch:
-    """Where candidates lie; an empty tuple leaves the choice to targets and measured runs."""
+    """The candidates' levels; an empty tuple leaves the choice to targets and measured runs."""
 
     hardware: Search = field(default_factory=Search)
     dataset_sizes: tuple[float, ...] = ()
@@ -62,10 +62,10 @@ class MadeRun:
 
 @dataclass(frozen=True, slots=True)
 class ProfilingRequest:
-    """Which forecasts should become certain, what may be measured for it and at what cost.
+    """Which forecasts should become certain, what may be measured for that, and at what cost.
 
-    `candidates` are measured as they stand, else those of `search`; `exclude` never. What the
-    `made` runs are billed is taken off the budget.
+    `candidates` are used as given, otherwise those of `search`; those of `exclude` are never
+    measured. The bills of the `made` runs are subtracted from the budget.
     """
 
     workload: Slug
@@ -87,9 +87,9 @@ class ProfilingRequest:
 class PlannedRun:
     """One configuration to measure.
 
-    `duration` and `price` are None while no run tells the scale of durations, or no price is
-    known; `price` is the expected one, `price_per_hour` that of all instances together. `width`
-    is the targets' mean width after this run and all before, `narrowing` what this run takes off.
+    `duration` and `price` are None while no run tells the scale of durations or no price is known;
+    `price` is the expected one, `price_per_hour` that of all instances together. `width` is the
+    targets' mean width after this and all earlier runs, `narrowing` its decrease by this run.
     """
 
     scenario: Scenario
@@ -103,7 +103,7 @@ class PlannedRun:
 
 @dataclass(frozen=True, slots=True)
 class TargetOutlook:
-    """What a target's interval is now, and what it is expected to be after the plan."""
+    """A target's interval now, and the interval expected after the plan."""
 
     scenario: Scenario
     now: Interval | None
@@ -122,11 +122,11 @@ class RejectedRun:
 
 @dataclass(frozen=True, slots=True)
 class ProfilingPlan:
-    """The runs in the order to make them, and what they are expected to bring.
+    """The runs in the order in which to make them, and their expected effect.
 
-    `regressor_version` is None for a plan from the priors alone; `spent` is what the runs that were
-    made are billed, as far as prices in `currency` are known; `attainable_width` is what
-    the noise of runs leaves however many are made.
+    `regressor_version` is None for a plan from the priors alone; `spent` is the bill of the runs
+    already made, as far as prices in `currency` are known; `attainable_width` is the width that
+    remains by the noise of runs, however many are made.
     """
 
     request: ProfilingRequest

@@ -5,12 +5,12 @@ from enum import StrEnum
 from typing import Final
 
 MAX_COUNT: Final = (1 << 31) - 1
-"""The highest of all limits but that of runs: the largest number that both databases store."""
+"""The highest value of all limits except that of runs, the largest that both databases store."""
 MAX_RUNS: Final = (1 << 63) - 1
 
 
 class Limit(StrEnum):
-    """The names of a project's limits, each a member of `Quota`."""
+    """The names of a project's limits, which are the members of `Quota`."""
 
     RUNS = "runs"
     WORKLOADS = "workloads"
@@ -23,7 +23,7 @@ class Limit(StrEnum):
 class Quota:
     """The limits of a project; None is no limit.
 
-    `fits_per_day` counts the fits that the project asked for in the last 24 hours, `queued_fits`
+    `fits_per_day` counts the fits that the project requested in the last 24 hours, `queued_fits`
     those that wait, `requests_per_minute` the requests of all its keys to all replicas.
     """
 

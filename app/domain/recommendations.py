@@ -27,10 +27,10 @@ class Objective(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """Where to look; an empty tuple leaves the choice to what was measured.
+    """The search space; an empty tuple leaves the choice to what was measured.
 
-    Without providers and regions the cheapest place counts; `ANYWHERE` among them makes every
-    place where the hardware is on sale a candidate of its own.
+    Without providers and regions the cheapest place counts; with `ANYWHERE` among them, every place
+    where the hardware is on sale is a separate candidate.
     """
 
     gpu_types: tuple[str, ...] = ()
@@ -64,7 +64,7 @@ class RecommendationRequest:
 
     @property
     def needs_cost(self) -> bool:
-        """Whether a candidate of which no price is known does not qualify."""
+        """Whether a candidate without a known price is rejected."""
         return self.budget is not None or self.objective in {
             Objective.COST,
             Objective.COST_DURATION_PRODUCT,
@@ -81,10 +81,10 @@ class RejectedCandidate:
 
 @dataclass(frozen=True, slots=True)
 class NextWorker:
-    """What one worker more would bring.
+    """The effect of one more worker.
 
-    `extra_cost` is in the currency of the forecast, None where a price is unknown;
-    `seconds_per_money` None where the worker costs nothing more.
+    `extra_cost` is in the currency of the forecast, None if a price is unknown;
+    `seconds_per_money` is None if the worker adds no cost.
     """
 
     workers: int
@@ -96,11 +96,11 @@ class NextWorker:
 
 @dataclass(frozen=True, slots=True)
 class NeededChange:
-    """A constraint that would have to give way, or a fact that would have to be known.
+    """A constraint that would have to be relaxed, or a fact that would have to be known.
 
-    `constraint` names the field of the request, `asked` what it says and `needed` what it would
-    have to say; None where nothing is said and where any value would do. `currency` is that of an
-    amount where it is not the one asked for.
+    `constraint` names the field of the request, `asked` is its value and `needed` the value that it
+    would need; None if it has none, or if any value would do. `currency` is that of an amount if it
+    is not the requested one.
     """
 
     constraint: str
@@ -113,8 +113,8 @@ class NeededChange:
 class Recommendation:
     """The best configurations, and what became of the others.
 
-    `ranked` and `pareto` are cut at the limit; `rejected` names some of `rejected_count`;
-    `nearest` misses by least when nothing qualifies.
+    `ranked` and `pareto` are cut at the limit; `rejected` lists some of `rejected_count`;
+    `nearest` is the one that misses by the least if nothing qualifies.
     """
 
     request: RecommendationRequest

@@ -21,7 +21,7 @@ class MemoryEvidence:
 
 @dataclass(frozen=True, slots=True)
 class UnfinishedUse:
-    """What became of preempted, timed-out and cancelled runs."""
+    """How preempted, timed-out and cancelled runs were used."""
 
     as_lower_bounds: int = 0
     by_progress: int = 0
@@ -30,7 +30,7 @@ class UnfinishedUse:
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """From when on all durations were `factor` times what they had been."""
+    """An instant from which all durations were `factor` times as long as before."""
 
     at: datetime
     factor: float
@@ -38,7 +38,7 @@ class Shift:
 
 @dataclass(frozen=True, slots=True)
 class OutlierRun:
-    """A run that took `ratio` times what its repetitions, or all other runs, say of it."""
+    """A run that took `ratio` times as long as its repetitions, or all other runs, predict."""
 
     run_id: RunId
     ratio: float
@@ -46,10 +46,10 @@ class OutlierRun:
 
 @dataclass(frozen=True, slots=True)
 class Convergence:
-    """What runs told of the samples that their target takes, and of the gradient noise scale.
+    """The samples that a target takes and the gradient noise scale, as learned from runs.
 
-    A batch of the size of the noise scale needs twice the samples of a tiny one; its bounds are
-    those of a 90 % interval, all in samples.
+    A batch as large as the noise scale needs twice the samples of a tiny one; its bounds are those
+    of a 90 % interval, all in samples.
     """
 
     runs: int
@@ -62,7 +62,7 @@ class Convergence:
 
 @dataclass(frozen=True, slots=True)
 class Jitter:
-    """Noise that is seconds whatever a run computes: a start that varies.
+    """Noise of a fixed number of seconds, whatever a run computes, such as a varying start-up.
 
     Log durations of d seconds have the deviation ``sqrt(relative^2 + ln(1 + (seconds / d)^2))``.
     """
@@ -73,9 +73,9 @@ class Jitter:
 
 @dataclass(frozen=True, slots=True)
 class RunEvidence:
-    """What a fit took from runs besides complete durations, and what it found odd.
+    """What a fit used of runs besides complete durations, and what it found odd.
 
-    `incomplete` counts the runs that were set aside since they leave out what others tell.
+    `incomplete` counts the runs that were set aside because they lack fields that others have.
     """
 
     memory: MemoryEvidence | None = None
@@ -103,7 +103,7 @@ class PoolingUse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegressorReport:
-    """What a fit says of its regressor; errors are MAPE as fractions, coverage is by level ("0.9").
+    """A fit's report on its regressor; errors are MAPE as fractions, coverage by level ("0.9").
 
     `failed_candidates` names the regressors that could not be fitted, each with its reason.
     """

@@ -11,7 +11,7 @@ from app.domain.prices import PriceQuery
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A stretch of a job on another configuration: what it took and the share it did."""
+    """A stretch of a job on another configuration: its duration and the share of work done."""
 
     configuration: Configuration
     elapsed_s: float
@@ -22,7 +22,7 @@ class Segment:
 class RemainingRequest:
     """A job under way.
 
-    `progress` and `elapsed_s` are those of the whole job, past `segments` included; None where
+    `progress` and `elapsed_s` are those of the whole job, including past `segments`; None if
     unknown. `rate_variation` is the relative standard deviation of its rate over a whole run.
     """
 
@@ -43,9 +43,9 @@ class RemainingRequest:
 class Remaining:
     """How long a job still takes.
 
-    `total_s` is the whole duration (what was spent and what is left), `forecast_s` what was
-    forecast before the job began for the present configuration; `ratio` how many times as long as
-    forecast the job takes; `weight` the share of the observed rate in the answer, in [0, 1].
+    `total_s` is the whole duration (spent and remaining), `forecast_s` the original forecast for
+    the present configuration, `ratio` the duration over that forecast, `weight` the share of the
+    observed rate in the answer, in [0, 1].
     """
 
     request: RemainingRequest

@@ -11,7 +11,7 @@ from app.domain.configurations import ParameterValue, Scenario
 from app.domain.identifiers import ForecastId, RunId, Slug, WorkloadId
 
 TARGETS: Final = ("samples_to_target", "epochs_to_target")
-"""What it took until the training reached its target; resources that have short names too."""
+"""Effort until the training reached its target; resources that also have short names."""
 
 
 class RunStatus(StrEnum):
@@ -61,7 +61,7 @@ class Run:
 
 
 class Verdict(StrEnum):
-    """A run judged against what the published regressor forecast for its configuration."""
+    """The judgement of a run by the published regressor's forecast for its configuration."""
 
     AS_EXPECTED = "as_expected"
     SLOWER = "slower"
@@ -97,7 +97,7 @@ class RunFilter:
 class RunColumns:
     """The runs of one workload that a fit may use, column by column, oldest first.
 
-    All columns are equally long; None stands where a value is unknown or does not apply.
+    All columns have equal length; None means that a value is unknown or does not apply.
     """
 
     run_ids: Sequence[RunId]
@@ -115,18 +115,18 @@ class RunColumns:
     started_at: Sequence[datetime | None]
 
     def __len__(self) -> int:
-        """How many runs there are."""
+        """Return the number of runs."""
         return len(self.run_ids)
 
 
 @dataclass(frozen=True, slots=True)
 class EvidenceColumns:
-    """Runs that tell a fit something besides a complete duration, column by column.
+    """Runs that are evidence of something besides a complete duration, column by column.
 
-    These are the runs out of memory, those that were stopped before their end, and the succeeded
-    ones as far as they show what fits into memory; `progress` is 0..1, `peak_memory_bytes` that
-    of one GPU; samples or epochs to the target are those until a training was good enough; phases
-    are seconds by name.
+    These are the runs out of memory, those stopped before their end, and the succeeded ones as far
+    as they show what fits into memory. `progress` is 0..1, `peak_memory_bytes` that of one GPU;
+    samples or epochs to the target are those until the training reached it; phases are seconds by
+    name.
     """
 
     runs: RunColumns
@@ -140,7 +140,7 @@ class EvidenceColumns:
 
 @dataclass(frozen=True, slots=True)
 class RunContent:
-    """What was measured, column by column; a column is None where no run has a value.
+    """What was measured, column by column; a column is None if no run has a value.
 
     Parameters, phases, resources and labels are JSON objects with sorted names.
     """
@@ -186,7 +186,7 @@ class NewRuns:
 
 @dataclass(frozen=True, slots=True)
 class StoredRun:
-    """What an upload needs to know of a run that is stored under the same external id."""
+    """What an upload needs to know about a run stored under the same external id."""
 
     run_id: RunId
     content_sha256: str
@@ -194,7 +194,7 @@ class StoredRun:
 
 @dataclass(frozen=True, slots=True)
 class RunChange:
-    """What a user changes of a stored run; a label that becomes None is removed."""
+    """Changes by a user to a stored run; a label set to None is removed."""
 
     excluded: bool | None = None
     reason: str | None = None

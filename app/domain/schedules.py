@@ -31,8 +31,8 @@ class Placement(StrEnum):
 class QueuedJob:
     """A job that waits or runs.
 
-    `progress` is the share of its work that is done, in [0, 1); `elapsed_s` the seconds that it
-    took, None where that is unknown.
+    `progress` is the share of its work that is done, in [0, 1); `elapsed_s` the seconds that this
+    took, None if unknown.
     """
 
     ref: str
@@ -51,7 +51,7 @@ class RankRequest:
     """A queue to be ordered.
 
     `ageing_s` is the waiting time after which a job counts as half as long, None for never;
-    `confidence` is that of the bands, and that with which a deadline is to be kept.
+    `confidence` applies to the bands and to keeping deadlines.
     """
 
     jobs: tuple[QueuedJob, ...]
@@ -63,7 +63,7 @@ class RankRequest:
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """What is expected of a quantity (its mean), its median and bounds."""
+    """The expected value (mean) of a quantity, its median and bounds."""
 
     expected: float
     median: float
@@ -75,8 +75,8 @@ class Band:
 class RankedJob:
     """A job in its place.
 
-    `service` is in GPU-seconds (duration times workers) and what the order rests on: that of the
-    whole job, or what is left of it. A larger `priority` goes first; equal jobs share one.
+    `service`, on which the order rests, is in GPU-seconds (duration times workers), for the whole
+    job or for what is left of it. A larger `priority` goes first; equal jobs share one.
     """
 
     job: QueuedJob

@@ -11,7 +11,7 @@ _UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w":
 def parse_span(text: str) -> timedelta | None:
     """Return a span that is written as 90s, 30m, 12h, 7d or 2w; None for any other text.
 
-    What is longer than Python can reckon with is told as the longest span.
+    A span too long for Python becomes the longest possible one.
 
     Examples
     --------

@@ -5,7 +5,7 @@ from difflib import get_close_matches
 from typing import Final
 
 _LIKENESS: Final = 0.8
-"""That of a typo, an edit or two; "precision" and "region" have 0.67."""
+"""Least similarity of a typo, an edit or two; that of "precision" and "region" is 0.67."""
 _OTHER_NAMES: Final[Mapping[str, str]] = {
     "workers": "gpus num_gpus n_gpus ngpu gpu_count num_workers n_workers world_size",
     "gpu_count": "gpus num_gpus n_gpus ngpu num_workers workers",
@@ -28,14 +28,14 @@ _OTHER_NAMES: Final[Mapping[str, str]] = {
     "out_of_memory": "oom",
     "page_size": "limit per_page",
 }
-"""What others call a field or a state."""
+"""Other names of a field or a state."""
 
 
 def nearest_field(name: str, known: Iterable[str]) -> str | None:
     """Return the known field that `name` most likely means ("batchsize" -> "batch_size").
 
-    One that is written alike but for case and underscores; one that others call so; of those
-    that begin with it as with a word, the shortest and of these the first; one with a typo.
+    In this order: a field that differs only in case and underscores; one with this other name; of
+    those that begin with it as with whole words, the first of the shortest; one with a typo.
 
     Examples
     --------
@@ -68,7 +68,7 @@ def _squeeze(name: str) -> str:
 
 
 def _with_typo(asked: str, known: Mapping[str, str]) -> str | None:
-    # Nothing of other lengths is alike enough, and to compare megabytes takes gigabytes.
+    # Much longer names are not similar enough, and comparing megabytes takes gigabytes.
     if len(asked) > max(map(len, known), default=0) * (2 / _LIKENESS - 1):
         return None
     match = get_close_matches(asked, known, n=1, cutoff=_LIKENESS)
@@ -76,11 +76,11 @@ def _with_typo(asked: str, known: Mapping[str, str]) -> str | None:
 
 
 def _others_of(field: str) -> set[str]:
-    """Return what others call a field, squeezed."""
+    """Return the other names of a field, squeezed."""
     return {_squeeze(other) for other in _OTHER_NAMES.get(field, "").split()}
 
 
 def _first_words(field: str) -> set[str]:
-    """Return what a field begins with, up to each of its words but the last, squeezed."""
+    """Return the beginnings of a field, up to each of its words but the last, squeezed."""
     words = field.casefold().split("_")
     return {"".join(words[:count]) for count in range(1, len(words))}

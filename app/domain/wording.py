@@ -1,4 +1,4 @@
-"""Says seconds and amounts as a person would."""
+"""Wording of seconds and amounts for people."""
 
 import math
 import unicodedata
@@ -11,15 +11,15 @@ _DAY: Final = 24 * _HOUR
 _YEAR: Final = 365 * _DAY
 _SECOND_S: Final = 0.9995
 _SHORT_S: Final = 9.95
-"""From here on three digits of milliseconds, and tenths of a second, would round up."""
+"""From here on, three digits of milliseconds or tenths of a second would round up."""
 _FINEST: Final = ((_SHORT_S, 0.1), (_HOUR, 1.0), (_DAY, _MINUTE), (_YEAR, _HOUR))
-"""To what durations below a bound are told, from a second to a year."""
+"""Bounds of durations with the resolution to which those below are told, up to a year."""
 _OTHER_OFFERS: Final = {"spot", "reserved"}
 _TOLD_SHARE, _LEAST_CHANCE = 0.01, 1e-4
 ODDS: Final = {"deadline": "keeps the deadline", "budget": "keeps the budget"}
-"""The limits that a forecast may keep, and the words for it."""
+"""The limits that a forecast may keep, with their wording."""
 _FIGURES: Final = {"energy": ("kilowatt_hours", "kWh"), "carbon": ("kg_co2e", "kg CO2e")}
-"""What else is told where it is looked for: the member of a forecast's energy, and its unit."""
+"""Objectives besides duration and cost: the member of a forecast's energy, and its unit."""
 
 
 def say_seconds(seconds: float) -> str:
@@ -54,7 +54,7 @@ def say_seconds(seconds: float) -> str:
 
 
 def say_enough_seconds(seconds: float) -> str:
-    """Return a duration as `say_seconds` does, rounded up, so that what is told is enough.
+    """Return a duration like `say_seconds`, but rounded up, so that it suffices.
 
     Examples
     --------
@@ -70,7 +70,7 @@ def say_enough_seconds(seconds: float) -> str:
 
 
 def say_number(number: float) -> str:
-    """Return a number without needless digits.
+    """Return a number without unnecessary digits.
 
     Examples
     --------
@@ -92,7 +92,7 @@ def say_count(count: int, noun: str) -> str:
 
 
 def say_unprintable(text: str) -> str:
-    r"""Return the first character of a text that cannot be printed: people do not see it there.
+    r"""Return the first unprintable character of a text in visible form.
 
     Examples
     --------
@@ -105,7 +105,7 @@ def say_unprintable(text: str) -> str:
 
 
 def say_objective(objective: str, forecast: Mapping[str, Any]) -> dict[str, str]:
-    """Return the figure that candidates are ranked by, where it is neither a duration nor a cost.
+    """Return the figure by which candidates are ranked, if it is neither a duration nor a cost.
 
     Examples
     --------
@@ -132,7 +132,7 @@ def say_share(share: float) -> str:
 
 
 def say_odds(forecast: Mapping[str, Any]) -> dict[str, str]:
-    """Return how likely a forecast keeps what was asked for, by the words for it.
+    """Return the probabilities that a forecast keeps the requested limits, by their wording.
 
     Examples
     --------
@@ -157,7 +157,7 @@ def say_chance(share: float) -> str:
 
 
 def say_parts(forecast: Mapping[str, Any]) -> str:
-    """Return what a forecast's duration is made of, without what hardly counts.
+    """Return the parts of a forecast's duration, without negligible ones.
 
     Examples
     --------
@@ -186,7 +186,7 @@ def say_rejected(by_reason: Mapping[str, int]) -> str:
 
 
 def say_capacity(told: Mapping[str, Any]) -> list[str]:
-    """Return where capacity is, and how it is paid for where that makes it another offer.
+    """Return where capacity is, and how it is paid for if that distinguishes the offer.
 
     Examples
     --------
@@ -201,7 +201,7 @@ def say_capacity(told: Mapping[str, Any]) -> list[str]:
 
 
 def align(header: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1) -> str:
-    """Return a table in plain text; all columns but the first `left` are flush right.
+    """Return a table in plain text; all columns but the first `left` are right-aligned.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""A workload: the training job whose time and cost are asked, and how it wants to be fitted."""
+"""A workload: the training job whose time and cost are asked, and how it is to be fitted."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -40,14 +40,14 @@ class ParameterDeclaration:
 
 @dataclass(frozen=True, slots=True)
 class RefitPolicy:
-    """When a workload is fitted anew without being asked."""
+    """When a workload is refitted without a request."""
 
     mode: RefitMode = RefitMode.MANUAL
     min_new_runs: int = 1
     max_age_s: float | None = None
 
     def is_overdue(self, began_at: datetime, now: datetime) -> bool:
-        """Whether a fit that began then is too old where any runs have come since."""
+        """Return whether a fit that began then is too old if any runs have come since."""
         return self.max_age_s is not None and (now - began_at).total_seconds() >= self.max_age_s
 
 
@@ -94,4 +94,4 @@ class CategoryLevels:
 
 
 MeasuredFeatures = Mapping[str, NumberRange | CategoryLevels]
-"""What was measured of each feature; parameters stand under `param.NAME`."""
+"""What was measured of each feature; parameters are named `param.NAME`."""
