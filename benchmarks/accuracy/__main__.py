@@ -1,14 +1,14 @@
-"""Run every task of every data-set folder through the library and print how good it is.
+"""Run every task of every data-set folder through the library and print its accuracy.
 
 Usage: ``python -m benchmarks.accuracy --data DIR [--peers FILE.csv] [--prior
 left-out|project|shipped|alone] [--jobs N] [--sample N] [--only NAME ...] [--group NAME ...]
-[--unseen NAME ...] [--targets FILE] [--drawn SEED] [--plots DIR] --out result.csv``. DIR holds a
-folder a data set with ``runs.csv`` and ``tasks.json``, or CSV files of uploads, from which tasks
+[--unseen NAME ...] [--targets FILE] [--drawn SEED] [--plots DIR] --out result.csv``. DIR holds one
+folder per data set with ``runs.csv`` and ``tasks.json``, or CSV files of uploads, from which tasks
 are made; ``--drawn`` draws others from the folders' runs. The factory prior of a folder's tasks is
-made of the other folders (``left-out``); with ``project`` the folder's other workloads are known as
-well, as in a service that has them in one project; ``shipped`` is the prior of the package, for
-folders that it has not seen. The goals at the end are met or missed by the tasks that were run: a
-sample says less of them.
+made of the other folders (``left-out``); with ``project`` the folder's other workloads are known
+too, as in a service that has them in one project; ``shipped`` is the prior of the package, for
+folders that it has not seen. The goals at the end are judged by the tasks that were run, so a
+sample says less about them.
 """
 
 import argparse
@@ -22,7 +22,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict
 from pathlib import Path
 
-# Before numpy is imported: several threads only slow small matrices down.
+# Set before numpy is imported: several threads only slow down small matrices.
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
@@ -52,7 +52,7 @@ from models import HardwareDescription, PooledPrior  # noqa: E402 - see above
 from models.pooling.factory import factory_summaries as shipped_summaries  # noqa: E402 - see above
 
 WIDTH = 190
-"""Columns of the table where nobody looks at a terminal."""
+"""Width of the table in columns where the output is not a terminal."""
 
 PriorOf = Callable[[Task], PooledPrior | None]
 """What is known before the runs of a task."""
@@ -122,7 +122,7 @@ def _read(options: argparse.Namespace) -> list[Task]:
 
 
 def sample_tasks(tasks: Sequence[Task], size: int) -> list[Task]:
-    """Return some tasks, of as many groups as possible, the same ones whatever the order."""
+    """Return some tasks of as many groups as possible, independent of their order."""
     shuffled = sorted(tasks, key=lambda task: hashlib.sha256(task.name.encode()).digest())
     seen: dict[tuple[str, str, str], int] = {}
     ranked: list[tuple[int, int, Task]] = []
@@ -201,7 +201,7 @@ def _draw(
     hardware: Mapping[str, HardwareDescription],
     prior_of: PriorOf,
 ) -> None:
-    # Only who draws needs the library for it.
+    # The plotting library is needed only for plots.
     from benchmarks.accuracy.plots import draw_curve, draw_points  # noqa: PLC0415 - see above
 
     draw_points(judgements, options.plots)

@@ -1,4 +1,4 @@
-"""Questions drawn anew: what holds on splits that one has looked at should hold on these."""
+"""Newly drawn questions: what holds on known splits should also hold on these."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,10 +10,10 @@ from benchmarks.accuracy.profiles import KNOWN_SHARE, MIN_LEVELS, Profile, read_
 from benchmarks.accuracy.traces import Task
 
 _FIRST: Final = (3, 6, 10, 20)
-"""Configurations that are known at first, at random."""
+"""Numbers of random configurations that few-shot tasks know."""
 
 _OF_LEVEL: Final = (0, 1, 3)
-"""Configurations that are known of a type of machine."""
+"""Numbers of configurations that are known of the type of machine asked."""
 
 _MOST_LEVELS: Final = 3
 _AXES: Final = ("workers", "dataset_size", "batch_size")
@@ -21,11 +21,11 @@ _MACHINES: Final = ("gpu_type", "instance_type")
 
 
 def draw_tasks(runs: Path, folder: str, seed: int) -> list[Task]:
-    """Return tasks about the workloads of a CSV file of runs, others for each seed.
+    """Return tasks about the workloads of a CSV file of runs, different ones for each seed.
 
-    Per workload of at least eight configurations: 70 % of them known; 3, 6, 10 and 20 known; the
-    upper and the lower half of each numeric axis asked; all known but of one type of machine, of
-    which none, one or three are, for up to three types.
+    For each workload of at least eight configurations: 70 % of them known; 3, 6, 10 and 20 known;
+    the upper and the lower half of each numeric axis asked; and for up to three types of machine,
+    all known except those of that type, of which 0, 1 or 3 are known.
     """
     generator = np.random.default_rng(seed)
     profiles = read_profiles(runs, folder)

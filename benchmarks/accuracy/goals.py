@@ -1,4 +1,4 @@
-"""What the library is meant to reach on judged tasks, and whether it did."""
+"""Goals of the library on judged tasks, and whether they are met."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,10 +15,10 @@ MAX_GROUP_MAPE, MAX_PEER_RATIO, MIN_SHARE_BETTER, MAX_WORST_RATIO = 0.10, 0.80, 
 MIN_COVERAGE, MAX_COVERAGE, MIN_GROUP_COVERAGE = 0.87, 0.95, 0.78
 MIN_SHARE_KNOWN = 0.80
 AT_THE_FLOOR = 1.25
-"""A task's error within this factor of the noise of repetitions leaves little to gain."""
+"""An error within this factor of the noise of repetitions leaves little to gain."""
 
 MANY_TEST_RUNS = 30
-"""From so many test runs on, a task's error is hardly a matter of which ones were drawn."""
+"""From this many test runs on, a task's error hardly depends on which ones were drawn."""
 
 _LISTED = 12
 _TARGET_CELLS = 4
@@ -29,7 +29,7 @@ Targets = Mapping[tuple[str, str], float]
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """A figure that was wanted and the one that was found."""
+    """A wanted figure and the one that was reached."""
 
     name: str
     wanted: str
@@ -45,18 +45,18 @@ def goals_of(
     unseen: Sequence[str] = (),
     targets: Targets | None = None,
 ) -> list[Goal]:
-    """Return every goal that the judged tasks allow to check.
+    """Return every goal that can be checked by the judged tasks.
 
     Parameters
     ----------
     judgements
-        What was reached, one a task.
+        The judgements, one per task.
     group
-        Data sets over which the geometric mean of the errors is wanted.
+        Data sets over which the geometric mean of the errors is taken.
     unseen
         Data sets on which no task may be far worse than the best other tool; all if empty.
     targets
-        Medians wanted of groups.
+        Wanted medians of groups.
     """
     members = [item for item in judgements if item.data_set in group]
     peers = [item for item in judgements if np.isfinite(item.ratio)]
@@ -71,7 +71,7 @@ def goals_of(
 
 
 def goal_table(goals: Sequence[Goal]) -> Table:
-    """Return the goals as a table, a line each."""
+    """Return the goals as a table with one line each."""
     table = Table("goal", "wanted", "found", "", "remark", title="Goals")
     for goal in goals:
         verdict = "[green]met[/]" if goal.is_met else "[red]missed[/]"
@@ -99,7 +99,7 @@ def read_targets(path: Path | None) -> dict[tuple[str, str], float]:
     """Return the medians of a table with the cells data set, regime, tasks, median MAPE in percent.
 
     Regimes are called ``random 70/30``, ``few-shot``, ``extrap. AXIS`` and ``transfer CATEGORY``;
-    lines of the file that are no such row are passed over.
+    other lines of the file are skipped.
     """
     targets: dict[tuple[str, str], float] = {}
     for line in path.read_text().splitlines() if path else []:
@@ -110,7 +110,7 @@ def read_targets(path: Path | None) -> dict[tuple[str, str], float]:
 
 
 def regime_of(group: Group) -> str:
-    """Return what a table of targets calls the kind and axis of a group.
+    """Return the name of a group's kind and axis in a table of targets.
 
     Examples
     --------
@@ -215,7 +215,7 @@ def _own_error(judgements: Sequence[Judgement]) -> Goal:
 
 
 def _bounds_of_known(judgements: Sequence[Judgement]) -> Iterator[str]:
-    """Tell what stands in the way: few test runs make the true error a draw itself."""
+    """Yield what limits that figure: with few test runs, the true error is itself random."""
     yield f"exactly calibrated forecasts would know {attainable_share(judgements):.1%}"
     many = [item for item in judgements if item.n_test >= MANY_TEST_RUNS]
     if many:

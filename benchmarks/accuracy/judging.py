@@ -15,7 +15,7 @@ SEED = 1
 
 @dataclass(frozen=True, slots=True)
 class Points:
-    """Measured and forecast seconds of the runs asked for, with the bounds of the .9 interval.
+    """Measured and forecast seconds of the asked runs, with the bounds of the .9 interval.
 
     ``typical`` is the relative error (a fraction) that each forecast announced for itself.
     """
@@ -29,7 +29,7 @@ class Points:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What the library reached on one task; errors and widths are fractions."""
+    """Results of the library on one task; errors and widths are fractions."""
 
     task: str
     data_set: str
@@ -57,15 +57,15 @@ class Judgement:
 
     @property
     def floor(self) -> float:
-        """Return the least error that repetitions allow (a fraction), NaN without any.
+        """Return the least error that repetitions allow (a fraction), NaN without repetitions.
 
-        No forecast has a smaller mean absolute error than ``sqrt(2 / pi)`` of their deviation.
+        No forecast has a mean absolute error below ``sqrt(2 / pi)`` times their deviation.
         """
         return 0.8 * self.noise_floor
 
     @property
     def ratio(self) -> float:
-        """Return the error relative to the best other tool's, NaN without one."""
+        """Return the error relative to that of the best other tool, NaN without one."""
         return self.mape / max(self.peer_mape, 1e-3)
 
     @property

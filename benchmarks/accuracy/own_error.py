@@ -1,4 +1,4 @@
-"""How often an error can be announced at all: a task's true error is a draw itself."""
+"""How often an error can be predicted at all, given that a task's true error is itself random."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,38 +17,38 @@ _MAX_LOG = 50.0
 
 @dataclass(frozen=True, slots=True)
 class _Deviations:
-    """Log errors in units of what the forecasts announced: pooled over tasks, each counted once."""
+    """Log errors in units of those predicted, pooled over tasks with equal weight."""
 
     values: NDArray[np.float64]
-    """Increasing, and divided by their median size: half of all errors exceed what is announced."""
+    """Increasing, and divided by their median size, so that half of them exceed the prediction."""
 
     shares: NDArray[np.float64]
-    """Share of the pool up to the middle of each value's step; increasing."""
+    """Share of the pool up to the middle of each value's step, increasing."""
 
     def scores(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the standard normal score of each value's place in the pool."""
+        """Return the standard normal score of each value's rank in the pool."""
         return np.asarray(norm.ppf(np.interp(values, self.values, self.shares)))
 
     def at(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the value at each score's place in the pool."""
+        """Return the value at the rank of each score in the pool."""
         return np.interp(norm.cdf(scores), self.shares, self.values)
 
 
 def attainable_share(judgements: Sequence[Judgement]) -> float:
     """Return the share of tasks that exactly calibrated forecasts would know within a factor of 2.
 
-    Each task's errors are drawn anew: sizes from the forecasts' own announcements, shapes from the
-    errors of all tasks, and as alike within a task as the measured ones are (a Gaussian copula
-    with one correlation for each kind of question, from the products of pairs).
+    Each task's errors are redrawn: sizes from the forecasts' own predictions, shapes from the
+    errors of all tasks, and correlated within a task like the measured ones (a Gaussian copula with
+    one correlation per kind of question, from the products of pairs).
 
     Parameters
     ----------
     judgements
-        What was reached, one a task; at least one.
+        The judgements, one per task; at least one.
 
     Notes
     -----
-    A bound in expectation: another draw of the same tasks may lie a few percent above it.
+    This is a bound in expectation: another draw of the same tasks may be a few percent above it.
     """
     found = [_deviations(item) for item in judgements]
     pool, scale = _pooled(found)
@@ -68,7 +68,7 @@ def _deviations(item: Judgement) -> NDArray[np.float64]:
 
 
 def _pooled(found: Sequence[NDArray[np.float64]]) -> tuple[_Deviations, float]:
-    """Return the pool of all tasks' errors, and the median size that they are divided by."""
+    """Return the pool of all tasks' errors, and the median size by which they are divided."""
     values = np.concatenate(found)
     weights = np.concatenate([np.full(len(each), 1 / len(each)) for each in found])
     weights /= weights.sum()
@@ -81,7 +81,7 @@ def _pooled(found: Sequence[NDArray[np.float64]]) -> tuple[_Deviations, float]:
 
 
 def _correlation(scores: Sequence[NDArray[np.float64]]) -> float:
-    """Return how alike the scores within a task are: the mean product of pairs, 0 to 1."""
+    """Return the correlation of scores within a task: the mean product of pairs, 0 to 1."""
     products = [
         (each.sum() ** 2 - (each**2).sum()) / (len(each) * (len(each) - 1))
         for each in scores

@@ -1,4 +1,4 @@
-"""Drawings of judged tasks as SVG: predicted against measured durations, and scaling curves."""
+"""Plots of judged tasks as SVG: predicted against measured durations, and scaling curves."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -22,7 +22,7 @@ _TITLE = 9.0
 
 
 def draw_points(judgements: Sequence[Judgement], folder: Path) -> list[Path]:
-    """Draw a data set's forecasts against what was measured, one file a data set and kind."""
+    """Draw forecasts against measured durations, one file per data set and kind."""
     panels: dict[tuple[str, str], list[Judgement]] = {}
     for item in judgements:
         panels.setdefault((item.data_set, item.kind), []).append(item)
@@ -43,15 +43,15 @@ def draw_curve(
     time_budget_s: float,
     folder: Path,
 ) -> Path | None:
-    """Draw the forecast along the axis that a task leaves, None where it is a category.
+    """Draw the forecast along the axis that a task extrapolates, None if it is a category.
 
-    All else is held at the configuration that was measured at most levels of the axis.
+    All else is held at the configuration that was measured at the most levels of the axis.
     """
     train, test = to_tables(task)
     if task.kind != "extrapolation" or task.axis not in train.features.numeric:
         return None
     known, asked = _along(task)
-    # Two levels are a line whatever the law.
+    # Two levels form a line whatever the law.
     if len(known) + len(asked) < 3:  # noqa: PLR2004 - see above
         return None
     portfolio = fit_portfolio(
@@ -97,7 +97,7 @@ def _draw_points(axes: Axes, members: Sequence[Judgement]) -> None:
 
 
 def _along(task: Task) -> tuple[list[Row], list[Row]]:
-    """Return the known and held-out runs that differ in the axis alone, of the most levels."""
+    """Return known and held-out runs that differ only in the axis, with the most levels."""
     groups: dict[tuple[str, ...], tuple[list[Row], list[Row]]] = {}
     for side, rows in enumerate((task.train, task.test)):
         for row in rows:
@@ -135,7 +135,7 @@ def _seconds(rows: Sequence[Row]) -> FloatArray:
 
 
 def _label_plainly(axes: Axes) -> None:
-    """Label ones, twos and fives as plain numbers."""
+    """Label ticks at ones, twos and fives as plain numbers."""
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))

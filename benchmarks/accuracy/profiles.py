@@ -1,4 +1,4 @@
-"""Questions about profiles in the format of uploads: which runs are known, which are asked for."""
+"""Tasks from profiles in the format of uploads: which runs are known and which are asked."""
 
 import hashlib
 from collections.abc import Iterator, Sequence
@@ -10,10 +10,10 @@ import numpy as np
 from benchmarks.accuracy.traces import CATEGORICAL_COLUMNS, NUMERIC_COLUMNS, Row, Task, read_rows
 
 FEW_SHOT = 6
-"""Configurations that a few-shot task knows."""
+"""Number of known configurations in a few-shot task."""
 
 KNOWN_SHARE = 0.7
-"""Share of the configurations that a task inside the measured range knows."""
+"""Share of known configurations in a task inside the measured range."""
 
 MIN_LEVELS = 3
 _MIN_CONFIGURATIONS = 8
@@ -21,7 +21,7 @@ _MIN_CONFIGURATIONS = 8
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """The runs of a workload, those of each configuration together."""
+    """The runs of a workload, grouped by configuration."""
 
     folder: str
     workload: str
@@ -41,10 +41,10 @@ class Profile:
 
 
 def read_profile_tasks(folder: Path) -> list[Task]:
-    """Return tasks made of the succeeded runs of every CSV file of uploads in a folder.
+    """Return tasks from the succeeded runs of every CSV file of uploads in a folder.
 
-    Per workload of at least eight configurations: 70 % of them known at random, six known at
-    random, and all known but the largest level of each numeric column of three and more levels.
+    For each workload of at least eight configurations: 70 % of them known at random, six known at
+    random, and all known except the largest level of each numeric column with three or more levels.
     """
     return [task for path in sorted(folder.glob("*.csv")) for task in _tasks_of(path)]
 

@@ -1,4 +1,4 @@
-"""The figures of many judged tasks: a table by group and means that make them comparable."""
+"""The figures of many judged tasks: a table by group, and means for comparison."""
 
 from collections.abc import Iterator, Sequence
 
@@ -16,7 +16,7 @@ Group = tuple[str, str, str]
 
 
 def summary_table(judgements: Sequence[Judgement]) -> Table:
-    """Return one row a data set, kind and axis, then each data set, each kind and axis, and all."""
+    """Return rows by data set, kind and axis, then by data set, by kind and axis, and overall."""
     table = Table(*COLUMNS)
     for name, members in groups_of(judgements).items():
         table.add_row(*name, *_summary(members))

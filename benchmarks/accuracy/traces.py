@@ -35,20 +35,20 @@ class Task:
 
     @property
     def workload(self) -> str:
-        """The workload that the runs are of."""
+        """The workload of the runs."""
         return self.train[0]["workload"]
 
     def group(self) -> tuple[str, str, str]:
-        """Return data set, kind and axis; splits of few runs are a kind of their own."""
+        """Return data set, kind and axis; splits of few runs are a separate kind."""
         kind = "few-shot" if self.name.endswith("few-shot") else self.kind
         return self.folder, kind, self.axis
 
 
 def read_rows(path: Path) -> Iterator[Row]:
-    """Yield the runs of a CSV file, GPU types by the names that the service gives them.
+    """Yield the runs of a CSV file, with GPU types named as in the service.
 
-    An upload does the same: a data sheet, and what other workloads found, are known by that name.
-    A byte order mark, as spreadsheets write it, is no part of the first column's name.
+    Uploads do the same, since data sheets and the results of other workloads are known by that
+    name. A byte order mark, as written by spreadsheets, is not part of the first column's name.
     """
     with path.open(newline="", encoding="utf-8-sig") as stream:
         for row in csv.DictReader(stream):
@@ -75,9 +75,9 @@ def read_tasks(folder: Path) -> list[Task]:
 
 
 def to_tables(task: Task) -> tuple[RunTable, RunTable]:
-    """Return training and test runs, as a service fits and asks them.
+    """Return training and test runs, as the service would fit and ask them.
 
-    A parameter is numeric if all its values are; names of machines tell their sizes.
+    A parameter is numeric if all its values are; sizes of machines are read from their names.
     """
     rows = [*task.train, *task.test]
     parameters = [name for name in rows[0] if name.startswith("param.")]
@@ -101,7 +101,7 @@ def _table(rows: Sequence[Row], numeric: list[str], categorical: list[str]) -> R
 
 
 def _is_numeric(rows: Sequence[Row], name: str) -> bool:
-    """Whether an upload would call a parameter's cells numbers; those without one are missing."""
+    """Return whether an upload would read a parameter as numbers; empty cells are missing."""
     cells = {row.get(name) or "" for row in rows}
     return all(is_number(cell, is_typed=False) for cell in cells if cell.lower() not in _MISSING)
 
@@ -126,8 +126,8 @@ SHIPPED_HARDWARE: Final = Path(__file__).parents[2] / "app/pricing/data/gpu_spec
 def read_hardware(path: Path, names: Iterable[str] = ()) -> Mapping[str, HardwareDescription]:
     """Return data sheets from a CSV file of specifications; incomplete rows are left out.
 
-    As in the service, names that stand for several of them have their mean, and so have boards of
-    `names` without a data sheet whose chip has one.
+    As in the service, a name that may mean several boards gets their mean, and so does a board in
+    `names` without a data sheet if there are any for its chip.
     """
     sheets: dict[str, HardwareDescription] = {}
     with path.open(newline="") as stream:

@@ -1,1 +1,1 @@
-"""What it takes to serve more than one machine can: replicas, cores, storage, dollars a month."""
+"""Resources to serve more than one machine can: replicas, cores, storage, dollars a month."""

@@ -1,10 +1,10 @@
-"""Plan a service past one machine, from measured inputs; print replicas, cores, storage, dollars.
+"""Plan a service beyond one machine from measured inputs; print replicas, cores, storage, dollars.
 
     python -m benchmarks.capacity [--workloads 10000] [--runs 1000000000] [--forecasts-per-s 50000]
 
 Every input is an option. Defaults of the measured ones come from `python -m
-benchmarks.capacity.costs` (core time) and `python -m benchmarks.scale` (bytes); docs/scale.md tells
-the machine. Prices are assumptions to be replaced by your own.
+benchmarks.capacity.costs` (core time) and `python -m benchmarks.scale` (bytes); docs/scale.md names
+the machine. Prices are assumptions; replace them by your own.
 """
 
 import argparse
@@ -23,7 +23,7 @@ _GB = 1e9
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One thing that is needed: how many, of what, for how much a month."""
+    """One needed resource: what, how many, and its cost per month."""
 
     what: str
     amount: str

@@ -1,10 +1,10 @@
-"""Measure what forecasts and fits cost, for `--forecast-ms`, `--fit-s`, `--bytes-a-forecast`.
+"""Measure the cost of forecasts and fits, for `--forecast-ms`, `--fit-s`, `--bytes-a-forecast`.
 
     python -m benchmarks.capacity.costs [--runs 900] [--rounds 7] [--postgresql-url URL]
 
-Bytes are measured where the URL of a server is given whose user may create databases. The service
-is asked over HTTP as often as it answers; its own CPU time counts, not the clock of the wall. A
-machine that others keep busy makes cores slower, never faster.
+Bytes are measured if the URL of a server is given whose user may create databases. The service is
+asked over HTTP as often as it answers; its CPU time counts, not wall-clock time. Other load on the
+machine makes cores slower, never faster.
 """
 
 import argparse
@@ -44,8 +44,8 @@ _KINDS = {
 }
 _FIRST, _APART = 100_000_000, 1_000_000
 _CONNECTIONS = 1
-"""Questions that come together are answered together where they ask one workload; of thousands of
-workloads hardly two of them do."""
+"""Simultaneous questions about one workload would be answered together; among thousands of
+workloads this hardly happens."""
 _FITS = 4
 
 
@@ -69,7 +69,7 @@ def main() -> None:
         found: dict[str, list[float]] = {kind: [] for kind in _KINDS}
         for number in range(arguments.rounds + 1):
             for place, (kind, body) in enumerate(_KINDS.items()):
-                # No question comes twice: an earlier answer would be given again.
+                # No question is asked twice, since its earlier answer would be repeated.
                 first = _FIRST + _APART * (len(_KINDS) * number + place)
                 found[kind].append(_milliseconds(server, load, body, first, arguments.seconds))
         fits = [_fit_seconds(stage) for _ in range(_FITS)]

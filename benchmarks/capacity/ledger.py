@@ -1,4 +1,4 @@
-"""How many bytes a recorded forecast takes in PostgreSQL, its indexes included."""
+"""The number of bytes of a recorded forecast in PostgreSQL, including indexes."""
 
 import orjson
 import sqlalchemy as sa
@@ -15,14 +15,14 @@ _MOST, _AT_ONCE = 20_000, 5_000
 
 
 def bytes_a_forecast(recorded_url: str, server_url: str) -> float:
-    """Return what a forecast takes that a service has recorded, on a server of PostgreSQL.
+    """Return the bytes of a forecast recorded by a service, on a PostgreSQL server.
 
     Parameters
     ----------
     recorded_url
-        The database with the records; of many the first 20,000.
+        The database with the records, of which up to the first 20,000 are used.
     server_url
-        Where a database is made for them, and removed again.
+        The server on which a database is created for them and removed afterwards.
 
     Raises
     ------

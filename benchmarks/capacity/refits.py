@@ -1,4 +1,4 @@
-"""Simulates the queue of fits while all workloads are fitted anew and users ask for more."""
+"""Simulates the queue of fits while all workloads are refitted and users request further fits."""
 
 import math
 import random
@@ -13,7 +13,7 @@ Events = Generator[simpy.Event, object, None]
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What the fitters have to do: one refit of all workloads, and fits asked for meanwhile."""
+    """The fitters' work: one refit of all workloads, and fits requested meanwhile."""
 
     workloads: int
     fits_per_hour: float
@@ -24,21 +24,21 @@ class Demand:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a number of cores copes."""
+    """The result for a number of cores."""
 
     cores: int
     drained_h: float
     wait_during_s: float
-    """The 95th percentile of the wait of those who ask while all are refitted."""
+    """The 95th percentile of the wait of requests while all workloads are refitted."""
     wait_after_s: float
 
 
 def simulate(
     demand: Demand, cores: int, *, hours: float, portions: int = 1, seed: int = 0
 ) -> Outcome:
-    """Return the outcome of a refit of all in `hours`; the queue is first come, first served.
+    """Return the outcome of refitting all in `hours`; the queue is first come, first served.
 
-    The workloads are asked for in equal portions at equal distances, the first at the start.
+    The refits are requested in equal portions at equal intervals, the first at the start.
     """
     queue = _Queue(demand, cores, seed)
     queue.environment.process(queue.refit_all(portions, 3600 * hours / portions))
@@ -55,7 +55,7 @@ def simulate(
 
 
 class _Queue:
-    """Fitters' cores and those who wait for them."""
+    """The fitters' cores and the fits that wait for them."""
 
     def __init__(self, demand: Demand, cores: int, seed: int) -> None:
         self.environment = simpy.Environment()
@@ -84,14 +84,14 @@ class _Queue:
             yield from self._compute()
 
     def refit_all(self, portions: int, every_s: float) -> Events:
-        """Ask for all workloads, a portion at a time."""
+        """Request refits of all workloads, one portion at a time."""
         for portion in range(portions):
             for _ in range(portion, self._demand.workloads, portions):
                 self.environment.process(self._refit())
             yield self.environment.timeout(every_s)
 
     def ask_now_and_then(self) -> Events:
-        """Ask for single fits by chance."""
+        """Request single fits at random."""
         while True:
             pause_s = 3600 * self._chance.expovariate(self._demand.fits_per_hour)
             yield self.environment.timeout(pause_s)
@@ -99,5 +99,5 @@ class _Queue:
 
 
 def _late(waits: list[float]) -> float:
-    """Return the 95th percentile, NaN of too few."""
+    """Return the 95th percentile, NaN if there are too few."""
     return statistics.quantiles(waits, n=20)[-1] if len(waits) > 1 else float("nan")

@@ -1,1 +1,1 @@
-"""What unfinished runs are worth: fits that use them against fits that drop them."""
+"""The value of unfinished runs: fits that use them against fits that drop them."""

@@ -1,8 +1,8 @@
 """Stop a share of the long runs of measured data and compare fits with and without them.
 
-Two ways of stopping: a time limit that every run beyond it hits, and preemption of long runs
-after a random share of their duration. The forecasts are judged on the task's test runs and on
-the true durations of the runs that were stopped.
+Runs are stopped in two ways: by a time limit, which every longer run hits, and by preemption of
+long runs after a random share of their duration. The forecasts are judged on the task's test runs
+and on the true durations of the stopped runs.
 
     python -m benchmarks.censoring --data DIR [--tasks 8] [--out result.csv]
 """
@@ -32,7 +32,7 @@ ARMS = ("complete", "dropped", "lower bounds", "with progress")
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """MAPE as fractions of one arm on one task, on test runs and on the stopped runs."""
+    """MAPE (fractions) of one arm on one task, for its test runs and for the stopped runs."""
 
     data_set: str
     task: str
@@ -76,7 +76,7 @@ def _chosen(tasks: Sequence[Task], count: int) -> list[Task]:
 
 
 def judge(task: Task, time_budget_s: float) -> Iterator[Result]:
-    """Yield what each arm reaches on a task, for both ways of stopping."""
+    """Yield the result of each arm on a task, for both ways of stopping."""
     train, test = to_tables(task)
     for stopping in ("time limit", "preemption"):
         rng = np.random.default_rng(zlib.crc32(f"{task.name}/{stopping}".encode()))
@@ -97,7 +97,7 @@ def judge(task: Task, time_budget_s: float) -> Iterator[Result]:
 
 
 def _stop(train: RunTable, stopping: str, rng: np.random.Generator) -> FloatArray:
-    """Return the share of each run that was seen, 1 where it ended."""
+    """Return the observed share of each run, 1 if it ended."""
     seconds = train.duration_seconds
     if stopping == "time limit":
         return np.minimum(1.0, np.quantile(seconds, LIMIT_QUANTILE) / seconds)

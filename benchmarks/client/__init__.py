@@ -1,1 +1,1 @@
-"""What the client costs those who import it."""
+"""The cost of importing the client."""

@@ -2,7 +2,7 @@
 
     python -m benchmarks.client
 
-Starts interpreters in turn and prints the medians beyond an empty start, with their ratio.
+Starts interpreters in turn and prints the medians minus that of an empty start, with their ratio.
 """
 
 import statistics
@@ -22,14 +22,14 @@ STATEMENTS: Final = {
 
 
 def seconds_of(statement: str) -> float:
-    """Return how long an interpreter takes for a statement, from start to end."""
+    """Return the seconds of an interpreter that runs a statement, from start to end."""
     began = time.perf_counter()
     subprocess.run([sys.executable, "-c", statement], check=True)
     return time.perf_counter() - began
 
 
 def main() -> None:
-    """Print one line a statement."""
+    """Print one line per statement."""
     times: dict[str, list[float]] = {name: [] for name in STATEMENTS}
     for _ in range(ROUNDS):
         for name, statement in STATEMENTS.items():

@@ -1,1 +1,1 @@
-"""How often the interval of a forecast cost covers what was measured."""
+"""How often the interval of a forecast cost covers the measured cost."""

@@ -1,14 +1,14 @@
-"""Counts how often the cost interval of held-out runs covers what they really cost.
+"""Counts how often the cost interval of held-out runs covers their real cost.
 
 Every folder of the data has `runs.csv` and `tasks.json` (train and test by run). A regressor is
-fitted on the training runs of a task, and each test run is forecast and billed by the rules that
-are given. Where runs brought their cost (`cost_usd`), that is what has to be covered, at the price
-of an hour and a worker that the training runs show; otherwise the bill of the measured duration,
-minimum and step included.
+fitted on the training runs of a task, and each test run is forecast and billed by the given rules.
+If runs come with their cost (`cost_usd`), that cost has to be covered, at the price per hour and
+worker that the training runs show; otherwise the bill of the measured duration, including minimum
+and step.
 
-Bills in steps are few values: an interval of them holds more than its confidence says. What it
-holds by the forecast itself (`told`) is what the covered share has to equal; beside them stands the
-share of the durations that their own interval covered.
+Bills in steps take few values, so an interval of them holds more than its confidence says. The
+covered share should equal the probability that the forecast itself gives to the interval (`told`);
+the share of the durations that their own interval covered is shown beside both.
 
     python -m benchmarks.costs DATA --tasks 2 --step 60 --minimum 60
 """
@@ -43,8 +43,8 @@ _SHARES = tuple((np.arange(40) + 0.5) / 40)
 class Coverage:
     """Shares of test runs by confidence.
 
-    `cost` and `duration` are the shares that lay within their intervals, `told` the probability
-    that the forecast gives to the interval of the cost.
+    `cost` and `duration` are the shares within their intervals, `told` is the probability that the
+    forecast gives to the interval of the cost.
     """
 
     runs: int
@@ -55,7 +55,7 @@ class Coverage:
 
 
 def _price(rows: Sequence[Row], given: Decimal) -> Decimal:
-    """Return the price of an hour and a worker that runs with a cost show, else the given one."""
+    """Return the price per hour and worker that runs with a cost show, else the given one."""
     shown = [
         float(row["cost_usd"])
         * _SECONDS_PER_HOUR

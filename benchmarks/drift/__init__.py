@@ -1,1 +1,1 @@
-"""How often the drift alarm is false, and how soon it is raised: simulated histories."""
+"""How often the drift alarm is false, and how soon it is raised, in simulated histories."""

@@ -1,8 +1,8 @@
 """How often the drift alarm is false, and how soon it is raised.
 
-Histories of log ratios of observed to forecast duration are simulated with an error of the
+Histories of log ratios of observed to forecast duration are simulated, with an error of the
 regressor for each configuration and noise from run to run. Configurations come in random order or
-one after the other.
+one after another.
 
     python -m benchmarks.drift --histories 400
 """
@@ -28,7 +28,7 @@ _SOON = 20
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """A simulated history; `learned` of its runs were fitted on, the shift comes at `shift_at`."""
+    """A simulated history: a fit on `learned` of its runs, and a shift at `shift_at`."""
 
     runs: int
     configurations: int = 12
@@ -38,7 +38,7 @@ class History:
     learned: int = 0
 
     def scores(self, rng: np.random.Generator) -> DriftScores:
-        """Return what its runs say of a change."""
+        """Return the evidence of a change from its runs."""
         errors = rng.normal(0.0, _ERROR, self.configurations)
         groups = rng.integers(0, self.configurations, self.runs)
         groups = np.sort(groups) if self.is_blocked else groups

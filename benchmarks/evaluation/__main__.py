@@ -1,10 +1,10 @@
-"""Time fits, loads and forecasts of the library beside a plain numpy floor; print the ratios.
+"""Time fits, loads and forecasts of the library relative to a plain numpy floor; print the ratios.
 
 Usage: ``python -m benchmarks.evaluation [--rows 50 500 5000 20000] [--rounds 9]``. The floor is one
 Gaussian-process mean and deviation over as many training rows as the workload has configurations
-(at most 400), in bare numpy: what no answer with an interval can do without. Ours and the floor are
-measured in turns, in CPU seconds, so that a neighbour on the machine is not counted; the floor
-against itself tells how much the machine alone varies.
+(at most 400), in bare numpy: the minimum for any answer with an interval. Library and floor are
+measured in turns, in CPU seconds, so that other processes do not count; the floor relative to
+itself shows how much the machine alone varies.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-# Before numpy is imported: one core is what the goals are about.
+# Set before numpy is imported, since the goals are for one core.
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[_name] = "1"
 
@@ -79,7 +79,7 @@ class Figures:
     error: float
 
     def goal_ratios(self) -> dict[str, float]:
-        """Return what was measured over its goal, by name; within it up to 1."""
+        """Return the ratio of each figure to its goal, by name; the goal is met up to 1."""
         return {
             "fit": self.fit / _FIT_GOALS.get(self.rows, np.inf),
             "load": self.load / _LOAD_GOAL,
@@ -108,7 +108,7 @@ class Floor:
         self._alpha = self._inverse @ generator.normal(size=n)
 
     def predict(self, X: FloatArray) -> FloatArray:
-        """Return means and deviations, a cache-sized part at a time."""
+        """Return means and deviations, computed in cache-sized parts."""
         parts = [self._part(X[start : start + _PART]) for start in range(0, len(X), _PART)]
         return np.concatenate(parts, axis=1)
 
@@ -131,7 +131,7 @@ def main() -> None:
     arguments = parser.parse_args()
     progress = track(arguments.rows, "measuring", console=Console(stderr=True))
     found = [_measure(rows, arguments.rounds) for rows in progress]
-    # A pipe has no width of its own: no figure may be cut there.
+    # A pipe has no width of its own, and no figure may be cut.
     console = Console() if sys.stdout.isatty() else Console(width=120)
     console.print(_table(found))
     console.print(_goal_table(found))
@@ -141,7 +141,7 @@ def main() -> None:
 
 
 def _measure(rows: int, rounds: int) -> Figures:
-    # What is imported on the first fit is no part of it.
+    # Imports during the first fit must not be measured.
     fit_portfolio(generate_runs(25, 0), seed=0, time_budget_s=60.0)
     portfolio, fit = _fit(rows, 60.0)
     hurried_portfolio, hurried = _fit(rows, _SMALL_BUDGET)
@@ -183,14 +183,14 @@ def _fit(rows: int, budget_s: float) -> tuple[FittedPortfolio, float]:
 
 
 def _error(portfolio: FittedPortfolio) -> float:
-    """Return the mean relative error on runs that the fit did not see."""
+    """Return the mean relative error on runs that were not in the fit."""
     unseen = generate_runs(1000, 3)
     median = portfolio.predict(unseen.features).median()
     return float(np.abs(median / unseen.duration_seconds - 1).mean())
 
 
 def _answer(portfolio: FittedPortfolio, asked: FeatureTable) -> None:
-    """Ask as the service does: median, bounds, time limit."""
+    """Ask like the service: median, bounds, time limit."""
     forecast = portfolio.predict(asked)
     forecast.median()
     forecast.interval(0.9)
@@ -200,7 +200,7 @@ def _answer(portfolio: FittedPortfolio, asked: FeatureTable) -> None:
 def _in_turns(
     ours: Callable[[], object], floor: Callable[[], object], rounds: int
 ) -> tuple[list[float], list[float], float]:
-    """Return seconds of both by round, and the floor against itself."""
+    """Return the seconds of both by round, and the floor relative to itself."""
     ours()
     floor()
     timed = [(_seconds(ours), _seconds(floor), _seconds(floor)) for _ in range(rounds)]
@@ -219,7 +219,7 @@ def _ratio(ours: list[float], floor: list[float]) -> float:
 
 
 def _first_request(artefact: bytes) -> tuple[float, float]:
-    """Return the seconds of the load and of the first forecast in fresh processes: medians of 5."""
+    """Return the seconds of a load and a first forecast in fresh processes, as medians of 5."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "artefact"
         path.write_bytes(artefact)
@@ -233,11 +233,11 @@ def _first_request(artefact: bytes) -> tuple[float, float]:
 
 
 def _booster_ratio(artefact: bytes, rows: int, rounds: int) -> float:
-    """Return the seconds of a load over LightGBM's own reading of as many trees of the same runs.
+    """Return the time of a load over that of LightGBM reading as many trees of the same runs.
 
-    Of the artefact the trees are a part: processes, laws, runs and their checks come with it.
+    Trees are only a part of the artefact, which also holds processes, laws and runs with checks.
     """
-    # Heavy, and where a portfolio is served nobody needs it.
+    # Heavy, and not needed where a portfolio is served.
     import lightgbm  # noqa: PLC0415 - see above
 
     from benchmarks.evaluation.boosters import booster_text, leaves_of_trees  # noqa: PLC0415 - see above

@@ -1,4 +1,4 @@
-"""LightGBM's own text of trees like those of a portfolio: the floor of a load."""
+"""LightGBM's text form of trees like those of a portfolio: the floor of a load."""
 
 import lightgbm
 import numpy as np
@@ -13,12 +13,12 @@ def leaves_of_trees(portfolio: FittedPortfolio) -> FloatArray:
 
 
 def booster_text(runs: RunTable, leaves: FloatArray) -> str:
-    """Return the text of as many trees as a portfolio has, which have as many leaves in the mean.
+    """Return the text of as many trees as a portfolio has, with as many leaves on average.
 
     Parameters
     ----------
     runs
-        What the trees are grown on.
+        The runs on which the trees are grown.
     leaves
         Leaves of each tree of the portfolio, shape (n_trees,).
     """

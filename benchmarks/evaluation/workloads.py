@@ -8,7 +8,7 @@ _GPU_SECONDS = {"K80": 3.0, "T4": 1.7, "V100": 1.0, "A100-40GB": 0.4}
 
 
 def generate_features(n: int, seed: int) -> FeatureTable:
-    """Return configurations that hardly repeat, as a user asks them."""
+    """Return configurations that hardly repeat, like those that users ask."""
     generator = np.random.default_rng(seed)
     numeric: dict[str, FloatArray] = {
         "workers": np.exp2(generator.integers(0, 7, n)).astype(np.float64),

@@ -1,1 +1,1 @@
-"""How well fits know, from few runs, which configurations run out of GPU memory."""
+"""How well fits predict from few runs which configurations run out of GPU memory."""

@@ -1,7 +1,7 @@
-"""Ask fits, and a regression that anyone would write, which configurations run out of memory.
+"""Ask fits, and an obvious baseline regression, which configurations run out of memory.
 
-Simulated trainings (see worlds.py) are tried at random configurations; each judge learns from
-their outcomes, or from outcomes and measured peaks, and says with what probability others fit.
+Simulated trainings (see worlds.py) are tried on random configurations. Each judge learns from their
+outcomes, or from outcomes and measured peaks, and gives the probability that others fit.
 
     python -m benchmarks.feasibility [--worlds 20] [--runs 4 8 16 32 64]
 """
@@ -32,7 +32,7 @@ Judge = Callable[[Runs, Runs, bool], FloatArray]
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What one judge said of one world: probabilities, what came of it, seconds of the fit."""
+    """One judge's result on one world: probabilities, true outcomes, seconds of the fit."""
 
     kind: str
     n_runs: int
@@ -73,7 +73,7 @@ def _parse() -> argparse.Namespace:
 
 
 def judge_world(kind: str, n_runs: int, measured: bool, seed: int) -> list[Result]:  # noqa: FBT001 - a case of a product
-    """Return what each judge says of `ASKED` configurations of one world after `n_runs`."""
+    """Return the judges' results on `ASKED` configurations of one world after `n_runs`."""
     world = World(kind, seed)
     tried, asked = world.runs(n_runs, seed=2 * seed), world.runs(ASKED, seed=2 * seed + 1)
     fits = (~asked.is_out).astype(np.float64)
@@ -87,7 +87,7 @@ def judge_world(kind: str, n_runs: int, measured: bool, seed: int) -> list[Resul
 
 
 def trainfare(tried: Runs, asked: Runs, measured: bool) -> FloatArray:  # noqa: FBT001 - a Judge
-    """Return what the memory law says."""
+    """Return the probabilities of the memory law."""
     law = fit_memory_law(tried.evidence(measured=measured), hardware())
     if law is None:
         return np.full(asked.features.n_rows, 0.5)
@@ -95,7 +95,7 @@ def trainfare(tried: Runs, asked: Runs, measured: bool) -> FloatArray:  # noqa: 
 
 
 def regression(tried: Runs, asked: Runs, measured: bool) -> FloatArray:  # noqa: FBT001 - a Judge
-    """Return what a linear model in logs says: logistic, or ridge of the peaks where measured."""
+    """Return those of a log-linear model: logistic, or ridge on the peaks if measured."""
     scaler = StandardScaler().fit(_columns(tried))
     known, questions = scaler.transform(_columns(tried)), scaler.transform(_columns(asked))
     share = (float((~tried.is_out).sum()) + 1) / (len(tried.is_out) + 2)
@@ -146,10 +146,10 @@ def table_of(results: Sequence[Result]) -> Table:
 
 
 def scores_of(results: Sequence[Result]) -> tuple[float, float, float, float, float, float]:
-    """Return the share right at .5, Brier score, log loss and what came of what was said for sure.
+    """Return the accuracy at .5, Brier score, log loss and three shares of confident statements.
 
-    That is the share that fitted of those said to fit, the share of which either was said, and the
-    share that ran out of those said not to fit, NaN where nothing was said.
+    These are: the share that fitted of those said to fit, the share about which either was said,
+    and the share that ran out of memory of those said not to fit; NaN where nothing was said.
     """
     chances = np.concatenate([each.chances for each in results])
     fits = np.concatenate([each.fits for each in results])

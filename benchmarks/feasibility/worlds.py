@@ -1,4 +1,4 @@
-"""Simulated trainings with their true peaks of memory, not of the memory law's own form."""
+"""Simulated trainings with true memory peaks that do not have the form of the memory law."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -12,47 +12,47 @@ MEMORY_GIB = {"T4": 16.0, "L4": 24.0, "A100-40GB": 40.0, "A100-80GB": 80.0}
 USABLE = 0.94
 NOISE_SD = 0.03
 BIDDEN_SHARE = (0.4, 0.8)
-"""Share of the configurations that fit, by world between these."""
+"""Range, over worlds, of the share of configurations that fit."""
 
 Numbers = Mapping[str, FloatArray]
 
 
 @dataclass(frozen=True, slots=True)
 class Runs:
-    """Configurations with what they took of each GPU, and whether that was too much."""
+    """Configurations with their peak memory per GPU, and whether it was too much."""
 
     features: FeatureTable
     is_out: BoolArray
     peak_bytes: FloatArray
 
     def evidence(self, *, measured: bool) -> MemoryRuns:
-        """Return what a project knows of them: peaks of those that fitted, or outcomes alone."""
+        """Return what a project knows of them: peaks of those that fitted, or only outcomes."""
         peaks = np.where(self.is_out | (not measured), np.nan, self.peak_bytes)
         return MemoryRuns(self.features, self.is_out, peaks)
 
 
 def hardware() -> dict[str, HardwareDescription]:
-    """Return data sheets of which the memory alone counts."""
+    """Return data sheets, of which only the memory matters."""
     return {
         name: HardwareDescription(100.0, 1000.0, size, 900.0) for name, size in MEMORY_GIB.items()
     }
 
 
 class World:
-    """One training script on several GPU types, with sizes of its own."""
+    """One training script with its own sizes, on several GPU types."""
 
     def __init__(self, kind: str, seed: int) -> None:
         self._peak, self._choices = KINDS[kind]
         rng = np.random.default_rng(seed)
         self._gpus = sorted(rng.choice(list(MEMORY_GIB), int(rng.integers(1, 4)), replace=False))
         self._weights = rng.uniform(0.5, 2.0, 3)
-        # As much memory as leaves that share of the configurations room.
+        # The memory is scaled so that this share of the configurations fits.
         drawn, names = self._draw(2000, rng)
         ratio = self._bytes(drawn) / self._limits(names)
         self._scale = 1 / float(np.quantile(ratio, rng.uniform(*BIDDEN_SHARE)))
 
     def runs(self, n: int, seed: int) -> Runs:
-        """Return `n` configurations at random, as a project might have tried or might ask of."""
+        """Return `n` random configurations, such as a project might try or ask about."""
         rng = np.random.default_rng(seed)
         numbers, names = self._draw(n, rng)
         peaks = self._scale * self._bytes(numbers) * np.exp(rng.normal(0, NOISE_SD, n))
@@ -88,7 +88,7 @@ class World:
 
 
 def _convolutional(numbers: Numbers) -> tuple[FloatArray, FloatArray, float]:
-    """Take three copies of the weights in 32 bits, and feature maps for every pixel."""
+    """Return three copies of the weights in 32 bits, and feature maps for every pixel."""
     depth, pixels = numbers["param.depth"], numbers["param.resolution"] ** 2
     static = depth * (12 + numbers["bits"] / 8)
     return static, numbers["local_batch"] * depth**0.8 * pixels * numbers["bits"], 1.0
@@ -104,7 +104,7 @@ def _transformer(numbers: Numbers) -> tuple[FloatArray, FloatArray, float]:
 
 
 def _sharded(numbers: Numbers) -> tuple[FloatArray, FloatArray, float]:
-    """Split weights and optimiser states of a transformer over the workers, as ZeRO-3 does."""
+    """Return a transformer with weights and optimiser states split over the workers (ZeRO-3)."""
     static, activations, fixed = _transformer(numbers)
     return static / numbers["workers"], activations, fixed
 

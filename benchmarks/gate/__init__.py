@@ -1,1 +1,1 @@
-"""How often the CI gate is wrong: simulated reports with and without a change."""
+"""How often the CI gate is wrong, in simulated reports with and without a change."""

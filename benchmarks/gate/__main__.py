@@ -1,9 +1,9 @@
 """How often the CI gate is wrong.
 
-Simulated workloads of known laws are uploaded, fitted by the engine and reported on, run after
-run, through the services on a database of their own: without a change, with a slow-down in one
-report, with a small one that stays, and on another number of workers than the history's. Noise is
-a share of the duration, and seconds besides it where jobs wait for their start.
+Simulated workloads with known laws are uploaded, fitted by the engine and reported on, run after
+run, through the services on a separate database: without a change, with a slow-down in one report,
+with a small one that stays, and on another number of workers than in the history. Noise is a share
+of the duration, plus seconds where jobs wait for their start.
 
     python -m benchmarks.gate --workloads 20 --reports 100
 """
@@ -39,23 +39,23 @@ _DRIFT_RUNS = 20
 
 
 class Clock:
-    """Moves on by a minute with every report."""
+    """A clock that advances by a minute with every report."""
 
     def __init__(self) -> None:
         self.instant = datetime(2026, 1, 1, tzinfo=UTC)
 
     def __call__(self) -> datetime:
-        """Return the instant that it is."""
+        """Return the present instant."""
         return self.instant
 
     def advance(self) -> None:
-        """Let a minute pass."""
+        """Advance by a minute."""
         self.instant += timedelta(minutes=1)
 
 
 @dataclass(frozen=True, slots=True)
 class Law:
-    """Seconds of a job: a part that workers share, one that they do not, synchronisation."""
+    """Seconds of a job: a part that workers share, a part that they do not, synchronisation."""
 
     shared: float
     serial: float
@@ -69,7 +69,7 @@ class Law:
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """What repetitions of a run differ by: a log deviation, and the mean of exponential seconds."""
+    """Noise of repetitions of a run: a log deviation, and the mean of exponential seconds."""
 
     relative: float
     jitter_seconds: float
@@ -112,7 +112,7 @@ class Simulation:
         }
 
     def judged_unchanged(self) -> tuple[float, bool]:
-        """Report a run without a change: its seconds without noise, and whether it fails."""
+        """Report a run without a change; return its noiseless seconds and whether it fails."""
         document = self.document()
         configuration, work = document["configuration"], document["work"]
         assert isinstance(configuration, dict)
@@ -131,7 +131,7 @@ class Simulation:
         self._clock.advance()
 
     def report(self, documents: list[dict[str, object]]) -> dict[str, object]:
-        """Report runs and return the document of the answer."""
+        """Report runs and return the answer."""
         self._clock.advance()
         request = CiReportRequest(documents=documents, workload=self._name)
         return dict(self._services.ci.report(DEFAULT_PROJECT, request, report_document))

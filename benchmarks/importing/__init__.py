@@ -1,1 +1,1 @@
-"""What importing a large event log costs."""
+"""The cost of importing a large event log."""

@@ -1,10 +1,10 @@
-"""Processor time and memory of importing Spark event logs of growing size, in a process each.
+"""CPU time and memory of importing Spark event logs of growing size, each in its own process.
 
     python -m benchmarks.importing --mib 10 100 1000
 
-The logs are synthetic: the events of an application whose tasks end one after the other, a good
-kilobyte each. Printed are the processor's seconds for a dry run and the largest memory of its
-process, beside those of the smallest log; gzip is the same log, compressed.
+The logs are synthetic: the events of an application whose tasks end one after another, just over a
+kilobyte each. Printed are the CPU seconds of a dry run and the peak memory of its process, next to
+those of the smallest log; gzip is the same log, compressed.
 """
 
 import argparse
@@ -85,7 +85,7 @@ def _import(log: Path) -> tuple[float, float]:
 
 
 def main() -> None:
-    """Measure and print one line a log."""
+    """Measure and print one line per log."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--mib", type=int, nargs="+", default=[10, 100, 1000])
     sizes = parser.parse_args().mib

@@ -1,1 +1,1 @@
-"""How fast uploads are stored, beside plain inserts into the same database."""
+"""How fast uploads are stored, compared with plain inserts into the same database."""

@@ -1,9 +1,9 @@
 """Upload rows through HTTP and insert the same rows plainly, in turns; print the ratios.
 
 Usage: ``python -m benchmarks.ingest [--rows 100000] [--format ndjson] [--postgresql-url URL]``.
-PostgreSQL is measured too when the URL of a server is given whose user may create databases. The
-driver's own way (executemany, COPY) is the floor of the goals: it gets rows that are ready to
-store, neither read, checked nor named. `control` is that floor beside itself.
+PostgreSQL is measured too if the URL of a server is given whose user may create databases. The
+driver's own method (executemany, COPY) is the floor of the goals: it gets rows that are ready to
+store and need not be parsed, checked or named. `control` is that floor relative to itself.
 """
 
 import argparse
@@ -44,25 +44,25 @@ class Timings:
     memory_mib: float | None = None
 
     def ratio(self, floor: Sequence[float]) -> float:
-        """Return the upload's row rate over a floor's: the median of the rounds."""
+        """Return the upload's row rate over that of a floor, as the median of the rounds."""
         return statistics.median(
             plain / ours for plain, ours in zip(floor, self.upload, strict=True)
         )
 
     @property
     def raw_ratio(self) -> float:
-        """The upload's time over that of the driver's own way: executemany or COPY."""
+        """The upload's time over that of the driver's own method: executemany or COPY."""
         return 1.0 / self.ratio(self.driver)
 
     @property
     def control(self) -> float:
-        """The driver's own way over itself: how much the machine alone varies."""
+        """The driver's own method relative to itself: how much the machine alone varies."""
         pairs = zip(self.again, self.driver, strict=True)
         return statistics.median(again / first for again, first in pairs)
 
     @property
     def is_near_raw(self) -> bool:
-        """Whether the goal against the driver's own way is met."""
+        """Whether the goal relative to the driver's own method is met."""
         return self.raw_ratio <= _RAW_GOALS[self.name]
 
 

@@ -1,4 +1,4 @@
-"""Databases that are made for a measurement and removed after it."""
+"""Databases that are created for a measurement and removed afterwards."""
 
 import tempfile
 import uuid
@@ -13,7 +13,7 @@ from app.storage.database import Database
 
 @contextmanager
 def new_sqlite() -> Iterator[str]:
-    """Yield the URL of a file in a folder of its own."""
+    """Yield the URL of a file in a temporary folder."""
     with tempfile.TemporaryDirectory() as folder:
         yield f"sqlite:///{Path(folder) / 'benchmark.db'}"
 

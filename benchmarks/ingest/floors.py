@@ -16,7 +16,7 @@ BATCH_ROWS = 1000
 
 
 def add_workload(database: Database, slug: str) -> int:
-    """Create the workload that the rows of a floor belong to, and return its key."""
+    """Create the workload of the rows of a floor, and return its key."""
     now = datetime.now(UTC)
     statement = sa.insert(WorkloadRow).values(
         project_id="default",

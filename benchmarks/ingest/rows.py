@@ -1,4 +1,4 @@
-"""Makes the same runs as a CSV file, as rows for plain inserts, and as tuples for the driver."""
+"""The same runs as a CSV file, as rows for plain inserts, and as tuples for the driver."""
 
 import random
 from collections.abc import Mapping, Sequence
@@ -98,7 +98,7 @@ def to_ndjson(runs: Sequence[Measured], workload: str) -> bytes:
 
 
 def to_rows(runs: Sequence[Measured], workload_id: int) -> list[Row]:
-    """Return the runs as values of the columns of the table `run`, ready to insert."""
+    """Return the runs as column values of the table `run`, ready to insert."""
     now = datetime.now(UTC)
     identifiers = new_identifiers("run", len(runs))
     return [
@@ -130,7 +130,7 @@ def to_rows(runs: Sequence[Measured], workload_id: int) -> list[Row]:
 
 
 def to_driver_values(row: Mapping[str, object]) -> tuple[object, ...]:
-    """Return a row as the driver takes it: documents and instants as text."""
+    """Return a row as the driver takes it, with documents and instants as text."""
     return tuple(
         orjson.dumps(value).decode()
         if isinstance(value, dict)

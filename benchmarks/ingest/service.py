@@ -1,4 +1,4 @@
-"""The real service as a process of its own: started, measured, ended."""
+"""The real service as a separate process: started, measured, stopped."""
 
 import contextlib
 import os
@@ -21,7 +21,7 @@ class RunningService:
     process_id: int
 
     def peak_memory_mib(self) -> float | None:
-        """Return the most memory the process ever held, None where /proc does not tell."""
+        """Return the peak memory of the process, None if /proc does not tell it."""
         status = Path(f"/proc/{self.process_id}/status")
         if not status.exists():
             return None
@@ -31,7 +31,7 @@ class RunningService:
 
 @contextlib.contextmanager
 def running_service(database_url: str) -> Iterator[RunningService]:
-    """Start the service on a free port of the loopback address; end it at the end."""
+    """Start the service on a free port of the loopback address, and stop it at the end."""
     environment = {
         **os.environ,
         "TRAINFARE_DATABASE_URL": database_url,

@@ -1,1 +1,1 @@
-"""What a recorded forecast costs the longer the ledger is."""
+"""The cost of a recorded forecast as the ledger grows."""

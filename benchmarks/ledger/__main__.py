@@ -1,7 +1,7 @@
-"""What a recorded forecast costs the longer the ledger is, and how long `accuracy` looks in it.
+"""The cost of a recorded forecast as the ledger grows, and the time of `accuracy` to search it.
 
-Each forecast asks for a scenario of its own, as sweeps of a scheduler do. Rows are stored as the
-service stores them, 800 in a transaction; the ratio is that of the last tenth's to the first.
+Each forecast asks for a different scenario, as in the sweeps of a scheduler. Rows are stored as by
+the service, 800 per transaction; the ratio compares the last tenth with the first.
 
     python -m benchmarks.ledger --forecasts 400000
     python -m benchmarks.ledger --url postgresql+psycopg://USER@HOST/EMPTY_DATABASE
@@ -37,7 +37,7 @@ _RUNS_ASKED = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Microseconds that a row took: of the process, and on the clock."""
+    """Microseconds per row: of CPU time and of wall-clock time."""
 
     cpu_us: float
     wall_us: float
@@ -95,7 +95,7 @@ def _stored(database: Database, records: list[LedgerRecord]) -> Cost:
 
 
 def _search_seconds(database: Database, workload_id: WorkloadId, forecasts: int) -> float:
-    """Return how long the scenarios of as many runs as `accuracy` reads are looked for."""
+    """Return the seconds to look up the scenarios of as many runs as `accuracy` reads."""
     step = max(forecasts // _RUNS_ASKED, 1)
     digests = [_digest(number) for number in range(0, forecasts, step)]
     start = time.perf_counter()

@@ -1,9 +1,9 @@
-"""Compare a workload's forecasts without and with what other workloads and data sheets tell.
+"""Compare a workload's forecasts with and without knowledge from other workloads and data sheets.
 
 Usage: ``python -m benchmarks.pooling --data DIR [--hardware FILE.csv] [--draws N] [--types N]
 [--arms ARM ...] [--jobs N] [--only NAME ...] --out result.csv``. Each folder of DIR holds
-``runs.csv``; it stands for a project, and is left out of its own factory prior. Rows are written as
-they come.
+``runs.csv``; it stands for a project and is left out of its own factory prior. Rows are written as
+soon as they are known.
 """
 
 import argparse
@@ -15,7 +15,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, fields
 from pathlib import Path
 
-# Before numpy is imported: several threads only slow small matrices down.
+# Set before numpy is imported: several threads only slow down small matrices.
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 

@@ -1,4 +1,4 @@
-"""Priors to compare: none, specifications, public workloads, the project's other ones, both."""
+"""Priors to compare: none, data sheets, public workloads, the project's other workloads, both."""
 
 from collections.abc import Iterable, Mapping
 
@@ -12,8 +12,8 @@ ARMS = ("alone", "specifications", "factory", "project", "both")
 class Priors:
     """Summaries of all workloads, and the prior of each target in each arm.
 
-    A data set stands for a project. The factory prior of a target leaves its data set out, so that
-    what is public knowledge of it is not held against its own runs.
+    A data set stands for a project. The factory prior of a target excludes its data set, so that
+    the prior does not already contain the target's own runs.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
-"""Write the factory prior: what public measurements say about laws and GPU types, as numbers.
+"""Write the factory prior: what public measurements tell about laws and GPU types, as numbers.
 
 Usage: ``python -m benchmarks.pooling.factory --data DIR --out FILE.json [--leave-out DATASET]``.
-Each folder of DIR holds ``runs.csv``. No run is written, only posterior numbers of anonymous
-workloads: exponents of the standard columns, effects of GPU types and precision.
+Each folder of DIR holds ``runs.csv``. No runs are written, only posterior numbers of anonymous
+workloads: exponents of the standard columns, and effects of GPU types and precision.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from models import FORMAT_OF_SUMMARIES
 
 
 def main() -> None:
-    """Summarise, anonymise, write one workload a line."""
+    """Summarise, anonymise, write one workload per line."""
     arguments = _parse()
     workloads = read_workloads(arguments.data)
     console = Console(stderr=True)

@@ -15,7 +15,7 @@ SEED = 1
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What one arm reached on one task; errors and widths are fractions."""
+    """Result of one arm on one task; errors and widths are fractions."""
 
     data_set: str
     workload: str

@@ -1,4 +1,4 @@
-"""Tables of the comparison: per kind of question and data set, what each prior reached."""
+"""Tables of the comparison: the results of each prior by kind of question and data set."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -11,10 +11,10 @@ from benchmarks.pooling.arms import ARMS
 from benchmarks.pooling.judging import Result
 
 WORSE = 1.25
-"""A task that is more than a quarter worse than alone counts as harmed."""
+"""A task whose error is more than a quarter worse than without a prior counts as harmed."""
 
 WIDTH = 110
-"""Columns of the table where nobody looks at a terminal."""
+"""Width of the table in columns where the output is not a terminal."""
 
 COLUMNS = (
     "kind", "data set", "tasks", "prior", "MAPE %", "geo", "cover .9", "width %", "> 25 % worse",

@@ -1,4 +1,4 @@
-"""Workloads of data-set folders, and the questions that leave something of them out."""
+"""Workloads of data-set folders, and tasks that leave out part of their runs."""
 
 import hashlib
 from collections.abc import Iterator, Sequence
@@ -11,7 +11,7 @@ from benchmarks.accuracy.traces import Row, Task, read_rows, to_tables
 from models import RunTable
 
 MIN_CONFIGURATIONS = 8
-"""Workloads with fewer configurations are no targets; they still contribute."""
+"""Workloads with fewer configurations are not targets but still contribute."""
 
 MAX_TESTED_RUNS = 300
 _KEY_COLUMNS_LEFT_OUT = ("run_id", "duration_seconds", "cost_usd")
@@ -30,7 +30,7 @@ class MeasuredWorkload:
         return to_tables(Task(self.folder, self.name, "", "", self.rows, ()))[0]
 
     def configurations(self) -> list[list[Row]]:
-        """Return the runs by configuration, in the order of a hash: a fixed shuffle."""
+        """Return the runs by configuration, in the order of a hash (a fixed shuffle)."""
         groups: dict[str, list[Row]] = {}
         for row in self.rows:
             groups.setdefault(_key(row), []).append(row)
@@ -64,7 +64,7 @@ def read_workloads(data: Path, only: Sequence[str] | None = None) -> list[Measur
 def first_runs_tasks(
     workload: MeasuredWorkload, counts: Sequence[int], draws: int
 ) -> Iterator[Task]:
-    """Return tasks that know a few random configurations and are asked about all others."""
+    """Return tasks that know a few random configurations and ask about all others."""
     configurations = workload.configurations()
     n = len(configurations)
     if n < max(MIN_CONFIGURATIONS, *(count + 2 for count in counts)):
@@ -80,9 +80,9 @@ def first_runs_tasks(
 
 
 def unseen_type_tasks(workload: MeasuredWorkload, most: int | None = None) -> Iterator[Task]:
-    """Return tasks that leave out every run of one GPU type, for all or up to `most` types.
+    """Return tasks that leave out all runs of one GPU type, for all or up to `most` types.
 
-    These stand in the order of a hash of their names: the same ones come first in every workload.
+    Types are ordered by a hash of their names, so the same ones come first in every workload.
     """
     types = sorted({row["gpu_type"] for row in workload.rows if row["gpu_type"]}, key=_shuffled)
     if len(types) < 2:  # noqa: PLR2004 - nothing would be left

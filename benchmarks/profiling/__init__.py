@@ -1,1 +1,1 @@
-"""What a profiling plan saves: dollars until a workload's forecasts are as good as they get."""
+"""What a profiling plan saves: dollars until a workload's forecasts are as good as possible."""

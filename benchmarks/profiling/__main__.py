@@ -1,16 +1,17 @@
-"""Print how many dollars a profiling plan takes against other orders of measuring.
+"""Print how many dollars a profiling plan takes, compared with other orders of measuring.
 
 Usage: ``python -m benchmarks.profiling --data DIR [--hardware FILE.csv] [--seeds 20] [--jobs N]
 [--only NAME ...] [--members NAME ...] [--held-out] [--stop-rule] [--growth 1.25] [--out FILE]``.
-Each folder of DIR holds a ``runs.csv``; workloads with at least 40 configurations count. From four
-random runs on, configurations are measured until the held-out targets are forecast with at most 1.2
-times the error of a regressor of all candidates: in the order of the plan (renewed at each fit), of
-Ernest's design, by expected price, at random. Fits follow when the runs have grown by a quarter.
-``--stop-rule`` replays the plan once more until its own stop rule ends it.
+Each folder of DIR holds a ``runs.csv``; workloads with at least 40 configurations are used. From
+four random runs on, configurations are measured until the held-out targets are forecast with at
+most 1.2 times the error of a regressor of all candidates. They are taken in the order of the plan
+(renewed at each fit), of Ernest's design, by expected price, or at random. A new fit is made
+whenever the runs have grown by a quarter. ``--stop-rule`` replays the plan once more until its own
+stop rule ends it.
 
-All fits, the final one as well, are of two members of the portfolio with their prior weights, which
-takes a thirtieth of the time of what the service does; ``--members all`` fits the whole portfolio,
-``--held-out`` learns its weights. What is in FILE already is not measured again.
+All fits, including the final one, are of two members of the portfolio with their prior weights,
+which takes a thirtieth of the time of the service's fits; ``--members all`` fits the whole
+portfolio, ``--held-out`` learns its weights. Results already in FILE are not measured again.
 """
 
 import argparse
@@ -20,7 +21,7 @@ from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 
-# Before numpy is imported: several threads only slow small matrices down.
+# Set before numpy is imported: several threads only slow down small matrices.
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
@@ -86,7 +87,7 @@ def _parse() -> argparse.Namespace:
 
 
 def _trials(arguments: argparse.Namespace, known: set[tuple[str, int]]) -> Iterator[Trials]:
-    """Yield what is still to be tried: one split of every workload, then the next of every."""
+    """Yield the remaining trials: the first split of every workload, then the next of every one."""
     members = None if arguments.members == ["all"] else tuple(arguments.members)
     hardware = read_hardware(arguments.hardware)
     replay = Replay(hardware, arguments.growth, members, arguments.held_out, arguments.stop_rule)

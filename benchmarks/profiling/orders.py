@@ -1,4 +1,4 @@
-"""In which order configurations are measured: by plan, by Ernest's design, by price, at random."""
+"""Orders of measuring configurations: by plan, by Ernest's design, by price, at random."""
 
 from collections.abc import Callable, Sequence
 
@@ -16,14 +16,14 @@ from models import (
 )
 
 Order = Callable[[FittedPortfolio, Sequence[int], int], list[int]]
-"""Portfolio, what was measured, how many more -> the next candidates."""
+"""Maps a portfolio, the measured candidates and a number to the next candidates."""
 
 _QUANTILES = (0.1, 0.3, 0.5, 0.7, 0.9)
 _DOUBLINGS = 10
 
 
 def expected_dollars(problem: Problem, portfolio: FittedPortfolio) -> FloatArray:
-    """Return what the forecasts expect each candidate to cost, shape (n_candidates,)."""
+    """Return the expected cost of each candidate by the forecasts, shape (n_candidates,)."""
     forecast = portfolio.predict(problem.candidates.features)
     seconds = np.mean([forecast.quantile(share) for share in _QUANTILES], axis=0)
     return np.asarray(seconds / 3600 * problem.hourly, dtype=np.float64)
@@ -32,7 +32,7 @@ def expected_dollars(problem: Problem, portfolio: FittedPortfolio) -> FloatArray
 def planned(problem: Problem, *, price_power: float, min_narrowing: float = 0.0) -> Order:
     """Return the order of the greedy design, renewed at every fit.
 
-    Gains are weighed by the price to the power `price_power` (1 in the service). Runs that narrow
+    Gains are divided by the price to the power `price_power` (1 in the service). Runs that narrow
     the intervals by less than `min_narrowing` of their mean are not made.
     """
 
@@ -65,15 +65,15 @@ def in_sequence(sequence: IntArray) -> Order:
 
 
 def cheapest_sequence(problem: Problem, portfolio: FittedPortfolio) -> IntArray:
-    """Return candidates by what the first runs let expect them to cost, the cheapest first."""
+    """Return candidates by their expected cost after the first runs, the cheapest first."""
     return np.asarray(np.argsort(expected_dollars(problem, portfolio), kind="stable"))
 
 
 def ernest_sequence(problem: Problem, portfolio: FittedPortfolio) -> IntArray:
     """Return candidates in the order in which Ernest's designs of growing budgets take them.
 
-    Its features in workers and data are completed by the other columns: logs of numbers,
-    indicators of categories. Costs are those that the first runs let expect.
+    Its features of workers and data are extended by the other columns: logs of numbers, indicators
+    of categories. Costs are those expected after the first runs.
     """
     costs = expected_dollars(problem, portfolio)
     features = _features(problem)

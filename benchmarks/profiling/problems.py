@@ -1,4 +1,4 @@
-"""Workloads with many measured configurations, what their runs cost, and what is held out."""
+"""Workloads with many measured configurations, the costs of their runs, and held-out targets."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from models import FloatArray, RunTable
 from models.runs.configurations import configuration_keys
 
 MAX_CONFIGURATIONS = 200
-"""Of larger workloads a random part is kept, so that the final fit stays short."""
+"""Larger workloads are reduced to a random part, so that the final fit stays short."""
 
 _MAX_TARGETS = 60
 _DATE = datetime(2026, 1, 1, tzinfo=UTC)
@@ -24,7 +24,7 @@ _DATE = datetime(2026, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """The runs of one workload; `hourly` is what an hour of each run's cluster costs."""
+    """The runs of one workload; `hourly` is the price of an hour of each run's cluster."""
 
     name: str
     runs: RunTable
@@ -45,7 +45,7 @@ class Problem:
 
     @property
     def dollars(self) -> FloatArray:
-        """Return what measuring each candidate costs, shape (n_candidates,)."""
+        """Return the cost of measuring each candidate, shape (n_candidates,)."""
         return self.candidates.duration_seconds / 3600 * self.hourly
 
 
@@ -58,7 +58,7 @@ def read_workloads(data: Path, least: int) -> Iterator[Workload]:
 
 
 def _hourly(rows: Sequence[Row]) -> FloatArray:
-    """Return list prices where every run has one, else one unit of money a worker."""
+    """Return list prices if every run has one, else one unit of money per worker."""
     book = PriceBook((), _DATE)
     offers = [
         book.resolve(

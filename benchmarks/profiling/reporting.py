@@ -1,4 +1,4 @@
-"""Reaches of orders as a file that grows, and as a table."""
+"""Results of orders as a growing file and as a table."""
 
 import csv
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ _COMPARED = tuple(order for order in ORDERS if order != "plan")
 
 
 def read_reaches(path: Path) -> list[Reach]:
-    """Return what earlier trials have written; nothing if there is no such file."""
+    """Return the results of earlier trials; nothing if there is no such file."""
     if not path.exists():
         return []
     with path.open(newline="") as stream:
@@ -28,7 +28,7 @@ def read_reaches(path: Path) -> list[Reach]:
 
 
 def append_reaches(reaches: Sequence[Reach], path: Path) -> None:
-    """Add rows to a file, so that what was measured survives an interruption."""
+    """Append rows to a file, so that results survive an interruption."""
     is_new = not path.exists()
     with path.open("a", newline="") as stream:
         writer = csv.DictWriter(stream, [each.name for each in fields(Reach)])
@@ -38,7 +38,7 @@ def append_reaches(reaches: Sequence[Reach], path: Path) -> None:
 
 
 def print_reaches(reaches: Sequence[Reach]) -> None:
-    """Print medians over the seeds, and what the plan costs against each other order."""
+    """Print medians over the seeds, and the plan's cost relative to each other order."""
     console = Console(soft_wrap=True, width=_WIDE)
     names = sorted({reach.workload for reach in reaches})
     ratios = {
@@ -98,7 +98,7 @@ def _share(column: Sequence[Reach]) -> float:
 
 
 def _ratio(reaches: Sequence[Reach], name: str, order: str) -> float:
-    """Return the ratio of the median dollars; 1 where neither had to measure."""
+    """Return the ratio of the median dollars; 1 if neither had to measure anything."""
     spent, compared = (_share(_of(reaches, name, each)) for each in ("plan", order))
     if compared > 0:
         return spent / compared

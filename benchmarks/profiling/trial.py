@@ -1,4 +1,4 @@
-"""One trial: from four random runs until the targets are forecast as well as by all runs."""
+"""One trial: from four random runs until targets are forecast about as well as by all runs."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,15 +21,15 @@ from models.selection.holdout import FoldForecast
 
 START_RUNS = 4
 WITHIN = 1.2
-"""Reached when the error is at most this multiple of the final regressor's."""
+"""The goal is reached when the error is at most this multiple of the final regressor's."""
 
 ORDERS = ("plan", "ernest", "cheapest", "random")
 STOP_RULE = "stop rule"
-"""The plan once more, until its own stop rule ends it, whatever the error is then."""
+"""Another replay of the plan, until its own stop rule ends it, whatever the error is then."""
 
 SEEDS_PER_SPLIT = 5
 MEMBERS = ("gaussian_process", "physics_process")
-"""Two members with the largest prior weights and different laws: a third of the whole's time."""
+"""The members with the largest prior weights and different laws, in a third of the time of all."""
 
 _SEED = 1
 _FIT_BUDGET_S = 600.0
@@ -37,9 +37,9 @@ _FIT_BUDGET_S = 600.0
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """What one order took: dollars and runs beyond the first four.
+    """The dollars and runs of one order, beyond the first four runs.
 
-    `share` are the dollars as a share of what measuring all candidates costs.
+    `share` is the dollars as a share of the cost of measuring all candidates.
     """
 
     workload: str
@@ -61,16 +61,16 @@ class Replay:
     hardware
         Data sheets of accelerators by GPU type.
     growth
-        Fits follow when the runs have grown by this factor.
+        A new fit is made when the runs have grown by this factor.
     members
-        Names of the portfolio's members in all fits, the final one as well; None for the whole.
+        Names of the portfolio's members in all fits, including the final one; None for all.
     has_held_out
-        Whether fits weigh the members by held-out sets, which takes ten times as long; by default
+        Whether fits weigh the members by held-out sets, which takes ten times as long; otherwise
         they have their prior weights.
     has_stop_rule
         Whether the plan is replayed once more, until its default stop rule ends it.
     price_power
-        The plan takes the largest gain per price to this power.
+        The plan takes the largest gain divided by the price to this power.
     """
 
     hardware: Mapping[str, HardwareDescription]
@@ -101,7 +101,7 @@ class Trials:
     replay: Replay
 
     def run(self) -> list[Reach]:
-        """Return what each order took for each seed."""
+        """Return the result of each order for each seed."""
         problem = make_problem(self.workload, self.seeds[0] // SEEDS_PER_SPLIT)
         everything = range(problem.candidates.n_runs)
         final = error_of(self.replay.fit(problem, everything), problem)
@@ -145,7 +145,7 @@ class Trials:
         order: Order,
         goal: float,
     ) -> tuple[list[int], float]:
-        """Return what an order measures until the error is small enough or nothing is left."""
+        """Return the runs of an order until the error is small enough or no candidate is left."""
         measured, n, portfolio = list(start), problem.candidates.n_runs, first
         while (error := error_of(portfolio, problem)) > goal and len(measured) < n:
             count = max(1, round((self.replay.growth - 1) * len(measured)))

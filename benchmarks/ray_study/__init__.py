@@ -1,1 +1,1 @@
-"""How far forecasts of measured Ray Train jobs reach: inside and beyond what was measured."""
+"""How accurate forecasts of Ray Train jobs are inside and beyond the measured range."""

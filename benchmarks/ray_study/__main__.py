@@ -1,9 +1,9 @@
-"""How far forecasts of measured Ray Train jobs reach, inside and beyond what was measured.
+"""How accurate forecasts of Ray Train jobs are inside and beyond the measured range.
 
     python -m benchmarks.ray_study --runs examples/studies/ray-train-2core.csv
 
-The runs are split by configuration: some left out at random (interpolation), those on more workers
-than any in the fit, those over more data. Each split is fitted anew by the library.
+The runs are split by configuration: some are left out at random (interpolation), or those on more
+workers than in the fit, or those on more data. The library is fitted for each split.
 """
 
 import argparse
@@ -24,14 +24,14 @@ _AXES = ("workers", "dataset_size", "param.cpus_per_worker")
 
 
 def read_runs(file: Path) -> list[Row]:
-    """Return the runs of an export that succeeded."""
+    """Return the succeeded runs of an export."""
     with file.open(newline="") as stream:
         rows = [row for row in csv.DictReader(stream) if row["status"] == "succeeded"]
     return [{**row, "run_id": row["external_id"]} for row in rows]
 
 
 def splits(rows: Sequence[Row], seed: int) -> Iterator[tuple[str, list[Task]]]:
-    """Yield each kind of question with the tasks that ask it."""
+    """Yield each kind of question with its tasks."""
     configurations = sorted({_configuration(row) for row in rows})
     order = np.random.default_rng(seed).permutation(len(configurations))
     fold = {configurations[place]: rank % FOLDS for rank, place in enumerate(order)}
@@ -91,7 +91,7 @@ def _cells(judged: Sequence[Judgement]) -> list[str]:
 
 
 def _repeatability(rows: Sequence[Row]) -> float:
-    """Return the median of the slowest over the fastest run of a repeated configuration, less 1."""
+    """Return the median, over repeated configurations, of slowest over fastest run, minus 1."""
     groups: dict[tuple[float, ...], list[float]] = {}
     for row in rows:
         groups.setdefault(_configuration(row), []).append(float(row["duration_seconds"]))

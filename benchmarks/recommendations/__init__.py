@@ -1,1 +1,1 @@
-"""How long a recommendation of thousands of candidates takes, and whether it is the optimum."""
+"""The time of a recommendation among thousands of candidates, and whether it is the optimum."""

@@ -1,19 +1,19 @@
-r"""Times a recommendation beside the forecasts of the same candidates, and checks the optimum.
+r"""Times a recommendation relative to forecasts of the same candidates, and checks the optimum.
 
-Every workload of the profiles (the CSV form of an upload) is fitted by the engine in a database
-of its own. Candidates are numbers of workers in several regions, at an inline price; the best of
-each objective is compared with an exhaustive search over the forecasts of all candidates. A folder
-may have a folder for each source, with its `runs.csv`. Times are of this process's processor;
-beside them stands what the clock on the wall said.
+Every workload of the profiles (the CSV form of an upload) is fitted by the engine in a separate
+database. Candidates are numbers of workers in several regions, at an inline price; the best of each
+objective is compared with an exhaustive search over the forecasts of all candidates. A folder may
+have one folder per source, with its `runs.csv`. Times are CPU times of this process, with the
+wall-clock time beside them.
 
     python -m benchmarks.recommendations examples/profiles --regions 5 --workers 1000
     python -m benchmarks.recommendations DATA --regions 2 --workers 64 --regressors log_linear
     python -m benchmarks.recommendations examples/profiles --workers 500 \
         --gpu-types T4 L4 V100-16GB A100-40GB A100-80GB H100-80GB A10G K80 P100-16GB L40S
 
-With ``--gpu-types`` these are searched at the prices of the built-in catalogue instead, where the
-cheapest place and packing of each candidate has to be found; `first` is the first question, after
-which the book of prices remembers its offers.
+With ``--gpu-types``, these types are searched at the prices of the built-in catalogue instead,
+where the cheapest place and packing of each candidate has to be found; `first` is the first
+question, after which the price book caches its offers.
 """
 
 import argparse
@@ -92,7 +92,7 @@ def _request(
         nodes=(1,),
         workers=workers,
     )
-    # Where no data sheet tells the power, it is given, so that every objective is known.
+    # If no data sheet gives the power, it is set here, so that every objective is known.
     known = gpu_type is not None and len(variants_of(gpu_type)) == 1
     energy = EnergyTerms(kg_co2e_per_kwh=0.4) if known else _ENERGY
     return RecommendationRequest(
@@ -152,7 +152,7 @@ def _compare(
     services: Services, workload: Slug, arguments: argparse.Namespace
 ) -> Iterator[tuple[str, ...]]:
     _fit(services, workload, arguments)
-    # Carbon looks at every place that sells the hardware: other candidates than these.
+    # Carbon considers every place that sells the hardware, hence other candidates than these.
     left_out = {Objective.CARBON} if arguments.gpu_types else set()
     for objective in (each for each in Objective if each not in left_out):
         request = replace(_request(services, workload, arguments), objective=objective)

@@ -1,1 +1,1 @@
-"""Whether the service costs the same beside many runs as beside few."""
+"""Whether the service costs the same with many stored runs as with few."""

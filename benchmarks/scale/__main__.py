@@ -1,8 +1,8 @@
-"""Measure the service beside few and beside many runs, in turns; print the ratios.
+"""Measure the service with few and with many stored runs, in turns; print the ratios.
 
 Usage: ``python -m benchmarks.scale --postgresql-url URL [--runs 100000 10000000] [--keep]``.
-The URL is that of a server whose user may create databases; each size gets a database of its own,
-which is dropped at the end (10 million runs take 10 minutes and 9 GB), or kept for the next time.
+The URL is that of a server whose user may create databases; each size gets its own database, which
+is dropped at the end (10 million runs take 10 minutes and 9 GB) or kept for the next time.
 """
 
 import argparse
@@ -88,7 +88,7 @@ def _describe(console: Console, subject: Subject, size: Size) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The seconds of each round for each subject, and what one operation takes of a core."""
+    """The seconds of each round for each subject, and the CPU time of one operation."""
 
     rounds: list[list[float]]
     cpu_s: float
@@ -99,7 +99,7 @@ def _measure(
 ) -> Measured:
     """Measure an operation on all subjects in turns; the first round warms up.
 
-    A round counts by its least disturbed repetition: others may use the machine.
+    A round counts by its fastest repetition, since others may use the machine.
     """
     rounds: list[list[float]] = [[] for _ in subjects]
     before = sum(subject.cpu_s() for subject in subjects)

@@ -1,4 +1,4 @@
-"""Fills a PostgreSQL database of its own with runs over many workloads and projects."""
+"""Fills a separate PostgreSQL database with runs of many workloads and projects."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,7 +15,7 @@ from app.storage.migration import migrate
 ORDINARY: Final = "workload-0"
 LARGEST: Final = "largest"
 RUNS_A_WORKLOAD: Final = 900
-"""Of every workload but the largest one, which has a tenth of all runs."""
+"""Runs of every workload except the largest one, which has a tenth of all runs."""
 _RUNS_AN_UPLOAD: Final = 30
 _WORKLOADS_A_PROJECT: Final = 100
 _FITS_A_WORKLOAD: Final = 10
@@ -40,8 +40,8 @@ INSERT INTO workload_parameter (workload_id, name, type)
 SELECT id, name, type FROM workload, (VALUES ('precision', 'category'), ('seq_len', 'number'))
     parameter (name, type)
 """
-# Uploads bring 30 runs of a workload at once; every tenth upload is one of the largest workload.
-# Identifiers are like ours: 10 characters of milliseconds, 15 of chance.
+# An upload brings 30 runs of a workload; every tenth upload is of the largest workload.
+# Identifiers are like the service's: 10 characters of milliseconds, 15 random ones.
 _RUNS: Final = """
 INSERT INTO run (id, workload_id, external_id, content_sha256, status, duration_seconds, gpu_type,
     instance_type, nodes, workers, dataset_size, batch_size, epochs, parameters, phases, resources,
@@ -117,23 +117,23 @@ class Size:
 
     @property
     def workloads(self) -> int:
-        """The workloads besides the largest one."""
+        """The number of workloads besides the largest one."""
         return max(self.runs * 9 // (10 * RUNS_A_WORKLOAD), 1)
 
     @property
     def projects(self) -> int:
-        """Projects of a hundred workloads."""
+        """The number of projects, of a hundred workloads each."""
         return -(-self.workloads // _WORKLOADS_A_PROJECT)
 
     @property
     def forecasts(self) -> int:
-        """Recorded forecasts."""
+        """The number of recorded forecasts."""
         return self.runs // _RUNS_A_FORECAST
 
 
 @contextmanager
 def own_database(server_url: str, size: Size, *, is_kept: bool) -> Iterator[str]:
-    """Yield the URL of a database with our tables, perhaps one that was kept; drop or keep it."""
+    """Yield the URL of a database with our tables, possibly a kept one; then drop or keep it."""
     name = f"trainfare_scale_{size.runs}"
     engine = make_engine(server_url).execution_options(isolation_level="AUTOCOMMIT")
     with engine.connect() as connection:
@@ -154,12 +154,12 @@ def own_database(server_url: str, size: Size, *, is_kept: bool) -> Iterator[str]
 
 
 def fill(engine: sa.Engine, size: Size) -> Iterator[int]:
-    """Store runs, workloads, fits and forecasts; yield how many runs there are by now.
+    """Store runs, workloads, fits and forecasts; yield the number of runs so far.
 
-    Indexes beyond those that uniqueness needs are there from the start, as they would be.
+    All indexes exist from the start, not only those for uniqueness, as in a running service.
     """
     with engine.begin() as connection:
-        # Every row is right by its making; a check of each foreign key would take half the time.
+        # All rows are valid by construction; checking foreign keys would take half of the time.
         connection.exec_driver_sql("ALTER TABLE run DISABLE TRIGGER ALL")
         shared = {"n": size.workloads, "a_project": _WORKLOADS_A_PROJECT}
         connection.execute(sa.text(_PROJECTS), shared)
@@ -189,7 +189,7 @@ def is_filled(engine: sa.Engine) -> bool:
 
 
 def share(engine: sa.Engine) -> None:
-    """Give every workload without a regressor that of the first one, then settle the database."""
+    """Give every workload without a regressor that of the first one, then vacuum the database."""
     with engine.begin() as connection:
         shared = sum(connection.execute(sa.text(each)).rowcount for each in _REGRESSORS)
     if not shared:

@@ -42,12 +42,12 @@ class Subject:
     deep: dict[str, str]
 
     def cpu_s(self) -> float:
-        """Return the seconds of a core that the service has taken until now."""
+        """Return the CPU seconds of the service so far."""
         fields = Path(f"/proc/{self.process_id}/stat").read_text().rpartition(")")[2].split()
         return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
 
     def fit_cpu_s(self) -> float:
-        """Return the seconds of a core that a fit of a workload takes with all regressors."""
+        """Return the CPU seconds of a fit of a workload with all regressors."""
         fit, _ = self.fits.request_fit(DEFAULT_PROJECT, Slug(ORDINARY), FitRequest())
         claim = self.fitting.claim("benchmark")
         assert claim is not None
@@ -59,7 +59,7 @@ class Subject:
         return time.process_time() - before
 
     def ask(self, method: str, path: str, **more: Any) -> httpx2.Response:
-        """Return the answer, which is a success."""
+        """Return the answer, which must be a success."""
         answer = self.client.request(method, path, **more)
         if not answer.is_success:
             raise SystemExit(f"{method} {path}: {answer.status_code} {answer.text}")
@@ -67,12 +67,12 @@ class Subject:
 
 
 Operation = Callable[[Subject, int], float]
-"""Does something once (the number tells which time) and returns the seconds that it took."""
+"""Does something once, given the number of the repetition, and returns the seconds it took."""
 
 
 @contextmanager
 def opened(url: str) -> Iterator[Subject]:
-    """Yield what is measured of the database at `url`, whose workloads have runs."""
+    """Yield the subject for the database at `url`, whose workloads have runs."""
     database = Database(url)
     context = ServiceContext(database, Settings(database_url=url))
     fits, fitting = FitService(context), FittingService(context)
@@ -99,7 +99,7 @@ def _fitted(fits: FitService, fitting: FittingService, slug: str) -> FitOutcome:
 
 
 def _middle(database: Database, slug: str) -> str:
-    """Return the identifier in the middle of a workload's runs: the token of a deep page."""
+    """Return the middle identifier of a workload's runs, as the token of a deep page."""
     query = sa.text(
         "SELECT percentile_disc(0.5) WITHIN GROUP (ORDER BY r.id) FROM run r"
         " JOIN workload w ON w.id = r.workload_id WHERE w.slug = :slug AND project_id = :project"
@@ -170,7 +170,7 @@ def _request_fit(slug: str) -> Operation:
 
 
 def _fit_around_computing(subject: Subject, _number: int) -> float:
-    """Claim a fit, read all that it computes from, publish; the computing is the same anywhere."""
+    """Claim a fit, read its inputs, publish; the computation does not depend on the database."""
     subject.fits.request_fit(DEFAULT_PROJECT, Slug(ORDINARY), _QUICK)
     started_at = time.perf_counter()
     claim = subject.fitting.claim("benchmark")
@@ -194,4 +194,4 @@ OPERATIONS: Final[dict[str, Operation]] = {
     "ask for a fit, largest workload": _request_fit(LARGEST),
     "claim, read and publish a fit": _fit_around_computing,
 }
-"""What is to cost the same beside many runs as beside few."""
+"""Operations that should cost the same with many stored runs as with few."""

@@ -1,1 +1,1 @@
-"""Replays of job traces under several policies of scheduling."""
+"""Replays of job traces under several scheduling policies."""

@@ -1,9 +1,9 @@
 """Replay a job trace under several policies and print how they compare.
 
 Usage: ``python -m benchmarks.scheduling [--trace FILE.csv] [--jobs N] [--capacity GPUS]
-[--load L] [--overload L] [--seeds 0 1 2] [--plots DIR] [--vary]``. Without a trace one is generated
-in the manner of published GPU clusters (see `traces.Statistics` for what is published and what is
-assumed); ``--vary`` replays it with other assumptions instead, one at a time.
+[--load L] [--overload L] [--seeds 0 1 2] [--plots DIR] [--vary]``. Without a trace, one is
+generated like those of published GPU clusters (see `traces.Statistics` for what is published and
+what is assumed); ``--vary`` instead replays it with other assumptions, one at a time.
 """
 
 import argparse
@@ -74,7 +74,7 @@ def _spread(values: Sequence[float]) -> str:
 
 
 def _vary(arguments: argparse.Namespace) -> None:
-    """Print the two results under other assumptions, without the figures of each replay."""
+    """Print the two main results under other assumptions, without the figures of each replay."""
     _CONSOLE.print("trace: share of perfect knowledge's gain; jobs ended, elastic / fixed")
     for name, statistics in variants(_statistics(arguments)).items():
         gains, factors = [], []
@@ -171,7 +171,7 @@ def _judge(outcomes: dict[str, Outcome], arguments: argparse.Namespace) -> dict[
 
 
 def _gain(figures: dict[str, Figures]) -> float:
-    """Return the share of perfect knowledge's gain, NaN where no order gains anything."""
+    """Return the gain as a share of that of perfect knowledge, NaN if no order gains anything."""
     first, shortest, perfect = (
         figures[name].mean_completion_s for name in (FIFO, SHORTEST, PERFECT)
     )

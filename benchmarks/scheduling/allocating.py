@@ -1,4 +1,4 @@
-"""How long allocations take: many jobs over many GPUs, of one and of three types."""
+"""The time of allocating many GPUs, of one and of three types, to many jobs."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""What replays are judged by, and their plots."""
+"""The figures by which replays are judged, and their plots."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ _SHARES = np.linspace(0.0, 1.0, 301)
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """The figures of one replay: seconds, but for GPU-hours, the cost and shares."""
+    """The figures of one replay, in seconds except for GPU-hours, the cost and shares."""
 
     mean_completion_s: float
     tail_completion_s: float
@@ -56,7 +56,7 @@ def figures_of(outcome: Outcome, *, price_per_gpu_hour: float, horizon_s: float)
 
 
 def plot_completions(outcomes: Mapping[str, Outcome], path: Path) -> None:
-    """Write the distribution of completion times under each policy."""
+    """Plot the distribution of completion times under each policy."""
     figure = Figure(figsize=(7, 4), layout="constrained")
     axes = figure.subplots()
     for name, outcome in outcomes.items():
@@ -70,7 +70,7 @@ def plot_completions(outcomes: Mapping[str, Outcome], path: Path) -> None:
 
 
 def plot_progress(outcomes: Mapping[str, Outcome], path: Path) -> None:
-    """Write how many jobs have ended over time under each policy."""
+    """Plot the number of ended jobs over time under each policy."""
     figure = Figure(figsize=(7, 4), layout="constrained")
     axes = figure.subplots()
     for name, outcome in outcomes.items():

@@ -1,4 +1,4 @@
-"""Forecasts of the replayed jobs by regressors that the library fits on the past ones."""
+"""Forecasts of the replayed jobs by regressors fitted on the past ones."""
 
 import os
 from collections import defaultdict
@@ -24,14 +24,14 @@ _MOST_RUNS = 400
 
 
 class Forecaster:
-    """Expected durations by workload; what is too rare for a regressor shares one for the rest.
+    """Expected durations by workload; workloads too rare for their own regressor share one.
 
     Parameters
     ----------
     past
-        Jobs that ended.
+        Ended jobs.
     time_budget_s
-        Of each fit.
+        Time budget of each fit.
     """
 
     def __init__(self, past: Sequence[Job], *, time_budget_s: float) -> None:
@@ -45,7 +45,7 @@ class Forecaster:
         self._rest = _fit(list(past)[-_MOST_RUNS:], time_budget_s)
 
     def expected_seconds(self, jobs: Sequence[Job], workers: Sequence[int]) -> FloatArray:
-        """Return the mean of the forecast of each job on a number of workers, shape (n_jobs,)."""
+        """Return the mean forecast of each job on a number of workers, shape (n_jobs,)."""
         expected = np.empty(len(jobs))
         groups: defaultdict[str, list[int]] = defaultdict(list)
         for row, job in enumerate(jobs):

@@ -1,4 +1,4 @@
-"""Discrete-event replays of a trace: fixed GPUs in the order of a queue, or elastic ones."""
+"""Discrete-event replays of a trace: fixed GPUs per job in queue order, or elastic ones."""
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ Events = Generator[simpy.Event, object, None]
 
 @dataclass(slots=True)
 class Outcome:
-    """When each job started and ended, by its name, and the GPU-seconds that were used."""
+    """Start and end of each job by its name, and the GPU-seconds used."""
 
     jobs: Sequence[Job]
     capacity: int
@@ -27,16 +27,16 @@ class Outcome:
 def replay_fixed(
     jobs: Sequence[Job], capacity: int, key: Callable[[Job], float] | None = None
 ) -> Outcome:
-    """Return what happens when each job gets the GPUs that it asks for, once.
+    """Return the outcome if each job gets exactly the GPUs that it asks for, until its end.
 
     Parameters
     ----------
     jobs
-        By submission.
+        Jobs in the order of submission.
     capacity
         The number of GPUs.
     key
-        The waiting job with the smallest goes first, without overtaking when it does not fit;
+        The waiting job with the smallest key goes first, without overtaking if it does not fit;
         None: first come, first served.
     """
     outcome = Outcome(jobs, capacity)
@@ -92,7 +92,7 @@ class _FixedCluster:
 
 @dataclass(slots=True)
 class _Active:
-    """An elastic job: its progress, its workers, and until when a restart holds it up."""
+    """An elastic job: its progress, its workers, and until when a restart delays it."""
 
     job: Job
     counts: list[int]
@@ -108,7 +108,7 @@ class _Active:
 
 
 class _ElasticCluster:
-    """GPUs that are shared out anew whenever a job comes or ends."""
+    """GPUs that are reallocated whenever a job arrives or ends."""
 
     def __init__(
         self,
@@ -131,7 +131,7 @@ class _ElasticCluster:
             self._changed.succeed()
 
     def run(self) -> Events:
-        """Share out, wait for the next arrival or end, and again."""
+        """Allocate, wait for the next arrival or end, and repeat."""
         while True:
             self._allocate()
             running = [each for each in self._active if each.workers]
@@ -169,7 +169,7 @@ class _ElasticCluster:
 
 
 def _share_out(active: Sequence[_Active], capacity: int, restart_s: float) -> list[int]:
-    """Return the workers of each job that end the most jobs an hour, by the forecasts."""
+    """Return the workers of each job that complete the most jobs per hour, by the forecasts."""
     if not active:
         return []
     rows = [
@@ -199,20 +199,20 @@ def replay_elastic(
     restart_s: float = 60.0,
     stretch: int = 2,
 ) -> Outcome:
-    """Return what happens when GPUs are shared out anew whenever a job comes or ends.
+    """Return the outcome if GPUs are reallocated whenever a job arrives or ends.
 
     Parameters
     ----------
     jobs
-        By submission.
+        Jobs in the order of submission.
     capacity
         The number of GPUs.
     forecaster
-        What the allocation goes by; the jobs advance by the truth.
+        The basis of allocations; the jobs progress by their true durations.
     restart_s
-        What a change costs a job that has begun.
+        Seconds that a change costs a job that has begun.
     stretch
-        How many times the GPUs that it asks for a job may get; at least one.
+        The most GPUs that a job may get, as a multiple of those that it asks for; at least 1.
     """
     outcome = Outcome(jobs, capacity)
     environment = simpy.Environment()

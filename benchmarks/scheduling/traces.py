@@ -1,4 +1,4 @@
-"""Job traces: read from CSV, or generated in the manner of published GPU clusters."""
+"""Job traces: read from CSV, or generated like those of published GPU clusters."""
 
 import csv
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +22,7 @@ _DAY_S = 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How the duration falls with the workers: ``serial + parallel / w + exchange log2(w)``."""
+    """How the duration depends on the workers: ``serial + parallel / w + exchange log2(w)``."""
 
     serial: float = 0.05
     exchange: float = 0.004
@@ -34,7 +34,7 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A job of a trace: `duration_s` is what it took (or takes) on its `gpus`."""
+    """A job of a trace; `duration_s` is its true duration on its `gpus`."""
 
     ref: str
     workload: str
@@ -52,7 +52,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """Past jobs, that forecasts are learned from, and those that are replayed."""
+    """Past jobs, from which forecasts are learned, and jobs to replay."""
 
     past: list[Job]
     replayed: list[Job]
@@ -60,33 +60,34 @@ class Trace:
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """What a generated trace is like: published orders of magnitude, and assumptions.
+    """Properties of a generated trace: published orders of magnitude, and assumptions.
 
-    It is in the manner of the published GPU clusters, not a fit to their traces. Three figures are
-    those that the Helios study gives for its GPU jobs (Hu et al. 2021, in its comparison with
-    Philly and its section on jobs): the median duration, the mean duration, and 3.72 GPUs a job on
-    average. They stand for the shape of the distribution alone; a trace of one's own (``--trace``)
-    goes before them. All else is an assumption, and ``--vary`` shows what depends on it.
+    It resembles published GPU clusters but is not a fit to their traces. Three figures are those of
+    the Helios study for its GPU jobs (Hu et al. 2021, in its comparison with Philly and its section
+    on jobs): the median duration, the mean duration, and 3.72 GPUs per job on average. They only
+    represent the shape of the distribution; your own trace (``--trace``) is preferable. All else is
+    an assumption, and ``--vary`` shows what depends on it.
 
     Parameters
     ----------
     median_s, mean_s
-        Of the durations, 206 s and 6,652 s in the study; a log-normal distribution with both is
-        an assumption.
+        Median and mean duration, 206 s and 6,652 s in the study; a log-normal distribution with
+        both is an assumption.
     shortest_s, longest_s
-        Durations are cut there, so that no single job decides a replay; an assumption.
+        Limits to which durations are clipped, so that no single job decides a replay; an
+        assumption.
     gpu_counts, gpu_shares
-        How many GPUs jobs ask for, and how often. That most ask for one and that the mean is 3.7
-        follows the study; the shares of the others are an assumption.
+        Numbers of GPUs that jobs ask for, and their shares. That most ask for one and that the mean
+        is 3.7 follows the study; the shares of the others are an assumption.
     rhythm
         Amplitude of the daily rhythm of submissions, as a share of their mean; an assumption (both
         studies show a rhythm).
     early_end
-        Share of the jobs that end at a random moment of their time; an assumption (Jeon et al.
-        2019 and the Helios study report larger shares of failed and cancelled jobs, of which many
-        end at once and are not worth a replay).
+        Share of the jobs that end early, at a random moment; an assumption (Jeon et al. 2019 and
+        the Helios study report larger shares of failed and cancelled jobs, of which many end at
+        once and are not worth a replay).
     noise
-        Log standard deviation of a run against its workload's law; an assumption.
+        Log standard deviation of a run around its workload's law; an assumption.
 
     References
     ----------
@@ -107,13 +108,13 @@ class Statistics:
 
     @property
     def sigma(self) -> float:
-        """The log standard deviation that the mean and the median of a log-normal imply."""
+        """The log standard deviation of a log-normal with this mean and median."""
         return float(np.sqrt(2.0 * np.log(self.mean_s / self.median_s)))
 
 
 @dataclass(frozen=True, slots=True)
 class _Template:
-    """A workload that users submit again and again."""
+    """A workload that users submit repeatedly."""
 
     name: str
     unit_s: float
@@ -134,11 +135,11 @@ def generate(
     load: float,
     seed: int,
 ) -> Trace:
-    """Return a trace whose replayed jobs ask for `load` times the GPUs that there are.
+    """Return a trace whose replayed jobs need `load` times the available GPUs.
 
-    Durations are drawn first and the epochs of each job follow from its workload's law, so that
-    they have the published distribution and depend on what a forecast can know; the noise of each
-    run and whether it ends early is what it cannot.
+    Durations are drawn first, and the epochs of each job follow from its workload's law, so that
+    durations have the published distribution but depend on what a forecast can know. It cannot know
+    the noise of each run and whether the run ends early.
     """
     rng = np.random.default_rng(seed)
     templates = [
@@ -195,7 +196,7 @@ def _moved(job: Job, submitted_s: float) -> Job:
 
 
 def _instants(rng: np.random.Generator, jobs: int, span_s: float, rhythm: float) -> FloatArray:
-    """Return instants of submission within a span, densest in the middle of each day."""
+    """Return instants of submission within a span, most frequent in the middle of each day."""
     days = max(round(span_s / _DAY_S), 1)
     fine = np.linspace(0.0, 1.0, 10_001)
     density = 1.0 + rhythm * np.sin(2.0 * np.pi * (days * fine - 0.25))

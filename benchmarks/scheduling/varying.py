@@ -1,4 +1,4 @@
-"""Other values of what a generated trace assumes, one assumption at a time."""
+"""Variants of a generated trace, with one assumption changed at a time."""
 
 from dataclasses import replace
 
@@ -9,7 +9,7 @@ _WEEK_S = 7 * _DAY_S
 
 
 def variants(usual: Statistics) -> dict[str, Statistics]:
-    """Return traces by what is different in them from the usual one.
+    """Return variants of the usual statistics, by what differs in them.
 
     Examples
     --------

@@ -1,1 +1,1 @@
-"""How fast the service answers, loads and starts, beside the floor of each."""
+"""How fast the service answers, loads and starts, relative to the floor of each."""

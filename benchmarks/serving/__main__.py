@@ -1,9 +1,9 @@
-"""Measure how fast the service answers, loads and starts beside the floor of each; print ratios.
+"""Measure how fast the service answers, loads and starts relative to floors; print the ratios.
 
-Every row is measured in slices, ours and the floor in turns within one run; `control` is the floor
-beside itself and tells how much the machine alone varies. A row with an answer that was no success
-counts as missed. The service and the floors are held to one core, the load generator to another;
-absolute figures depend on the machine and the hour, so that only ratios are told.
+Every row is measured in slices, with the service and the floor in turns within one run; `control`
+is the floor relative to itself and shows how much the machine alone varies. A row with an
+unsuccessful answer counts as missed. The service and the floors are pinned to one core, the load
+generator to another; absolute figures depend on machine and time, so only ratios are printed.
 
     python -m benchmarks.serving                  # every row, about ten minutes
     python -m benchmarks.serving endpoints batch  # some of them
@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-# Before numpy is imported: one core is what the goals are about.
+# Set before numpy is imported, since the goals are for one core.
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[_name] = "1"
 
@@ -60,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             for figure in PARTS[name][1](stage, options.slices, options.seconds):
                 print(f"  {figure.goal.what}: {figure.value:.2f}", file=sys.stderr)
                 found.append(figure)
-    # A pipe has no width of its own: no figure may be cut there.
+    # A pipe has no width of its own, and no figure may be cut.
     console = Console() if sys.stdout.isatty() else Console(width=160)
     console.print(table_of(found))
     missed = [figure.goal.what for figure in found if not figure.is_met]
@@ -85,7 +85,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def table_of(found: Iterable[Figure]) -> Table:
-    """Return the figures beside their goals."""
+    """Return the figures with their goals."""
     table = Table(title="Ours / floor: medians of paired slices")
     table.add_column("what")
     table.add_column("floor")

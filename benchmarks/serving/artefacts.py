@@ -1,4 +1,4 @@
-"""Loading an artefact, beside LightGBM reading its own text form of as many trees."""
+"""Loading an artefact, relative to LightGBM reading its text form of as many trees."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -18,7 +18,7 @@ _TREES: Final = "boosted_trees"
 
 
 def measure_loads(stage: Stage, slices: int, _seconds: float) -> Iterator[Figure]:
-    """Yield the figures of the published artefact and of one of trees alone."""
+    """Yield the figures of the published artefact and of one with only trees."""
     runs = generate_runs(_RUNS, 0)
     trees = fit_portfolio(runs, seed=0, time_budget_s=60.0, regressors=(_TREES,))
     for artifact, told in ((stage.artifact, ", default fit"), (dumps(trees), ", trees alone")):

@@ -1,4 +1,4 @@
-"""Fits beside forecasts, and two fits at once beside one."""
+"""Forecasts during fits, and two simultaneous fits compared with one."""
 
 import contextlib
 import signal
@@ -22,24 +22,24 @@ _AT_ONCE, _RATE, _QUEUED = 2, 200.0, 10_000
 
 
 class Fits:
-    """Processes that fit, halted while none is to run."""
+    """Processes that fit, paused while none should run."""
 
     def __init__(self, processes: list[subprocess.Popen[str]]) -> None:
         self._processes = processes
 
     def ask(self, count: int, *, times: int = 1) -> None:
-        """Let `count` processes fit, each so often in a row."""
+        """Let `count` processes fit, each `times` times in a row."""
         for process in self._processes[:count]:
             _pipe(process.stdin).write("fit\n" * times)
             _pipe(process.stdin).flush()
 
     def wait(self, count: int) -> None:
-        """Wait until `count` processes have fitted once."""
+        """Wait until `count` processes have made one fit each."""
         for process in self._processes[:count]:
             _pipe(process.stdout).readline()
 
     def seconds(self, count: int) -> float:
-        """Return how long one fit takes in each of `count` processes at once."""
+        """Return the seconds of one fit in each of `count` processes at the same time."""
         started = time.perf_counter()
         self.ask(count)
         self.wait(count)
@@ -47,7 +47,7 @@ class Fits:
 
     @contextlib.contextmanager
     def halted(self) -> Iterator[None]:
-        """Let nothing be computed for a while."""
+        """Pause all computing within the block."""
         self._tell(signal.SIGSTOP)
         try:
             yield
@@ -66,7 +66,7 @@ def _pipe(pipe: IO[str] | None) -> IO[str]:
 
 @contextlib.contextmanager
 def started_fits() -> Iterator[Fits]:
-    """Start processes that fit when asked; kill them at the end."""
+    """Start processes that fit on request; kill them at the end."""
     command = [sys.executable, "-m", "benchmarks.serving.fitting"]
     processes = [
         subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -84,7 +84,7 @@ def started_fits() -> Iterator[Fits]:
 
 
 def measure_contention(stage: Stage, slices: int, seconds: float) -> Iterator[Figure]:
-    """Yield what fits beside them cost forecasts: latency, throughput."""
+    """Yield how simultaneous fits affect forecasts: latency, throughput."""
     with (
         started_fits() as fits,
         started_service(stage.database_url) as service,
@@ -120,7 +120,7 @@ def _without(fits: Fits, measure: Callable[[], float]) -> Callable[[], float]:
 
 
 def measure_fits(_stage: Stage, slices: int, _seconds: float) -> Iterator[Figure]:
-    """Yield how long two fits at once take beside one."""
+    """Yield the time of two simultaneous fits relative to one."""
     with started_fits() as fits:
         found = alternate(lambda: fits.seconds(_AT_ONCE), lambda: fits.seconds(1), slices)
     yield Figure.of(_TWO, found, note="on the clock; of 200 runs each, all regressors")

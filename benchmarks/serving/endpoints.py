@@ -1,4 +1,4 @@
-"""One forecast over HTTP, beside a bare ASGI application that answers a constant."""
+"""One forecast over HTTP, relative to a bare ASGI application that answers a constant."""
 
 import statistics
 from collections.abc import Iterator
@@ -27,13 +27,13 @@ _numbers = count(100_000_000, 1_000_000)
 
 
 def fresh_numbers() -> int:
-    """Return a number of nine digits from which no earlier order has counted."""
+    """Return a nine-digit start number that no earlier order has used."""
     return next(_numbers)
 
 
 @dataclass(slots=True)
 class Asking:
-    """Asks one server in slices; keeps what it cost there and at the load."""
+    """Asks one server in slices; records the CPU time of the server and the load generator."""
 
     load: LoadGenerator
     server: Server
@@ -42,7 +42,7 @@ class Asking:
     cpu_s: list[float] = field(default_factory=list)
 
     def slice(self) -> float:
-        """Ask for one slice; return the answers a second."""
+        """Ask for one slice; return the answers per second."""
         order = replace(self.order, first=fresh_numbers())
         before = self.server.cpu_seconds()
         outcome = self.load.carry_out(order)
@@ -52,21 +52,21 @@ class Asking:
 
     @property
     def failures(self) -> int:
-        """How many answers were no success."""
+        """The number of unsuccessful answers."""
         return sum(outcome.failures for outcome in self.outcomes)
 
     def cost_us(self) -> float:
-        """Return what a request cost the server: the median of its slices but the first."""
+        """Return the server's CPU time per request: the median of all slices but the first."""
         return 1e6 * statistics.median(self.cpu_s[1:])
 
     def load_cost_us(self) -> float:
-        """Return what a request cost the load generator, in microseconds of its CPU."""
+        """Return the load generator's CPU time per request, in microseconds."""
         answered = sum(outcome.answered for outcome in self.outcomes)
         return 1e6 * sum(outcome.cpu_s for outcome in self.outcomes) / answered
 
 
 def measure_endpoints(stage: Stage, slices: int, seconds: float) -> Iterator[Figure]:
-    """Yield the figures of seen and of new configurations, kept in the ledger and not."""
+    """Yield the figures of known and of new configurations, recorded in the ledger and not."""
     with (
         started_floor("bare") as floor,
         started_service(stage.database_url) as service,

@@ -1,12 +1,12 @@
-"""A process that fits as the fitter's children do: `python -m benchmarks.serving.fitting`.
+"""A process that fits like the fitter's children: `python -m benchmarks.serving.fitting`.
 
-It says `ready` when all is imported, then computes a fit for each line of its standard input and
+It prints `ready` when all is imported, then computes a fit for each line of its standard input and
 answers each with a line.
 """
 
 import os
 
-# Before numpy is imported: as the fitter sets them for its children.
+# Set before numpy is imported, as the fitter does for its children.
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[_name] = "1"
 
@@ -22,7 +22,7 @@ _RUNS, _WARMING = 200, 25
 
 
 def main() -> None:
-    """Fit once for each line."""
+    """Fit once for each line of input."""
     os.nice(NICENESS)
     _fit(_WARMING)
     print("ready", flush=True)

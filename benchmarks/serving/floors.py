@@ -1,4 +1,4 @@
-"""The floors that answer HTTP: what no service on this stack can be faster than."""
+"""The floors that answer HTTP: no service on this stack can be faster."""
 
 import tempfile
 from pathlib import Path
@@ -25,7 +25,7 @@ async def bare(scope: Any, receive: Any, send: Any) -> None:
 
 
 def empty() -> FastAPI:
-    """Return an application of one route that asks an SQLite database for a constant."""
+    """Return an application with one route that reads a constant from an SQLite database."""
     folder = tempfile.mkdtemp(prefix="floor-")
     engine = sa.create_engine(f"sqlite:///{Path(folder) / 'empty.db'}")
     app = FastAPI()

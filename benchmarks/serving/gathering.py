@@ -1,4 +1,4 @@
-"""Questions that are asked at the same time: answered together, beside one by one."""
+"""Simultaneous questions: answered together, relative to one by one."""
 
 import json
 from collections.abc import Iterator
@@ -15,14 +15,14 @@ from benchmarks.serving.slices import Figure, Goal, alternate, cpu_seconds
 from benchmarks.serving.stage import Stage, forecast_body
 
 _BOUNDS: Final = {3: 1.0, 16: 0.5, 64: 0.25}
-"""By questions at once: three are the fewest that are answered together."""
+"""By number of simultaneous questions; at least three are answered together."""
 
 _ASKED: Final = 192
 _FIRST, _STEP, _SIZES = 100_000_000, 137_000, 900_000_000
 
 
 def measure_gathering(stage: Stage, slices: int, _seconds: float) -> Iterator[Figure]:
-    """Yield the CPU time of questions answered together to that of the same one by one."""
+    """Yield the CPU time of questions answered together, relative to the same one by one."""
     forecasts = stage.services.forecasts
     template = forecast_body(record=False, is_new=True)
     first = read_forecast(_document(template, 0))

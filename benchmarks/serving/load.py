@@ -1,8 +1,8 @@
-"""A lean load generator, run as a process of its own: `python -m benchmarks.serving.load`.
+"""A lean load generator, run as a separate process: `python -m benchmarks.serving.load`.
 
-It reads one order a line (JSON) from its standard input and answers each with one line: how many
-requests were answered in which time, with which latencies, how many not with a success, and what
-the generator itself cost. Requests are written as bytes made once; answers are read by httptools.
+It reads one order (JSON) per line from its standard input and answers each with one line: the
+number of answered requests, the time and latencies, the number of unsuccessful answers, and its own
+CPU time. The bytes of requests are built once; answers are parsed by httptools.
 """
 
 import asyncio
@@ -19,16 +19,16 @@ import uvloop
 from typing_extensions import override
 
 MARK: Final = "%NUMBER%"
-"""Stands in a body for a number that is another in every request."""
+"""Placeholder in a body for a number that differs in every request."""
 
 _SUCCESS: Final = range(200, 300)
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What to ask: `rate` requests a second, or as many as `connections` get answered.
+    """What to ask: `rate` requests per second, or as many as `connections` get answered.
 
-    A `MARK` in the body becomes a number that counts up from `first`.
+    `MARK` in the body is replaced by a number that counts up from `first`.
     """
 
     port: int
@@ -42,7 +42,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came back; latencies in seconds, `cpu_s` is the generator's own."""
+    """The result; latencies are in seconds, `cpu_s` is the generator's own CPU time."""
 
     answered: int
     failures: int
@@ -53,7 +53,7 @@ class Outcome:
 
     @property
     def per_second(self) -> float:
-        """Answers a second."""
+        """Answers per second."""
         return self.answered / self.seconds
 
 
@@ -91,7 +91,7 @@ class _Session:
         self.ended = asyncio.get_running_loop().create_future()
 
     def fire(self) -> None:
-        """Ask on a free connection; without one the request waits, and its wait counts."""
+        """Ask on a free connection; if there is none, the request waits and its wait counts."""
         now = time.perf_counter()
         if self.idle:
             self.idle.popleft().ask(now)
@@ -166,7 +166,7 @@ async def _pace(session: _Session, rate: float) -> None:
 
 
 async def carry_out(order: Order) -> Outcome:
-    """Return what an order's requests met."""
+    """Return the outcome of an order's requests."""
     loop = asyncio.get_running_loop()
     cpu_started = time.process_time()
     session = _Session(order)

@@ -1,4 +1,4 @@
-"""Thousands of configurations in one request, beside one evaluation of as many rows."""
+"""Thousands of configurations in one request, relative to one evaluation of as many rows."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -21,7 +21,7 @@ _REGIONS: Final = [f"region-{number}" for number in range(5)]
 
 
 def measure_batches(stage: Stage, slices: int, _seconds: float) -> Iterator[Figure]:
-    """Yield the figures of a batch: whole answers, and of each the duration alone."""
+    """Yield the figures of a batch: with whole answers, and with only the durations."""
     asked = generate_features(_BATCH, 7)
     with started_service(stage.database_url) as service:
         for goal, fields in ((_WHOLE, None), (_TRIMMED, ["duration_seconds"])):
@@ -47,7 +47,7 @@ def measure_recommendations(stage: Stage, slices: int, _seconds: float) -> Itera
 
 
 def evaluate(portfolio: FittedPortfolio, asked: FeatureTable) -> None:
-    """Ask as the service does: median, bounds, time limit."""
+    """Ask like the service: median, bounds, time limit."""
     forecast = portfolio.predict(asked)
     forecast.median()
     forecast.interval(0.9)
@@ -63,7 +63,7 @@ def _beside_evaluation(
     asked: FeatureTable,
     slices: int,
 ) -> Figure:
-    """Compare CPU times: of the service for a request, of this process for the evaluation."""
+    """Compare the CPU time of the service for a request with that of an evaluation here."""
     refused: list[int] = []
     with httpx2.Client(timeout=120) as client:
         ask = _asking(client, service, path, body, refused)

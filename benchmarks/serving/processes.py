@@ -1,4 +1,4 @@
-"""Processes side by side: the service, the floors and the load, each held to a core of its own."""
+"""Simultaneous processes: the service and the floors on one core, the load on another."""
 
 import contextlib
 import ctypes
@@ -26,7 +26,7 @@ class Server:
     process_id: int
 
     def cpu_seconds(self) -> float:
-        """Return what the process has computed so far, all threads together."""
+        """Return the CPU seconds of the process so far, of all its threads."""
         return process_cpu_seconds(self.process_id)
 
 
@@ -38,13 +38,13 @@ def process_cpu_seconds(process_id: int) -> float:
 
 
 def cores() -> tuple[set[int], set[int]]:
-    """Return the core of what is measured and that of the load; the same where there is one."""
+    """Return the cores of the measured process and of the load; the same if there is only one."""
     known = sorted(os.sched_getaffinity(0))
     return {known[0]}, {known[-1]}
 
 
 def hold(process_id: int, core: set[int]) -> None:
-    """Keep all threads of a process on a core."""
+    """Pin all threads of a process to a core."""
     for thread in Path(f"/proc/{process_id}/task").iterdir():
         with contextlib.suppress(ProcessLookupError):
             os.sched_setaffinity(int(thread.name), core)
@@ -52,7 +52,7 @@ def hold(process_id: int, core: set[int]) -> None:
 
 @contextlib.contextmanager
 def started_service(database_url: str) -> Iterator[Server]:
-    """Start the real service on the core of what is measured."""
+    """Start the real service on the core of the measured process."""
     with running_service(database_url) as running:
         hold(running.process_id, cores()[0])
         yield Server(int(running.url.rpartition(":")[2]), running.process_id)
@@ -60,7 +60,7 @@ def started_service(database_url: str) -> Iterator[Server]:
 
 @contextlib.contextmanager
 def started_floor(name: str, *, pinned: bool = True) -> Iterator[Server]:
-    """Start an application of `benchmarks.serving.floors` on uvicorn as fast as it goes."""
+    """Start an application of `benchmarks.serving.floors` on uvicorn with its fastest options."""
     port = free_port()
     command = [
         sys.executable, "-m", "uvicorn", f"benchmarks.serving.floors:{name}", "--port", str(port),
@@ -77,7 +77,7 @@ def started_floor(name: str, *, pinned: bool = True) -> Iterator[Server]:
 
 
 def free_port() -> int:
-    """Return a port that nobody listens on."""
+    """Return a port on which nobody listens."""
     with socket.create_server(("127.0.0.1", 0)) as found:
         port: int = found.getsockname()[1]
         return port
@@ -89,7 +89,7 @@ def await_port(port: int, process: subprocess.Popen[bytes]) -> None:
     Raises
     ------
     SystemExit
-        If it ends before, or takes too long.
+        If it ends before that, or takes too long.
     """
     for _ in range(_ATTEMPTS):
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)):
@@ -101,13 +101,13 @@ def await_port(port: int, process: subprocess.Popen[bytes]) -> None:
 
 
 class LoadGenerator:
-    """The load as a process, on the core of the load."""
+    """The load generator as a process, on its own core."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
 
     def carry_out(self, order: Order) -> Outcome:
-        """Return what an order's requests met."""
+        """Return the outcome of an order's requests."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps(asdict(order)) + "\n")

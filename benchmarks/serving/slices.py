@@ -1,4 +1,4 @@
-"""Measures ours and a floor in turns, and tells the ratio beside the floor's own spread."""
+"""Measures a subject and a floor in turns: their ratio, and the spread of the floor itself."""
 
 import statistics
 import time
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """A bound on a ratio: at least `bound` where more is better, at most otherwise."""
+    """A bound on a ratio: at least `bound` if more is better, at most otherwise."""
 
     what: str
     floor: str
@@ -16,7 +16,7 @@ class Goal:
     is_least: bool = False
 
     def is_met(self, value: float) -> bool:
-        """Whether a ratio keeps the bound."""
+        """Return whether a ratio keeps the bound."""
         return value >= self.bound if self.is_least else value <= self.bound
 
     def told(self) -> str:
@@ -26,7 +26,7 @@ class Goal:
 
 @dataclass(frozen=True, slots=True)
 class Slices:
-    """What the slices of one run measured, in order: ours, the floor, the floor again."""
+    """The measurements of one run's slices, in order: the subject, the floor, the floor again."""
 
     ours: Sequence[float]
     floor: Sequence[float]
@@ -34,12 +34,12 @@ class Slices:
 
     @property
     def ratio(self) -> float:
-        """The median over the slices of ours to the floor."""
+        """The median over the slices of the subject relative to the floor."""
         return statistics.median(_ratios(self.ours, self.floor))
 
     @property
     def control(self) -> float:
-        """The median of the floor to itself: how much the machine alone varies."""
+        """The median of the floor relative to itself: how much the machine alone varies."""
         return statistics.median(_ratios(self.again, self.floor))
 
     @property
@@ -51,9 +51,9 @@ class Slices:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One row of the table: a ratio against its goal.
+    """One row of the table: a ratio and its goal.
 
-    `failures` counts answers that were no success; one of them and the goal is missed.
+    `failures` counts unsuccessful answers; with a single one the goal is missed.
     """
 
     goal: Goal
@@ -79,7 +79,7 @@ def _ratios(ours: Sequence[float], floor: Sequence[float]) -> list[float]:
 
 
 def alternate(ours: Callable[[], float], floor: Callable[[], float], slices: int) -> Slices:
-    """Measure both in turns, after one turn of each that does not count."""
+    """Measure both in turns, after one turn of each as a warm-up."""
     ours()
     floor()
     turns = [(floor(), ours(), floor()) for _ in range(slices)]

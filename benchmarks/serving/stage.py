@@ -1,4 +1,4 @@
-"""The stage of the measurements: a database with one fitted workload of generated runs."""
+"""The setting of the measurements: a database with one fitted workload of generated runs."""
 
 import contextlib
 import json
@@ -40,7 +40,7 @@ class Stage:
 
 @contextlib.contextmanager
 def prepared_stage(n_runs: int) -> Iterator[Stage]:
-    """Make a database in a temporary folder, upload runs and fit them."""
+    """Create a database in a temporary folder, upload runs and fit them."""
     with tempfile.TemporaryDirectory() as folder:
         settings = Settings(data_dir=Path(folder), database_url=f"sqlite:///{folder}/stage.db")
         database = Database(settings.url)
@@ -80,9 +80,9 @@ def to_csv(n_runs: int, seed: int = 0) -> bytes:
 
 
 def forecast_body(*, record: bool, is_new: bool) -> str:
-    """Return the body of a forecast; a new one asks for another dataset size each time.
+    """Return the body of a forecast; a new one asks for a different dataset size each time.
 
-    For a number of nine digits it is between 210,000 and 300,000, where sizes were measured.
+    For nine-digit numbers the size is between 210,000 and 300,000, where sizes were measured.
     """
     document: dict[str, Any] = {
         "workload": WORKLOAD,

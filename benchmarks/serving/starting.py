@@ -1,4 +1,4 @@
-"""From the start of a process to its first answer, and what it then holds in memory."""
+"""The time from the start of a process to its first answer, and its memory then."""
 
 import contextlib
 import http.client
@@ -24,7 +24,7 @@ _ATTEMPTS, _PAUSE_S = 6_000, 0.005
 
 @dataclass(slots=True)
 class _Application:
-    """An application that can be started again and again; remembers the memory it took."""
+    """An application that can be started repeatedly and records its memory."""
 
     command: Sequence[str]
     environment: Mapping[str, str]
@@ -64,7 +64,7 @@ def measure_start(stage: Stage, slices: int, _seconds: float) -> Iterator[Figure
     """Yield the time to the first answer and the memory."""
     with tempfile.TemporaryDirectory(prefix="bytecode-") as folder:
         ours, floor = _service(stage, folder), _empty(folder)
-        # The first starts compile: an installed service has its bytecode.
+        # The first starts compile, because an installed service has its bytecode.
         for application in (ours, floor):
             application.seconds()
             application.megabytes.clear()
@@ -97,7 +97,7 @@ def _empty(bytecode: str) -> _Application:
 
 
 def _compiled(folder: str) -> dict[str, str]:
-    """Return what lets a process find and leave its bytecode in a folder."""
+    """Return the environment with which a process keeps its bytecode in a folder."""
     return {"PYTHONPYCACHEPREFIX": folder, "PYTHONDONTWRITEBYTECODE": ""}
 
 
