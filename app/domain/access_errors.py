@@ -1,10 +1,10 @@
-"""Refusals of who asks, and of how much is asked for."""
+"""Refusals because of who asks, or of how much is asked."""
 
 from app.domain.errors import DomainError
 
 
 class UnauthenticatedError(DomainError):
-    """No key, or one that is unknown, expired or revoked."""
+    """There is no key, or it is unknown, expired or revoked."""
 
     remedy = "Send `Authorization: Bearer KEY`; an operator makes keys by `trainfare keys create`."
 
@@ -13,7 +13,7 @@ class UnauthenticatedError(DomainError):
 
 
 class InvalidTokenError(UnauthenticatedError):
-    """A token of an issuer that is not valid here and now, or says too little."""
+    """A token of an issuer is not valid here and now, or lacks claims."""
 
     remedy = (
         "Send a new token of the issuer that this service trusts, made for this service and for a"
@@ -22,7 +22,7 @@ class InvalidTokenError(UnauthenticatedError):
 
 
 class IssuerUnavailableError(DomainError):
-    """The issuer of tokens does not answer, and the key that is looked for is not known."""
+    """The issuer of tokens does not answer, and the needed key is not cached."""
 
     remedy = "Retry; if it persists, the operator's log tells why."
 
@@ -41,7 +41,7 @@ class ForbiddenError(DomainError):
 
 
 class RefitPolicyForbiddenError(ForbiddenError):
-    """The key may declare workloads, not say when they are fitted anew."""
+    """The key may declare workloads but not decide when they are refitted."""
 
     remedy = (
         "Send the refit_policy that GET /v1/workloads/{workload} shows (a new workload has none:"
@@ -54,7 +54,7 @@ class RefitPolicyForbiddenError(ForbiddenError):
 
 
 class QuotaExceededError(DomainError):
-    """The caller asks more often than its rate limit allows."""
+    """The caller exceeds its rate limit."""
 
     remedy = "Wait as long as Retry-After says."
 
@@ -64,7 +64,7 @@ class QuotaExceededError(DomainError):
 
 
 class ProjectLimitError(DomainError):
-    """A project would have or ask more than it may."""
+    """A project would exceed one of its limits."""
 
     remedy = "Remove what is not needed any more, or ask the operator for a higher limit."
 

@@ -17,7 +17,7 @@ class StorageUnavailableError(DomainError):
 
 
 class StorageUnusableError(StorageUnavailableError):
-    """There is no database where one is looked for, or none that can be used: no retry helps."""
+    """The configured database does not exist or cannot be used, and no retry helps."""
 
     remedy = "Check TRAINFARE_DATABASE_URL or TRAINFARE_DATA_DIR, and who may write there."
 
@@ -27,7 +27,7 @@ class StorageUnusableError(StorageUnavailableError):
 
 
 class SchemaMismatchError(DomainError):
-    """The database's schema is not the one that this release needs."""
+    """The schema of the database is not the one that this release needs."""
 
     remedy = "Run `trainfare migrate` (or serve with --migrate)."
 
@@ -50,7 +50,7 @@ class SchemaAheadError(SchemaMismatchError):
 
 
 class ForeignTablesError(SchemaMismatchError):
-    """There are tables of our names where no schema was ever recorded."""
+    """The database has tables with the service's names but no recorded schema."""
 
     remedy = (
         "Name an empty database, or one of Trainfare's, by TRAINFARE_DATABASE_URL or"
@@ -78,7 +78,7 @@ class DeadlineExceededError(DomainError):
 
 
 class StoppingError(DeadlineExceededError):
-    """A request was not answered before the process that worked for it had to end."""
+    """A request was not answered before the process that handled it had to end."""
 
     def __init__(self) -> None:
         DomainError.__init__(
@@ -89,7 +89,7 @@ class StoppingError(DeadlineExceededError):
 
 
 class OverloadedError(DomainError):
-    """More requests wait than the process may keep waiting."""
+    """More requests are waiting than the process allows."""
 
     remedy = "Retry as Retry-After says; nothing of the request was begun."
 
@@ -98,14 +98,14 @@ class OverloadedError(DomainError):
 
 
 class BatchesUnderWayError(OverloadedError):
-    """A batch would bring more entries than the process may work on at once."""
+    """With this batch, more entries would be in progress than the process allows at once."""
 
     def __init__(self, entries: int) -> None:
         DomainError.__init__(self, f"Batches of about {entries} entries are under way already.")
 
 
 class MissingExtraError(DomainError):
-    """A setting asks for what an optional part of the installation does."""
+    """A setting needs an optional part of the installation that is missing."""
 
     remedy = "Install the named extra, or unset the setting."
 
@@ -114,7 +114,7 @@ class MissingExtraError(DomainError):
 
 
 class NotReadyError(DomainError):
-    """The service lives but cannot do all its work; the faults name what is missing."""
+    """The service runs but cannot do all of its work; the faults name what is missing."""
 
     remedy = "Mend what the errors name; `trainfare doctor` tells more."
 

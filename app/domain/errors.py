@@ -54,7 +54,7 @@ class NotFoundError(DomainError):
 
 
 class ReportWithoutRunsError(NotFoundError):
-    """All runs of a CI report were removed: nothing of it can be taken into fits."""
+    """All runs of a CI report were removed, so nothing of it can be used in fits."""
 
     remedy = "Report the runs again (POST /v1/ci/reports)."
 
@@ -90,7 +90,7 @@ class NoRegressorError(DomainError):
 
 
 class FitPendingError(NoRegressorError):
-    """A workload has no published regressor yet, but a fit that may publish one."""
+    """A workload has no published regressor yet, but an active fit may publish one."""
 
     remedy = (
         "Ask again when the fit has ended. If it stays queued, no fitter may be alive: see /readyz."
@@ -107,7 +107,7 @@ class FitPendingError(NoRegressorError):
 
 
 class NotEnoughRunsError(DomainError):
-    """A fit was asked for a workload without a single usable run."""
+    """A fit was requested for a workload without any usable run."""
 
     remedy = "Upload succeeded runs of the workload that are not excluded, then ask again."
 
@@ -128,7 +128,7 @@ class RegressorUnavailableError(DomainError):
 
 
 class RunConflictError(DomainError):
-    """An external id comes again with other content; the faults show the difference."""
+    """An external id was used again with different content; the faults show the difference."""
 
     remedy = "Send a changed run under a new external_id, or delete the stored run first."
 
@@ -142,7 +142,7 @@ class RunConflictError(DomainError):
 
 
 class UnitChangeError(DomainError):
-    """A workload's dataset unit was to change although runs exist."""
+    """A change of a workload's dataset unit was requested although runs exist."""
 
     remedy = "Keep the unit, or use another workload for runs measured in the new unit."
 
@@ -165,7 +165,7 @@ class SchemaDriftError(DomainError):
 
 
 class InvalidRowsError(DomainError):
-    """An upload has bad rows; nothing of it was stored."""
+    """An upload has bad rows, so nothing of it was stored."""
 
     remedy = "Mend the named rows and send all again."
 
@@ -179,7 +179,7 @@ class InvalidRowsError(DomainError):
 
 
 class InvalidRunsError(InvalidRowsError):
-    """An upload of runs has bad rows, and could have been asked to leave them out."""
+    """An upload of runs has bad rows and did not ask to leave them out."""
 
     remedy = "Mend the named rows and send all again; ?on_invalid=skip takes the good runs."
 
@@ -194,7 +194,7 @@ class InvalidRequestError(DomainError):
 
 
 class InvalidNameError(InvalidRequestError):
-    """What a key or a project is to be called is no name."""
+    """The name given to a key or a project is not valid."""
 
     remedy = "Name it by 1 to 100 printable characters."
 
@@ -239,7 +239,7 @@ class UnknownGpuError(DomainError):
 
 
 class AmbiguousGpuError(DomainError):
-    """A GPU name stands for several variants."""
+    """A GPU name may mean several variants."""
 
     remedy = "Name one of the variants."
 
@@ -255,7 +255,7 @@ class AmbiguousGpuError(DomainError):
 
 
 class SpotInfeasibleError(DomainError):
-    """Work on spot capacity would be interrupted again and again before it ends."""
+    """Work on spot capacity would be interrupted too often to complete."""
 
     remedy = "Checkpoint more often, or ask for on-demand capacity."
 
@@ -273,7 +273,7 @@ class SpotInfeasibleError(DomainError):
 
 
 class InsufficientCapacityError(DomainError):
-    """The least that jobs need together exceeds the capacity."""
+    """The minimum demands of the jobs together exceed the capacity."""
 
     remedy = 'Offer more GPUs, lower min_workers, or send "on_shortage": "leave_out".'
 
@@ -304,7 +304,7 @@ class InsufficientCapacityError(DomainError):
 
 
 class IdempotencyKeyReusedError(DomainError):
-    """An idempotency key comes again with another body."""
+    """An idempotency key was used again with a different body."""
 
     remedy = "Use a new Idempotency-Key for a new request."
 
@@ -331,7 +331,7 @@ class PayloadTooLargeError(DomainError):
 
 
 class TooManyValuesError(DomainError):
-    """A body has more values than are read at once: small bytes can stand for large memory."""
+    """A body has more values than are read at once, since few bytes can require much memory."""
 
     remedy = "Split the request into several; runs go in by POST /v1/runs in any number."
 
@@ -340,7 +340,7 @@ class TooManyValuesError(DomainError):
 
 
 class TooManyRowsError(DomainError):
-    """An upload has more rows than are judged and stored in one transaction."""
+    """An upload has more rows than are checked and stored in one transaction."""
 
     remedy = "Split the upload into several requests."
 

@@ -140,7 +140,7 @@ class RegressorVersion(RegressorReport):
 
 
 class ArtifactRemovedError(InvalidRequestError):
-    """A regressor version is to answer whose artefact was removed; only its record is left."""
+    """A regressor version was asked whose artefact was removed; only its record is left."""
 
     remedy = "Take a later version, or fit the workload again: POST /v1/workloads/{workload}/fits."
 

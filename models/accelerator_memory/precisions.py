@@ -83,8 +83,8 @@ def ordered_effects(
     Returns
     -------
     Effects by `effect_place`, category after category, shape (n_draws, n_columns). A level takes at
-    most as much as those with more bits; an unseen one lies between its neighbours, and between the
-    effects of known levels with the same bits if there are any.
+    most as much as those with more bits; an unseen one lies between its neighbours, or has the
+    least effect of the known levels with the same bits if there are any.
 
     Examples
     --------
