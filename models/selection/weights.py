@@ -74,6 +74,12 @@ _FREE: Mapping[tuple[Kind, bool], Mapping[str, float]] = {
 }
 """Prior weights by kind of question and by whether configurations are few (< 12); a heuristic."""
 
+_TWO_SIZES = {"gaussian_process": 0.5, "log_linear": 0.5}
+"""Of few configurations beyond the data-set size, of which two values were measured.
+
+Two sizes tell one exponent. A sum of power laws shares it out among its terms, and beyond them the
+steepest term takes over."""
+
 _FURTHER: Mapping[tuple[str, bool], Mapping[str, float]] = {
     ("workers", False): {"gaussian_process": 0.7},
     ("batch_size", False): {"gaussian_process": 0.6},
@@ -119,6 +125,8 @@ def prior_weights(names: Sequence[str], kind: Kind, axis: str, n_configurations:
     row: Kind = "transfer" if kind == "new_level" else kind
     row = "interpolation" if row == "transfer" and few else row
     table = dict(_FREE[row, few and row not in UNTESTED_AXES])
+    if row == "short_axis" and few and axis == "dataset_size":
+        table = dict(_TWO_SIZES)
     if row == "extrapolation" and not few and axis in _PINNED_AXES:
         table = {name: weight / 2 for name, weight in table.items()} | _FEW_PHYSICS
     if row == "extrapolation":

@@ -1,0 +1,28 @@
+"""Beyond two measured sizes of data a single power law goes on."""
+
+import numpy as np
+
+from models import FeatureTable, FittedPortfolio, RunTable, fit_portfolio
+
+EXPONENTS = {"r": 0.3, "spark": 0.5, "xgboost": 0.8, "python": 1.2}
+SIZES = (1e4, 1e5)
+
+
+def fit_tools() -> FittedPortfolio:
+    """Fit four tools on two sizes of data, each with a power of its own."""
+    tools = [tool for tool in EXPONENTS for _ in SIZES]
+    sizes = np.tile(SIZES, len(EXPONENTS))
+    seconds = [(s / 1e3) ** EXPONENTS[tool] for s, tool in zip(sizes, tools, strict=True)]
+    table = FeatureTable({"dataset_size": sizes}, {"param.tool": tools}, len(tools))
+    names = [f"run_{row}" for row in range(len(tools))]
+    return fit_portfolio(RunTable(table, np.array(seconds), names), seed=0, time_budget_s=30)
+
+
+def test_a_hundred_times_the_data_go_on_as_a_power_of_their_size() -> None:
+    tools = list(EXPONENTS)
+    asked = FeatureTable({"dataset_size": np.full(4, 1e7)}, {"param.tool": tools}, 4)
+
+    median = fit_tools().predict(asked).median()
+
+    truth = np.array([1e4 ** EXPONENTS[tool] for tool in tools])
+    assert abs(np.log(median / truth).mean()) < 1.0
