@@ -219,7 +219,7 @@ class Draft:
             found = tested.residual_variances()
             errors = np.where(np.isfinite(found), found, errors)
         is_pooled = uses_pool(list(self.fitted), weights)
-        curve = prior_curve(kind, n, is_pooled=is_pooled, surprise=surprise)
+        curve = prior_curve(kind, n, axis=name, is_pooled=is_pooled, surprise=surprise)
         if held_out is not None:
             curve = calibrate(
                 *held_out.scores(weights),

@@ -7,7 +7,7 @@ from typing import TypeVar
 import numpy as np
 
 from models.distribution import LEVELS
-from models.questions.regimes import FEW_CONFIGURATIONS, UNTESTED_AXES, Kind
+from models.questions.regimes import FEW_CONFIGURATIONS, PINNED_AXES, UNTESTED_AXES, Kind
 from models.tables import FloatArray
 
 _PRIOR_90: Mapping[tuple[Kind, bool], float] = {
@@ -25,6 +25,11 @@ _PRIOR_90: Mapping[tuple[Kind, bool], float] = {
     ("constant_axis", True): 0.95,
 }
 """Half width at 90 % in predicted standard deviations, by kind and by few configurations."""
+
+_UNPINNED_90: Mapping[bool, float] = {False: 1.75, True: 1.2}
+"""The same for an axis of two values whose exponent physics does not pin, by few configurations."""
+
+_KNOWN_AXES = {*PINNED_AXES, "epochs"}
 
 _SHAPES: Mapping[bool, FloatArray] = {
     False: np.array([0.33, 0.66, 1.0, 1.35, 2.1]),
@@ -146,7 +151,12 @@ def found_surprise(scores: FloatArray, weights: FloatArray, n_distinct: int) -> 
 
 
 def prior_curve(
-    kind: Kind, n_configurations: int, *, is_pooled: bool = False, surprise: float = 1.0
+    kind: Kind,
+    n_configurations: int,
+    *,
+    axis: str = PINNED_AXES[0],
+    is_pooled: bool = False,
+    surprise: float = 1.0,
 ) -> FloatArray:
     """Return prior half widths at `LEVELS`, wider for few configurations; a heuristic.
 
@@ -157,7 +167,8 @@ def prior_curve(
     Where other workloads tell the spread of what fewer than 12 configurations leave open, it is
     ``q00 (1 + min(2, 5 / n))``. Beyond an axis of three levels they do not: the trend is that of
     the workload's own runs, and no other workload knows whether it goes on. For a level without
-    runs, more runs of other levels hardly help: ``q00 (1 + 1 / n)``.
+    runs, more runs of other levels hardly help: ``q00 (1 + 1 / n)``. Beyond two values of the
+    data-set size or of a parameter as `axis`, q00 is wider: there is no exponent to expect.
 
     Examples
     --------
@@ -170,7 +181,10 @@ def prior_curve(
         doubt = _DOUBT_OF_NEW_LEVEL / n_configurations
     elif is_pooled and n_configurations < FEW_CONFIGURATIONS and kind != "extrapolation":
         doubt = min(_POOLED_DOUBT / n_configurations, _MOST_POOLED_DOUBT)
-    width = few * surprise * _PRIOR_90[kind, True] + (1 - few) * _PRIOR_90[kind, False]
+    of_many, of_few = _PRIOR_90[kind, False], _PRIOR_90[kind, True]
+    if kind == "short_axis" and axis not in _KNOWN_AXES:
+        of_many, of_few = _UNPINNED_90[False], _UNPINNED_90[True]
+    width = few * surprise * of_few + (1 - few) * of_many
     return width * _shape(kind) * (1 + doubt)
 
 

@@ -28,6 +28,9 @@ No question leaves the measured range there."""
 UNTESTED_AXES: Final[frozenset[Kind]] = frozenset({"short_axis", "constant_axis"})
 """Kinds of axes that no held-out set can test, however many configurations there are."""
 
+PINNED_AXES: Final = ("workers", "batch_size", "nodes")
+"""Axes whose exponents physics pins: the tight laws extrapolate them best."""
+
 NEW_LEVEL = ":new"
 """Suffix of the name of a category's regime for levels that no run has."""
 

@@ -8,12 +8,9 @@ import numpy as np
 from models.calibration.intervals import tempered
 from models.distribution import normal_quantiles
 from models.numerics.optimisation import minimise_on_simplex
-from models.questions.regimes import FEW_CONFIGURATIONS, UNTESTED_AXES, Kind
+from models.questions.regimes import FEW_CONFIGURATIONS, PINNED_AXES, UNTESTED_AXES, Kind
 from models.state.checks import MAX_LOG
 from models.tables import BoolArray, FloatArray, IntArray
-
-_PINNED_AXES = ("workers", "batch_size", "nodes")
-"""Axes whose exponents physics pins: the tight laws extrapolate them best."""
 
 _FEW_PHYSICS = {"physics_process": 0.3, "scaling_law": 0.2}
 """Half of the weights, beyond the pinned axes of at least 12 configurations."""
@@ -127,7 +124,7 @@ def prior_weights(names: Sequence[str], kind: Kind, axis: str, n_configurations:
     table = dict(_FREE[row, few and row not in UNTESTED_AXES])
     if row == "short_axis" and few and axis == "dataset_size":
         table = dict(_TWO_SIZES)
-    if row == "extrapolation" and not few and axis in _PINNED_AXES:
+    if row == "extrapolation" and not few and axis in PINNED_AXES:
         table = {name: weight / 2 for name, weight in table.items()} | _FEW_PHYSICS
     if row == "extrapolation":
         table = _joined(table, _FURTHER.get((axis, few), {}))

@@ -1,8 +1,10 @@
-"""Beyond two measured sizes of data a single power law goes on."""
+"""Beyond an axis of two measured values a single power law goes on, and intervals are wide."""
 
 import numpy as np
+import pytest
 
 from models import FeatureTable, FittedPortfolio, RunTable, fit_portfolio
+from models.calibration.intervals import prior_curve
 
 EXPONENTS = {"r": 0.3, "spark": 0.5, "xgboost": 0.8, "python": 1.2}
 SIZES = (1e4, 1e5)
@@ -26,3 +28,16 @@ def test_a_hundred_times_the_data_go_on_as_a_power_of_their_size() -> None:
 
     truth = np.array([1e4 ** EXPONENTS[tool] for tool in tools])
     assert abs(np.log(median / truth).mean()) < 1.0
+
+
+@pytest.mark.parametrize("axis", ["dataset_size", "param.layers"])
+@pytest.mark.parametrize("n_configurations", [6, 30])
+def test_what_physics_does_not_pin_is_less_sure_beyond_two_values(
+    axis: str, n_configurations: int
+) -> None:
+    pinned, free = (
+        prior_curve("short_axis", n_configurations, axis=name)[2] for name in ("workers", axis)
+    )
+
+    assert free > 1.1 * pinned
+    assert free < prior_curve("extrapolation", n_configurations)[2] * 1.01
