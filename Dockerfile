@@ -1,8 +1,8 @@
 # syntax=docker/dockerfile:1
 # Build: the environment with the locked dependencies and the service, its bytecode compiled.
 FROM python:3.11.14-slim-bookworm AS build
-# requirements-ray.lock makes an image for fitters and nodes of a Ray cluster,
-# requirements-platform.lock one with traces (OpenTelemetry) and tokens of an issuer (OIDC).
+# requirements-ray.lock builds an image for fitters and nodes of a Ray cluster,
+# requirements-platform.lock one with OpenTelemetry traces and OIDC tokens.
 ARG REQUIREMENTS=requirements.lock
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
 WORKDIR /src
@@ -16,8 +16,8 @@ COPY models ./models
 RUN /opt/trainfare/bin/python -m pip install --no-deps --no-build-isolation . \
     && /opt/trainfare/bin/python -m compileall -q /opt/trainfare/lib
 
-# Run: nothing but Python, LightGBM's OpenMP runtime and the environment; the root may be
-# read-only, all data is in the volume.
+# Run: only Python, LightGBM's OpenMP runtime and the environment. The root file system may be
+# read-only, since all data is in the volume.
 FROM python:3.11.14-slim-bookworm
 # hadolint ignore=DL3008
 RUN apt-get update \
