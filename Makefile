@@ -1,4 +1,4 @@
-# One command for each need: `make help` lists them.
+# `make help` lists the commands.
 VENV ?= .venv
 PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
 	if $$python -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; \
@@ -7,7 +7,7 @@ PORT ?= $(or $(TRAINFARE_PORT),8000)
 ARGS ?=
 BIN := $(VENV)/bin
 PYTEST_ALL := $(BIN)/python tests/support/postgresql.py $(BIN)/pytest -n 2 --slow
-# Extras stay in the locks: pip asks for the newest release of what it finds pinned without them.
+# The locks keep extras: pip looks for the newest release of a package that is pinned without its extra.
 UV_COMPILE := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-header --no-annotate --no-strip-extras --upgrade
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
@@ -31,7 +31,7 @@ serve: $(VENV)/.installed ## run service and fitter until Ctrl-C (PORT=8000, TRA
 test: lint frameworks ## everything that CI runs: lint, types, layers, tests on SQLite and PostgreSQL
 	$(PYTEST_ALL) $(ARGS)
 
-coverage: $(VENV)/.installed-dev ## the same tests with their coverage, 95 % at least (a third longer)
+coverage: $(VENV)/.installed-dev ## the same tests with coverage, which must reach 95 % (takes a third longer)
 	$(PYTEST_ALL) --cov --cov-report=term:skip-covered $(ARGS)
 
 lint: $(VENV)/.installed-dev ## style, types and import contracts
@@ -42,34 +42,34 @@ lint: $(VENV)/.installed-dev ## style, types and import contracts
 	$(BIN)/lint-imports
 	$(BIN)/hadolint Dockerfile
 
-unit: $(VENV)/.installed-dev ## the quick tests, on SQLite alone
+unit: $(VENV)/.installed-dev ## the quick tests, on SQLite only
 	$(BIN)/pytest -q -n 2 -m "not (postgresql or slow or browser or lengthy)" $(ARGS)
 
-frameworks: $(FRAMEWORKS)/.installed $(VENV)/.installed-dev ## the collectors with torch, lightning, transformers, accelerate, ray
+frameworks: $(FRAMEWORKS)/.installed $(VENV)/.installed-dev ## test the collectors with torch, lightning, transformers, accelerate, ray
 	TRAINFARE_TEST_PYTHON=$(BIN)/python $(FRAMEWORKS)/bin/python -m pytest -q --durations=5 \
 		-o filterwarnings=default -o addopts=--import-mode=importlib client/tests_frameworks \
 		--ignore=client/tests_frameworks/test_spark.py --ignore=client/tests_frameworks/test_mlflow.py
 
-importers: $(IMPORTERS)/.installed $(VENV)/.installed-dev ## the importers with logs that a real Spark and MLflow write (Java 17)
+importers: $(IMPORTERS)/.installed $(VENV)/.installed-dev ## test the importers with logs written by a real Spark and MLflow (Java 17)
 	TRAINFARE_TEST_PYTHON=$(BIN)/python PATH="$(abspath $(IMPORTERS)/bin):$$PATH" \
 		$(IMPORTERS)/bin/python -m pytest -q --durations=5 -o filterwarnings=default \
 		-o addopts=--import-mode=importlib client/tests_frameworks/test_spark.py \
 		client/tests_frameworks/test_mlflow.py
 
-sbom: $(VENV)/.installed-dev ## the locked packages as a CycloneDX document (sbom.cdx.json)
+sbom: $(VENV)/.installed-dev ## list the locked packages as a CycloneDX document (sbom.cdx.json)
 	$(BIN)/python -m tests.support.dependencies sbom sbom.cdx.json
 
-audit: $(VENV)/.installed-dev ## known weaknesses of the locked packages (needs the network) and their licences
+audit: $(VENV)/.installed-dev ## check known vulnerabilities (needs the network) and licences of the locked packages
 	$(BIN)/python -m tests.support.dependencies audit
 
 fuzz: $(VENV)/.installed-dev ## fuzz the reader of CSV uploads for a minute (Python 3.11, Linux on x86-64)
 	$(PIP_INSTALL) --require-hashes -r requirements-fuzz.lock
 	$(BIN)/python -m tests.fuzz.csv_reader -max_total_time=60 -max_len=4096 -timeout=10 $(ARGS)
 
-pythons: $(VENV)/.installed-dev ## the client on every Python from 3.10 to 3.13 that is found here
+pythons: $(VENV)/.installed-dev ## test the client on every installed Python from 3.10 to 3.13
 	$(BIN)/python -m client.try_pythons
 
-lock: ## pin all dependencies anew, with hashes (needs uv)
+lock: ## pin the newest dependencies, with hashes (needs uv)
 	$(UV_COMPILE) -o requirements.lock pyproject.toml requirements-build.in
 	$(UV_COMPILE) --extra dev -c requirements.lock -o requirements-dev.lock \
 		pyproject.toml requirements-build.in
@@ -89,7 +89,7 @@ clean: ## remove the environment and the caches, not the data in var/
 $(BIN)/python:
 	@if [ -z "$(PYTHON)" ]; then \
 		echo "Python 3.11 or newer with its venv module is needed:" \
-			"install it (Debian: apt-get install python3 python3-venv) or say PYTHON=..."; exit 1; fi
+			"install it (Debian: apt-get install python3 python3-venv) or set PYTHON=..."; exit 1; fi
 	@echo "Creating $(VENV) ..."
 	@$(PYTHON) -m venv $(VENV)
 
@@ -100,14 +100,14 @@ $(VENV)/.installed: requirements.lock pyproject.toml | $(BIN)/python
 	@touch $@
 
 $(VENV)/.installed-dev: requirements-dev.lock client/pyproject.toml $(VENV)/.installed
-	@echo "Installing the locked tools of the developers (once) ..."
+	@echo "Installing the locked development tools (once) ..."
 	@$(PIP_INSTALL) --require-hashes -r requirements-dev.lock
 	@$(PIP_INSTALL) --no-deps --no-build-isolation -e client
 	@touch $@
 
 $(FRAMEWORKS)/.installed: client/requirements-frameworks.lock client/requirements-torch.lock \
 		client/pyproject.toml | $(BIN)/python
-	@echo "Installing the locked frameworks of the collectors' tests (once, about 2 GB) ..."
+	@echo "Installing the locked frameworks for the collectors' tests (once, about 2 GB) ..."
 	@$(PYTHON) -m venv $(FRAMEWORKS)
 	@$(FRAMEWORKS)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes \
 		-r client/requirements-frameworks.lock -r client/requirements-torch.lock
