@@ -31,6 +31,7 @@ from app.services.refitting.overdue import OverdueRefits
 from app.settings import Settings
 from app.storage.database import Database
 from app.storage.migration import require_head
+from app.storage.poolers import require_own_sessions
 from app.telemetry import exporting, fit_span, trace_database, trace_methods
 
 _logger = logging.getLogger(__name__)
@@ -180,6 +181,7 @@ def run(settings: Settings, stop: threading.Event) -> None:
     """
     database = Database(settings.url, pool_size=settings.fitter_processes + 1)
     try:
+        require_own_sessions(database)
         require_head(database)
         with exporting(settings) as tracing:
             run_until(stop, ServiceContext(database, settings), tracing)

@@ -24,6 +24,7 @@ _HOUR_S: Final = 3600.0
 _DAY_S: Final = 24 * _HOUR_S
 _YEAR_HOURS: Final = 366 * 24.0
 _DRIVERS: Final = ("sqlite", "postgres", "postgresql", "postgresql+psycopg")
+_POOL_MODES: Final = ("session", "transaction")
 _PREFIX: Final = "TRAINFARE_"
 _OTHERS: Final = frozenset(
     {
@@ -46,6 +47,8 @@ def _check_database_url(url: str) -> str:
     if not is_known:
         # The value is not repeated: it may hold a password.
         raise ValueError("is none of sqlite:///PATH and postgresql://USER:PASSWORD@HOST:PORT/NAME")
+    if url and make_url(url).query.get("pool_mode", "session") not in _POOL_MODES:
+        raise ValueError("has a pool_mode that is none of session and transaction")
     return url
 
 

@@ -69,6 +69,9 @@ KINDS: Mapping[type[DomainError], ProblemKind] = {
     availability.StorageUnusableError: ProblemKind(
         "database_unavailable", 503, "Database unavailable"
     ),
+    availability.SharedSessionsError: ProblemKind(
+        "database_unavailable", 503, "Database unavailable"
+    ),
     availability.DeadlineExceededError: ProblemKind(
         "deadline_exceeded", 503, "Not answered in time"
     ),

@@ -29,6 +29,7 @@ from app.services.context import ServiceContext
 from app.settings import Settings
 from app.storage.database import Database
 from app.storage.migration import require_head
+from app.storage.poolers import require_own_sessions
 from app.telemetry import exporting
 
 _logger = logging.getLogger(__name__)
@@ -68,6 +69,7 @@ def _check_start(settings: Settings) -> None:
     database = Database(settings.url, pool_size=1)
     access = AccessService(ServiceContext(database, settings))
     try:
+        require_own_sessions(database)
         require_head(database)
         # Reports an invalid trace exporter once, instead of in each web process.
         with exporting(settings):

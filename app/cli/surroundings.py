@@ -8,6 +8,7 @@ from app.services.context import ServiceContext
 from app.settings import Settings
 from app.storage.database import Database
 from app.storage.migration import require_migrated
+from app.storage.poolers import require_own_sessions
 
 
 @contextmanager
@@ -22,6 +23,7 @@ def migrated_surroundings_of(settings: Settings) -> Iterator[ServiceContext]:
         If it has not been migrated.
     """
     with surroundings_of(settings) as context:
+        require_own_sessions(context.database)
         require_migrated(context.database)
         yield context
 

@@ -26,6 +26,20 @@ class StorageUnusableError(StorageUnavailableError):
         self.reason = reason
 
 
+class SharedSessionsError(StorageUnusableError):
+    """A pooler gives each transaction of a connection another session of PostgreSQL."""
+
+    remedy = (
+        "Add ?pool_mode=transaction to TRAINFARE_DATABASE_URL, or let the pooler keep sessions"
+        " (PgBouncer: pool_mode = session)."
+    )
+
+    def __init__(
+        self, reason: str = "a pooler gives each transaction another session of PostgreSQL"
+    ) -> None:
+        super().__init__(reason)
+
+
 class SchemaMismatchError(DomainError):
     """The schema of the database is not the one that this release needs."""
 

@@ -5,13 +5,14 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from typing import Final
 
-from app.domain.availability_errors import StorageUnavailableError
+from app.domain.availability_errors import SharedSessionsError, StorageUnavailableError
 from app.domain.health import Check
 from app.domain.identifiers import Slug
 from app.services.context import ServiceContext
 from app.services.health import HealthService
 from app.services.tables.frames import far_questions
 from app.storage.migration import missing_parts
+from app.storage.poolers import require_own_sessions
 from app.storage.stores import Stores
 from models import FORMAT_VERSION, ArtifactError, loads
 
@@ -63,6 +64,7 @@ class DiagnosisService:
     def _check_contents(self) -> Iterator[Check]:
         """Check each part in a transaction of its own: damage may end the transaction."""
         looks: dict[str, Callable[[Stores], Check]] = {
+            "sessions": self._check_sessions,
             "tables": self._check_tables,
             "writing": self._check_writing,
             "integrity": self._check_integrity,
@@ -81,6 +83,16 @@ class DiagnosisService:
                 detail = f"cannot be looked at: {error.reason}"
                 found = Check(name, is_ok=False, detail=detail, remedy=_MEND_FIRST)
             yield found
+
+    def _check_sessions(self, _stores: Stores) -> Check:
+        detail = "each connection keeps its own"
+        if self._context.database.shares_sessions:
+            detail = "shared by a pooler, as pool_mode=transaction says"
+        try:
+            require_own_sessions(self._context.database)
+        except SharedSessionsError as error:
+            return Check("sessions", is_ok=False, detail=error.reason, remedy=error.remedy)
+        return Check("sessions", is_ok=True, detail=detail)
 
     def _check_tables(self, _stores: Stores) -> Check:
         missing = missing_parts(self._context.database)

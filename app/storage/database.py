@@ -17,7 +17,12 @@ from sqlalchemy.orm import Session, sessionmaker
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from app.domain import deadlines
-from app.domain.availability_errors import StorageUnavailableError, StorageUnusableError
+from app.domain.availability_errors import (
+    SharedSessionsError,
+    StorageUnavailableError,
+    StorageUnusableError,
+)
+from app.storage.sessions import POOL_MODE, is_shared, prepare_sessions, prepare_transactions
 from app.storage.stores import Stores
 from app.storage.types import json_text
 
@@ -25,6 +30,7 @@ _logger = logging.getLogger(__name__)
 _SQLITE_BUSY_TIMEOUT_MS = 30_000
 _POSTGRES_PATIENCE: Final = {
     "connect_timeout": 5,
+    "fallback_application_name": "trainfare",
     "keepalives_idle": 10,
     "keepalives_interval": 5,
     "keepalives_count": 3,
@@ -33,13 +39,6 @@ _POSTGRES_PATIENCE: Final = {
 """Connections of a server that vanished silently (a lost machine, a cut network) end in about
 20 s: by default the kernel blocks the threads that wait for it for a quarter of an hour or longer.
 All are in seconds, but the last is in milliseconds."""
-_SESSION: Final = {
-    "DateStyle": "ISO",
-    "default_transaction_isolation": "read committed",
-    "extra_float_digits": "1",
-}
-"""The defaults of a server, database or user may differ, so that instants would be unreadable,
-numbers lose digits, or concurrent uploads be refused."""
 _PRIVATE: Final = 0o600
 PAGE_BYTES: Final = 16_384
 """Page size of a new SQLite file. A recorded forecast takes more than half of a default page of
@@ -47,25 +46,12 @@ PAGE_BYTES: Final = 16_384
 _REFUSED: Final = {"42P01", "42703", "42501", "25006"}
 """PostgreSQL's codes for missing tables and columns, for missing privileges, and for a read-only
 server, such as a standby; SQLite raises operational errors for these."""
+_SHARED: Final = {"26000", "42P05"}
+"""Its codes for prepared statements that are missing, or exist already: a pooler shares sessions."""
 _UNUSABLE: Final = {SQLITE_CANTOPEN, SQLITE_CORRUPT, SQLITE_NOTADB, SQLITE_PERM, SQLITE_READONLY}
 _PRIMARY_CODE: Final = 0xFF
 """The lower byte of SQLite's extended codes."""
 _MAX_TIMEOUT_MS = (1 << 31) - 1
-
-
-def _prepare_postgresql(engine: sa.Engine, limit_ms: int) -> None:
-    """Make PostgreSQL end long statements (0: none) and answer in our formats.
-
-    Connection poolers do not accept such settings at the start of a connection.
-    """
-    chosen = {**_SESSION, "statement_timeout": str(limit_ms)}
-    told = ", ".join(f"set_config('{name}', '{value}', false)" for name, value in chosen.items())
-
-    @event.listens_for(engine, "connect")
-    def _on_connect(connection: Any, _record: object) -> None:
-        connection.execute(f"SELECT {told}")
-        # The settings would be rolled back with the transaction.
-        connection.commit()
 
 
 def _is_no_path(name: str) -> bool:
@@ -119,8 +105,16 @@ def _is_unusable(error: Exception) -> bool:
     return is_refused or getattr(told, "sqlstate", None) in _REFUSED
 
 
+def _is_shared(error: Exception) -> bool:
+    """Whether another connection's statements were met."""
+    return getattr(getattr(error, "orig", None), "sqlstate", None) in _SHARED
+
+
 def _unavailable(error: Exception) -> StorageUnavailableError:
     reason = _reason(error)
+    if _is_shared(error):
+        _logger.warning("sessions of PostgreSQL are shared", extra={"reason": reason})
+        return SharedSessionsError(reason)
     if _is_unusable(error):
         _logger.warning("database cannot be used", extra={"reason": reason})
         return StorageUnusableError(reason)
@@ -133,8 +127,9 @@ def make_engine(
 ) -> sa.Engine:
     """Return the engine for SQLite or PostgreSQL (psycopg 3).
 
-    `postgres://` and `postgresql://` URLs are read as psycopg's. SQLite has no time limit for
-    statements; there `statement_timeout_s` limits the wait for its lock.
+    `postgres://` and `postgresql://` URLs are read as psycopg's; `pool_mode=transaction` says that a
+    pooler gives each transaction another session. SQLite has no time limit for statements; there
+    `statement_timeout_s` limits the wait for its lock.
     """
     parsed = sa.make_url(url)
     if parsed.drivername in {"postgres", "postgresql"}:
@@ -153,9 +148,12 @@ def make_engine(
         options["connect_args"] = {
             name: value for name, value in _POSTGRES_PATIENCE.items() if name not in parsed.query
         }
-    engine = sa.create_engine(parsed, **options)
+        if is_shared(parsed):
+            options["connect_args"]["prepare_threshold"] = None
+    engine = sa.create_engine(parsed.difference_update_query([POOL_MODE]), **options)
     if parsed.get_backend_name() == "postgresql":
-        _prepare_postgresql(engine, _milliseconds(statement_timeout_s or 0))
+        prepare = prepare_transactions if is_shared(parsed) else prepare_sessions
+        prepare(engine, _milliseconds(statement_timeout_s or 0))
     if parsed.get_backend_name() == "sqlite":
         limit_ms = _milliseconds(statement_timeout_s or math.inf)
         _prepare_sqlite(engine, min(limit_ms, _SQLITE_BUSY_TIMEOUT_MS))
@@ -187,7 +185,7 @@ class Database:
     def __init__(
         self, url: str, *, pool_size: int = 20, statement_timeout_s: float | None = None
     ) -> None:
-        self._statement_timeout_s = statement_timeout_s
+        self._url, self._statement_timeout_s = url, statement_timeout_s
         self.engine = make_engine(url, pool_size=pool_size, statement_timeout_s=statement_timeout_s)
         self._writing = sessionmaker(self.engine, expire_on_commit=False)
         self._reading = sessionmaker(
@@ -196,8 +194,12 @@ class Database:
 
     def beside(self, statement_timeout_s: float) -> "Database":
         """Return the same database on one separate connection, which these cannot exhaust."""
-        url = self.engine.url.render_as_string(hide_password=False)
-        return Database(url, pool_size=1, statement_timeout_s=statement_timeout_s)
+        return Database(self._url, pool_size=1, statement_timeout_s=statement_timeout_s)
+
+    @property
+    def shares_sessions(self) -> bool:
+        """Whether the URL says that a pooler gives each transaction another session."""
+        return is_shared(sa.make_url(self._url))
 
     @property
     def is_sqlite(self) -> bool:
@@ -270,7 +272,8 @@ class Database:
         except (exc.OperationalError, exc.InterfaceError, exc.TimeoutError) as error:
             raise _unavailable(error) from error
         except exc.DBAPIError as error:
-            if not error.connection_invalidated and not _is_unusable(error):
+            is_known = _is_unusable(error) or _is_shared(error)
+            if not error.connection_invalidated and not is_known:
                 raise
             raise _unavailable(error) from error
         except SqliteError as error:  # of rows passed directly to the driver

@@ -54,6 +54,7 @@ def test_wrong_part_of_a_setting_is_told_once(terminal: Terminal) -> None:
         ("oidc_scope_map", "{bad", "TRAINFARE_OIDC_SCOPE_MAP is no JSON."),
         ("oidc_algorithms", "RS256", "TRAINFARE_OIDC_ALGORITHMS is no JSON."),
         ("database_url", "sqlite://", "TRAINFARE_DATABASE_URL: is none of"),
+        ("database_url", "postgresql://h/t?pool_mode=statement", "TRAINFARE_DATABASE_URL: has a"),
         ("host", "", "TRAINFARE_HOST: String should have at least 1 character"),
         ("lease_s", "inf", "TRAINFARE_LEASE_S: Input should be less"),
         ("fitter_poll_s", "nan", "TRAINFARE_FITTER_POLL_S: Input should be"),

@@ -1,0 +1,52 @@
+"""Tells whether a pooler shares PostgreSQL's sessions among connections."""
+
+from contextlib import closing
+from typing import Any, Final
+
+import sqlalchemy as sa
+
+from app.domain.availability_errors import SharedSessionsError
+from app.storage.database import Database
+
+_WATCHING_S: Final = 5.0
+_LOOKS: Final = 5
+
+
+def require_own_sessions(database: Database) -> None:
+    """Refuse a pooler that shares sessions, unless the URL says so.
+
+    Statements that one connection prepared would be missing, or be another's.
+
+    Raises
+    ------
+    SharedSessionsError
+        If two connections met in one session, or one had two.
+    """
+    if database.is_sqlite or database.shares_sessions or _is_direct(database):
+        return
+    with (
+        closing(database.beside(_WATCHING_S)) as first,
+        closing(database.beside(_WATCHING_S)) as second,
+    ):
+        for _ in range(_LOOKS):
+            # The first is asked again: were it closed meanwhile, the second might have its session.
+            found, other, again = _session(first), _session(second), _session(first)
+            if found == other or found != again:
+                raise SharedSessionsError
+
+
+def _is_direct(database: Database) -> bool:
+    """Whether the session is that which the server named at the start; poolers make a name up."""
+    with database.answering(), database.engine.connect() as connection:
+        driver: Any = connection.connection.driver_connection
+        return bool(driver.info.backend_pid == _asked(connection))
+
+
+def _session(database: Database) -> int:
+    with database.answering(), database.engine.connect() as connection:
+        return _asked(connection)
+
+
+def _asked(connection: sa.Connection) -> int:
+    found: int = connection.exec_driver_sql("SELECT pg_backend_pid()").scalar_one()
+    return found
