@@ -25,6 +25,10 @@ _DAY_S: Final = 24 * _HOUR_S
 _YEAR_HOURS: Final = 366 * 24.0
 _DRIVERS: Final = ("sqlite", "postgres", "postgresql", "postgresql+psycopg")
 _POOL_MODES: Final = ("session", "transaction")
+_SEVERAL_HOSTS: Final = re.compile(
+    r"(?P<login>postgres\w*(\+\w+)?://([^@/?]*@)?)(?P<hosts>[^@/?]+,[^@/?]+)"
+    r"(?P<name>/[^?]*)?(\?(?P<query>.*))?"
+)
 _PREFIX: Final = "TRAINFARE_"
 _OTHERS: Final = frozenset(
     {
@@ -39,7 +43,18 @@ _LAST_PORT: Final = 65_535
 _RAY_ADDRESS: Final = re.compile(r"(ray://)?(\[[0-9A-Fa-f:]+\]|[\w.-]+):[0-9]{1,5}", re.ASCII)
 
 
+def _with_hosts_apart(url: str) -> str:
+    """Return libpq's form of a URL with several hosts in SQLAlchemy's, any other as it is."""
+    found = _SEVERAL_HOSTS.fullmatch(url)
+    if found is None:
+        return url
+    hosts = "&".join(f"host={host}" for host in found["hosts"].split(","))
+    query = f"&{found['query']}" if found["query"] else ""
+    return f"{found['login']}{found['name'] or '/'}?{hosts}{query}"
+
+
 def _check_database_url(url: str) -> str:
+    url = _with_hosts_apart(url)
     try:
         is_known = not url or _is_known(make_url(url))
     except (ArgumentError, ValueError):

@@ -1,10 +1,12 @@
 """Settings that cannot be meant stop the start, by their name and in one line."""
 
 import pytest
+from sqlalchemy.engine import make_url
 
 from app.cli.supervisor import environment_of
 from app.domain.access import Scope
 from app.settings import Settings
+from app.storage.database import make_engine
 from tests.support.terminal import Terminal
 
 
@@ -116,3 +118,26 @@ def test_child_has_the_settings_of_its_parent(monkeypatch: pytest.MonkeyPatch) -
         monkeypatch.setenv(name, value)
 
     assert Settings() == given
+
+
+@pytest.mark.parametrize(
+    ("given", "login"),
+    [
+        ("postgresql://ada:p%40w@one:5433,two/t?target_session_attrs=read-write", "ada:p%40w@"),
+        ("postgres://one:5433,two/t?target_session_attrs=read-write", ""),
+    ],
+)
+def test_url_with_several_hosts_is_read_as_libpq_does(given: str, login: str) -> None:
+    read = make_url(Settings(database_url=given).url)
+
+    assert read.query["host"] == ("one:5433", "two")
+    assert read.query["target_session_attrs"] == "read-write"
+    assert (read.database, read.password) == ("t", "p@w" if login else None)
+
+
+def test_engine_asks_several_hosts_in_turn() -> None:
+    url = Settings(database_url="postgresql://ada@one:5433,two:5434/t").url
+
+    _, options = make_engine(url).dialect.create_connect_args(make_url(url))
+
+    assert (options["host"], options["port"]) == ("one,two", "5433,5434")
