@@ -26,6 +26,21 @@ _LONGEST_PAUSE_S: Final = 60.0
 
 _TOLD_PAUSE_S: Final = 3.0
 _ERRORS_FROM: Final = 400
+_TOO_LARGE: Final = 413
+_DISTRUSTED: Final = "CERTIFICATE_VERIFY_FAILED"
+_START: Final = (
+    "Start the service (`trainfare serve --with-fitter`) or name it by --url (TRAINFARE_URL)."
+)
+_NAME_AUTHORITY: Final = (
+    "Name the file of the authority that signed the certificate by SSL_CERT_FILE, or the host as"
+    " the certificate does."
+)
+_CHECK_URL: Final = "Is --url the address of a Trainfare service?"
+_BEHIND_PROXY: Final = "A proxy may stand before a service that is down; try again later."
+_SEND_LESS: Final = (
+    "A proxy may stand before the service: upload smaller files, or let it take larger bodies"
+    " (nginx: client_max_body_size)."
+)
 _KEY: Final = re.compile(r"[!-~]+")
 
 
@@ -124,10 +139,9 @@ class Connection:
                 f"{self.url} does not answer by the proxy {proxy}: {said}.",
                 _past_proxy(self._client.base_url, proxy),
             )
+        is_distrusted = _DISTRUSTED in said
         return UnreachableError(
-            f"{self.url} does not answer: {said}.",
-            "Start the service (`trainfare serve --with-fitter`) or name it by --url"
-            " (TRAINFARE_URL).",
+            f"{self.url} does not answer: {said}.", _NAME_AUTHORITY if is_distrusted else _START
         )
 
     def look(self, path: str) -> None:
@@ -264,9 +278,14 @@ def _past_proxy(url: httpx2.URL, proxy: str) -> str:
 
 def _stranger(answer: httpx2.Response) -> UnreachableError:
     proxy = proxy_to(answer.url)
+    if answer.status_code == _TOO_LARGE:
+        remedy = _SEND_LESS
+    elif proxy:
+        remedy = _past_proxy(answer.url, proxy)
+    else:
+        remedy = _BEHIND_PROXY if answer.is_server_error else _CHECK_URL
     return UnreachableError(
-        f"{answer.url} answered {answer.status_code}, but not as this service does.",
-        _past_proxy(answer.url, proxy) if proxy else "Is --url the address of a Trainfare service?",
+        f"{answer.url} answered {answer.status_code}, but not as this service does.", remedy
     )
 
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from trainfare_client import Client, ClientSettings, UnreachableError
+from trainfare_client.answers import unreachable
 from trainfare_client.errors import QuotaExceededError, ServiceFailedError
 from trainfare_client.retrying import Retries, retry_after_s
 
@@ -76,6 +77,16 @@ def test_silent_service_is_left_after_the_timeout(tmp_path: Path) -> None:
         client.workloads.get("w")
 
     assert len(server.heard) == 4
+
+
+def test_certificate_that_nobody_known_signed_is_told_with_what_to_do(tmp_path: Path) -> None:
+    def distrust(_request: httpx.Request) -> httpx.Response:
+        raise httpx.ConnectError("[SSL: CERTIFICATE_VERIFY_FAILED] self-signed certificate")
+
+    with pytest.raises(httpx.ConnectError) as caught:
+        httpx.Client(transport=httpx.MockTransport(distrust)).get("https://fare.example")
+
+    assert "SSL_CERT_FILE" in str(unreachable("https://fare.example", caught.value))
 
 
 def test_longer_wait_than_allowed_is_told_to_the_caller(tmp_path: Path) -> None:

@@ -14,6 +14,12 @@ if TYPE_CHECKING:
 
     from trainfare_client.errors import ProblemError
 
+_DISTRUSTED: Final = "CERTIFICATE_VERIFY_FAILED"
+_NAME_AUTHORITY: Final = (
+    "Name the file of the authority that signed the certificate by SSL_CERT_FILE, or the host as"
+    " the certificate does."
+)
+_CHECK_URL: Final = "Is the service up, and is TRAINFARE_URL its address?"
 _NO_CONTENT: Final = 204
 _TOO_LARGE: Final = 413
 _REFUSED_BEFORE: Final = frozenset({401, 403, 407})
@@ -77,9 +83,8 @@ def unreachable(url: str, error: Exception) -> UnreachableError:
         return UnreachableError(
             f"{url} does not answer by the proxy {proxy}: {said}.", _past_proxy(url, proxy)
         )
-    return UnreachableError(
-        f"{url} does not answer: {said}.", "Is the service up, and is TRAINFARE_URL its address?"
-    )
+    remedy = _NAME_AUTHORITY if _DISTRUSTED in said else _CHECK_URL
+    return UnreachableError(f"{url} does not answer: {said}.", remedy)
 
 
 def unusable_proxy(error: Exception) -> SettingsError:

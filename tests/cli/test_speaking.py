@@ -11,6 +11,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 from typing_extensions import override
 
@@ -305,6 +306,33 @@ def test_many_faults_are_counted(terminal: Terminal) -> None:
 
     assert said.err.count("row 1, workers: too few (got -1)") == 20
     assert "and 5 more" in said.err
+
+
+@pytest.mark.parametrize(
+    ("status", "remedy"), [(413, "client_max_body_size"), (502, "a service that is down")]
+)
+def test_proxy_before_the_service_is_thought_of(
+    terminal: Terminal, status: int, remedy: str
+) -> None:
+    with _answering(*[(status, "<html>nginx</html>")] * 4) as url:
+        said = terminal.type("workloads", "--url", url)
+
+    assert said.exit_code == 3
+    assert remedy in said.err
+
+
+def test_certificate_that_nobody_known_signed_is_told_with_what_to_do(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def distrust(*_args: object, **_options: object) -> None:
+        raise httpx2.ConnectError("[SSL: CERTIFICATE_VERIFY_FAILED] self-signed certificate")
+
+    monkeypatch.setattr(httpx2.Client, "request", distrust)
+
+    said = terminal.type("workloads", "--url", "https://127.0.0.1:1")
+
+    assert said.exit_code == 3
+    assert "SSL_CERT_FILE" in said.err
 
 
 def test_problem_of_a_stranger_is_not_taken_for_ours(terminal: Terminal) -> None:
