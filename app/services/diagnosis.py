@@ -25,6 +25,10 @@ _LET_WRITE: Final = (
     "Name the primary, not a standby, and a user who may change all tables and use their"
     " sequences, by TRAINFARE_DATABASE_URL; of SQLite, let the file and its folder be written."
 )
+_WAIT_FOR_IT: Final = (
+    "Let NTP set all clocks. Refit policies overlook new runs until that time has come: ask for"
+    " fits meanwhile."
+)
 _MEND_FIRST: Final = "Mend what else was found, or restore the last backup; then ask again."
 
 
@@ -162,8 +166,12 @@ class DiagnosisService:
         return Check("counts", not wrong, detail, "Run `trainfare recount`.")
 
     def _check_clock(self, stores: Stores) -> Check:
-        moment = stores.leases.clock()
-        off_s = 0.0 if moment is None else (moment - self._context.now()).total_seconds()
+        moment, now = stores.leases.clock(), self._context.now()
+        newest = stores.diagnosis.newest_record()
+        if newest is not None and (newest - now).total_seconds() > _CLOCK_TOLERANCE_S:
+            detail = f"the newest record is of {newest:%Y-%m-%d %H:%M} UTC, ahead of this clock"
+            return Check("clock", is_ok=False, detail=detail, remedy=_WAIT_FOR_IT)
+        off_s = 0.0 if moment is None else (moment - now).total_seconds()
         return Check(
             "clock",
             is_ok=abs(off_s) <= _CLOCK_TOLERANCE_S,

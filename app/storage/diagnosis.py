@@ -11,7 +11,7 @@ from app.domain.fits import FitState
 from app.domain.health import FitActivity
 from app.storage.dialects import is_sqlite
 from app.storage.regressors import HAS_ARTIFACT, IS_PUBLISHED
-from app.storage.tables import Base, FitRow, PublicationRow, RegressorRow, WorkloadRow
+from app.storage.tables import Base, FitRow, PublicationRow, RegressorRow, RunRow, WorkloadRow
 
 _FEW = 100
 _MANY = 10_000
@@ -57,6 +57,18 @@ class DiagnosisStore:
             return False
         mode = self._session.scalar(sa.text("SHOW transaction_read_only"))
         return bool(mode == "on")
+
+    def newest_record(self) -> datetime | None:
+        """Return the instant of the last run or fit, by identifiers, which begin with the time."""
+        asked = (
+            sa.select(moment).order_by(identifier.desc()).limit(1)
+            for moment, identifier in (
+                (RunRow.created_at, RunRow.id),
+                (FitRow.requested_at, FitRow.id),
+            )
+        )
+        found = (self._session.scalar(query) for query in asked)
+        return max((moment for moment in found if moment is not None), default=None)
 
     def change_nothing(self) -> str:
         """Insert, update and delete zero rows in each table, to see whether that is allowed.
