@@ -2,11 +2,12 @@
 
 import errno
 import logging
+import resource
 import signal
 import socket
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -39,6 +40,7 @@ GRACE_S: Final = 10
 _START_S: Final = 60
 """Time limit for a web process's health check: on a busy machine imports take many seconds."""
 _BACKLOG: Final = 2048
+_OPEN_FILES: Final = 65_536
 _OF_THE_PORT: Final[dict[int | None, str]] = {
     errno.EADDRINUSE: "End what listens there, or choose another --port (0: any free one).",
     errno.EACCES: "Choose a --port that everybody may listen on: from 1024 on, or 0: any free one.",
@@ -80,6 +82,18 @@ def _check_start(settings: Settings) -> None:
         database.close()
 
 
+def allow_connections() -> None:
+    """Let the process hold as many connections and files as whoever started it may allow.
+
+    Many a shell and supervisor allows 1,024; beyond them nothing can be read either.
+    """
+    soft, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _OPEN_FILES if most == resource.RLIM_INFINITY else min(_OPEN_FILES, most)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
+
+
 def _end(_signal: int, _frame: FrameType | None) -> NoReturn:
     sys.exit(0)
 
@@ -116,6 +130,7 @@ class _Server(uvicorn.Server):
 def serve(settings: Settings, *, access_log: bool = False) -> None:
     """Answer requests until a signal ends the process."""
     configure_logging(settings)
+    allow_connections()
     require_database(settings)
     _check_start(settings)
     with _siblings(settings) as siblings:
