@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 from fastapi.testclient import TestClient
 
+from app.api.middleware import authentication
 from app.domain.access import ApiKey, Principal, Scope
 from app.domain.addresses import is_loopback
 from app.domain.errors import NotFoundError
@@ -109,6 +110,44 @@ def test_revoked_key_is_refused_within_seconds(
     answer = client.post("/v1/echo", headers=_bearer(token))
 
     assert "revoked" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize(("long_s", "status"), [(-1.0, 401), (60.0, 201)])
+def test_key_that_was_revoked_while_a_body_was_sent_is_refused(
+    keyed: Services,
+    clock: FakeClock,
+    monkeypatch: pytest.MonkeyPatch,
+    long_s: float,
+    status: int,
+) -> None:
+    key, token = _create(keyed)
+    admit = keyed.access.authenticate
+
+    async def admit_and_revoke(authorization: str | None) -> Principal:
+        caller = await admit(authorization)
+        keyed.access.revoke_key(key.key_id)
+        clock.advance(6)
+        return caller
+
+    monkeypatch.setattr(keyed.access, "authenticate", admit_and_revoke)
+    monkeypatch.setattr(authentication, "_LONG_S", long_s)
+    with echoing_client(keyed.context.settings, keyed) as (client, _echo):
+        answer = client.post("/v1/echo", headers=_bearer(token), content=b"[1]")
+
+    assert answer.status_code == status
+    if status == 401:
+        assert "revoked" in answer.json()["detail"]
+
+
+def test_body_that_took_long_is_taken_while_the_database_is_away(
+    client: TestClient, keyed: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, token = _create(keyed)
+    monkeypatch.setattr(authentication, "_LONG_S", -1.0)
+    assert client.post("/v1/echo", headers=_bearer(token)).is_success
+    take_away(keyed.context.database)
+
+    assert client.post("/v1/echo", headers=_bearer(token), content=b"[1]").is_success
 
 
 def test_revoking_an_unknown_key_says_so(keyed: Services) -> None:

@@ -1,20 +1,27 @@
-"""Identifies the caller of each request before its body is read."""
+"""Identifies the caller of each request before its body is read, and again after a slow body."""
 
+import time
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, Final
 
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.api import problems
 from app.api.middleware.exchanges import exchange_of
 from app.domain.access import Principal
+from app.domain.access_errors import UnauthenticatedError
 from app.domain.errors import DomainError
 
+_LONG_S: Final = 5.0
+"""The key may have been revoked while a body was sent that took longer."""
 Authenticate = Callable[[str | None], Awaitable[Principal]]
 
 
 class AuthenticationMiddleware:
-    """Identifies the caller before the body is read; only for paths below `/v1`."""
+    """Identifies the caller before the body is read, and again after a slow one.
+
+    Only for paths below `/v1`.
+    """
 
     def __init__(self, app: ASGIApp, authenticate: Authenticate) -> None:
         self._app = app
@@ -26,10 +33,31 @@ class AuthenticationMiddleware:
             return
         state: dict[str, Any] = scope["state"]
         given = exchange_of(scope).headers.get(b"authorization")
+        authorization = None if given is None else given.decode("latin-1")
         try:
-            authorization = None if given is None else given.decode("latin-1")
             state["principal"] = await self._authenticate(authorization)
         except DomainError as error:
             await problems.respond_to(error, instance=scope["path"])(scope, receive, send)
             return
-        await self._app(scope, receive, send)
+        began = time.monotonic()
+
+        async def receive_again() -> Message:
+            message = await receive()
+            is_whole = message["type"] == "http.request" and not message.get("more_body", False)
+            if is_whole and time.monotonic() - began > _LONG_S:
+                await self._require_still(authorization)
+            return message
+
+        await self._app(scope, receive_again, send)
+
+    async def _require_still(self, authorization: str | None) -> None:
+        """Refuse a caller that was admitted when the request began and would not be now.
+
+        If that cannot be found out, the first answer holds.
+        """
+        try:
+            await self._authenticate(authorization)
+        except UnauthenticatedError:
+            raise
+        except DomainError:
+            return
