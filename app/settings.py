@@ -44,7 +44,7 @@ _RAY_ADDRESS: Final = re.compile(r"(ray://)?(\[[0-9A-Fa-f:]+\]|[\w.-]+):[0-9]{1,
 
 
 def _with_hosts_apart(url: str) -> str:
-    """Return libpq's form of a URL with several hosts in SQLAlchemy's, any other as it is."""
+    """Convert a URL with several hosts from libpq's form to SQLAlchemy's."""
     found = _SEVERAL_HOSTS.fullmatch(url)
     if found is None:
         return url

@@ -83,9 +83,9 @@ def _check_start(settings: Settings) -> None:
 
 
 def allow_connections() -> None:
-    """Let the process hold as many connections and files as whoever started it may allow.
+    """Raise the limit of open files: each connection takes one.
 
-    Many a shell and supervisor allows 1,024; beyond them nothing can be read either.
+    The default is often 1,024; at the limit, no file can be opened either.
     """
     soft, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _OPEN_FILES if most == resource.RLIM_INFINITY else min(_OPEN_FILES, most)

@@ -47,7 +47,7 @@ _REFUSED: Final = {"42P01", "42703", "42501", "25006"}
 """PostgreSQL's codes for missing tables and columns, for missing privileges, and for a read-only
 server, such as a standby; SQLite raises operational errors for these."""
 _SHARED: Final = {"26000", "42P05"}
-"""Its codes for prepared statements that are missing, or exist already: a pooler shares sessions."""
+"""Its codes for prepared statements that are missing or exist already, as in shared sessions."""
 _UNUSABLE: Final = {SQLITE_CANTOPEN, SQLITE_CORRUPT, SQLITE_NOTADB, SQLITE_PERM, SQLITE_READONLY}
 _PRIMARY_CODE: Final = 0xFF
 """The lower byte of SQLite's extended codes."""
@@ -106,7 +106,7 @@ def _is_unusable(error: Exception) -> bool:
 
 
 def _is_shared(error: Exception) -> bool:
-    """Whether another connection's statements were met."""
+    """Whether another connection uses the same session."""
     return getattr(getattr(error, "orig", None), "sqlstate", None) in _SHARED
 
 
@@ -127,8 +127,8 @@ def make_engine(
 ) -> sa.Engine:
     """Return the engine for SQLite or PostgreSQL (psycopg 3).
 
-    `postgres://` and `postgresql://` URLs are read as psycopg's; `pool_mode=transaction` says that a
-    pooler gives each transaction another session. SQLite has no time limit for statements; there
+    `postgres://` and `postgresql://` URLs are read as psycopg's; `pool_mode=transaction` says that
+    a pooler gives each transaction another session. SQLite has no time limit for statements; there
     `statement_timeout_s` limits the wait for its lock.
     """
     parsed = sa.make_url(url)

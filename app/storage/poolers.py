@@ -1,4 +1,4 @@
-"""Tells whether a pooler shares PostgreSQL's sessions among connections."""
+"""Detects a pooler that shares PostgreSQL's sessions among connections."""
 
 from contextlib import closing
 from typing import Any, Final
@@ -15,12 +15,12 @@ _LOOKS: Final = 5
 def require_own_sessions(database: Database) -> None:
     """Refuse a pooler that shares sessions, unless the URL says so.
 
-    Statements that one connection prepared would be missing, or be another's.
+    Prepared statements would be missing, or belong to another connection.
 
     Raises
     ------
     SharedSessionsError
-        If two connections met in one session, or one had two.
+        If two connections had the same session, or one had two.
     """
     if database.is_sqlite or database.shares_sessions or _is_direct(database):
         return
@@ -29,14 +29,14 @@ def require_own_sessions(database: Database) -> None:
         closing(database.beside(_WATCHING_S)) as second,
     ):
         for _ in range(_LOOKS):
-            # The first is asked again: were it closed meanwhile, the second might have its session.
+            # Ask the first again: if it was closed, the second may rightly have its session.
             found, other, again = _session(first), _session(second), _session(first)
             if found == other or found != again:
                 raise SharedSessionsError
 
 
 def _is_direct(database: Database) -> bool:
-    """Whether the session is that which the server named at the start; poolers make a name up."""
+    """Whether the session has the identifier given at the start; poolers invent one."""
     with database.answering(), database.engine.connect() as connection:
         driver: Any = connection.connection.driver_connection
         return bool(driver.info.backend_pid == _asked(connection))

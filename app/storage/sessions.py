@@ -1,4 +1,4 @@
-"""What PostgreSQL's sessions are told: once, or in each transaction where a pooler shares them."""
+"""Settings of PostgreSQL's sessions: set once, or per transaction if a pooler shares sessions."""
 
 from typing import Any, Final
 
@@ -6,14 +6,14 @@ import sqlalchemy as sa
 from sqlalchemy import event
 
 POOL_MODE: Final = "pool_mode"
-"""What a URL says of a pooler, in PgBouncer's words: that each transaction has another session."""
+"""The URL's option for the mode of a pooler, named as PgBouncer names it."""
 _SESSION: Final = {
     "DateStyle": "ISO",
     "default_transaction_isolation": "read committed",
     "extra_float_digits": "1",
 }
-"""What a server's, a database's or a user's defaults may say otherwise: then instants could not be
-read, numbers lost digits, and uploads side by side were refused."""
+"""The defaults of a server, database or user may differ, so that instants would be unreadable,
+numbers lose digits, or concurrent uploads be refused."""
 _TRANSACTION: Final = (
     "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; SET LOCAL DateStyle = 'ISO';"
     " SET LOCAL extra_float_digits = 1; SET LOCAL statement_timeout = {}"
@@ -26,9 +26,9 @@ def is_shared(url: sa.URL) -> bool:
 
 
 def prepare_sessions(engine: sa.Engine, limit_ms: int) -> None:
-    """Let PostgreSQL end statements (0: none), and answer as we read whatever its defaults are.
+    """Make PostgreSQL end long statements (0: none) and answer in our formats.
 
-    Poolers take no such settings when a connection starts.
+    Connection poolers do not accept such settings at the start of a connection.
     """
     chosen = {**_SESSION, "statement_timeout": str(limit_ms)}
     told = ", ".join(f"set_config('{name}', '{value}', false)" for name, value in chosen.items())
@@ -36,12 +36,12 @@ def prepare_sessions(engine: sa.Engine, limit_ms: int) -> None:
     @event.listens_for(engine, "connect")
     def _on_connect(connection: Any, _record: object) -> None:
         connection.execute(f"SELECT {told}")
-        # With its transaction it would be undone.
+        # The settings would be rolled back with the transaction.
         connection.commit()
 
 
 def prepare_transactions(engine: sa.Engine, limit_ms: int) -> None:
-    """Tell each transaction the same: the next one may have another session."""
+    """Set the same in each transaction: the next one may have another session."""
     told = _TRANSACTION.format(limit_ms)
 
     @event.listens_for(engine, "begin")
