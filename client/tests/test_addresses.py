@@ -46,8 +46,8 @@ def test_proxy_that_does_not_answer_is_named_without_its_login(
         client.workloads.get("w")
 
     said = str(caught.value)
-    assert "http://fare.example does not answer by the proxy http://127.0.0.1:1: " in said
-    assert "NO_PROXY=fare.example goes past it" in said
+    assert "http://fare.example does not answer through the proxy http://127.0.0.1:1: " in said
+    assert "NO_PROXY=fare.example bypasses it" in said
     assert "secret" not in said
     assert "hidden" not in said
 

@@ -378,7 +378,7 @@ def test_refused_cells_are_named_by_file_row_and_value_a_line_each(
     assert said.code == 4
     first, second, third, summary = said.out.splitlines()
     assert first == (
-        "Error: bad.csv, row 2, workers 'eight': workers is no number."
+        "Error: bad.csv, row 2, workers 'eight': workers is not a number."
         " Write a number, such as 4 or 0.5."
     )
     assert second.startswith("Error: bad.csv, row 3, duration_seconds '-5': duration_seconds is")

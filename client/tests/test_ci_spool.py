@@ -136,4 +136,4 @@ def test_file_that_is_no_spool_is_wrong_usage(step: Step, settings: ClientSettin
     said = step.report("--from-spool")
 
     assert said.code == 2
-    assert "is no spool" in said.out
+    assert "is not a spool" in said.out

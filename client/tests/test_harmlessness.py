@@ -93,7 +93,7 @@ def test_full_disk_is_logged_once_and_the_training_goes_on(
         assert _train(_settings(_CLOSED, tmp_path)) == "trained"
 
     assert [record.name for record in caplog.records] == ["trainfare_client"]
-    assert "Free the disk" in caplog.text
+    assert "Free disk space" in caplog.text
 
 
 def test_folder_that_cannot_be_made_is_logged_once(

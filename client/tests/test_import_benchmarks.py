@@ -74,7 +74,7 @@ def test_what_is_no_time_is_left_out_and_counted(importing: Importing, tmp_path:
     answer = importing("github-action-benchmark", file, "--dry-run")
 
     assert len(answer.rows) == 1
-    assert "Left out: 2 benchmarks whose unit is no time" in answer.err
+    assert "Left out: 2 benchmarks whose unit is not a time" in answer.err
 
 
 def test_one_workload_tells_its_benchmarks_apart(importing: Importing, tmp_path: Path) -> None:
@@ -128,7 +128,7 @@ def test_latency_of_bencher_is_the_duration(importing: Importing, tmp_path: Path
     assert row["workload"] == "fit-small"
     assert row["duration_seconds"] == "8.85e-08"
     assert row["param.size"] == "3"
-    assert "Left out: 1 benchmarks whose unit is no time" in answer.err
+    assert "Left out: 1 benchmarks whose unit is not a time" in answer.err
     assert keyed["external_id"] == "bencher:ci-7/Fit::small/0"
 
 
@@ -162,19 +162,19 @@ def test_measure_that_no_benchmark_has_is_refused_with_those_there_are(
     ("source", "content", "said"),
     [
         ("github-action-benchmark", "{", "It is not JSON"),
-        ("github-action-benchmark", "{}", "no file of github-action-benchmark"),
+        ("github-action-benchmark", "{}", "not a file of github-action-benchmark"),
         ("github-action-benchmark", '{"entries": {"Rust": [{}]}}', 'entries["Rust"][0]: The build'),
         ("github-action-benchmark", '{"entries": {"Rust": [3]}}', "no list of benches"),
-        ("github-action-benchmark", "[3]", "a.json: [0]: It is no benchmark with a name."),
-        ("github-action-benchmark", '[{"name": "a", "unit": "s"}]', "value is no number"),
-        ("github-action-benchmark", '[{"name": "a", "value": NaN}]', "value is no number"),
-        ("github-action-benchmark", '[{"name": "a", "value": "1.2.3"}]', "'1.2.3' is no number"),
+        ("github-action-benchmark", "[3]", "a.json: [0]: It is not a benchmark with a name."),
+        ("github-action-benchmark", '[{"name": "a", "unit": "s"}]', "value is not a number"),
+        ("github-action-benchmark", '[{"name": "a", "value": NaN}]', "value is not a number"),
+        ("github-action-benchmark", '[{"name": "a", "value": "1.2.3"}]', "'1.2.3' is not a number"),
         ("github-action-benchmark", '[{"name": "a", "value": 0, "unit": "s"}]', "The duration 0.0"),
-        ("bencher", "[[]]", "no Bencher Metric Format"),
-        ("bencher", "{}", "no Bencher Metric Format"),
+        ("bencher", "[[]]", "not in Bencher Metric Format"),
+        ("bencher", "{}", "not in Bencher Metric Format"),
         ("bencher", '{"a": 3}', "It has no measures"),
         ("bencher", '{"a": {"latency": 3}}', "'latency' has no value"),
-        ("bencher", '{"a": {"latency": {"value": true}}}', "value is no number"),
+        ("bencher", '{"a": {"latency": {"value": true}}}', "value is not a number"),
         ("bencher", '{"a": {"speed": {"value": 1}}}', "There are no runs to import."),
     ],
 )

@@ -45,7 +45,7 @@ def test_columns_of_an_upload_need_no_map_and_others_are_named(
     mended = importing("csv", written(file, file.read_text().replace("2,5", "2.5")), "--dry-run")
 
     assert answer.exit_code == 1
-    assert f"{file}:2: duration_seconds '2,5' is no number." in answer.err
+    assert f"{file}:2: duration_seconds '2,5' is not a number." in answer.err
     assert mended.rows[0]["param.depth"] == "3"
     assert "Not read: the columns colour." in mended.err
 
@@ -110,7 +110,7 @@ def test_line_of_a_spreadsheet_tells_the_separator(importing: Importing, tmp_pat
     answer = importing("csv", file, "--dry-run", "--skip-invalid")
 
     assert [row["duration_seconds"] for row in answer.rows] == ["1.5"]
-    assert f"{file}:4: duration_seconds 'x' is no number." in answer.err
+    assert f"{file}:4: duration_seconds 'x' is not a number." in answer.err
 
 
 def test_map_says_which_of_several_columns_a_field_is(importing: Importing, tmp_path: Path) -> None:
@@ -151,7 +151,7 @@ def test_bad_rows_are_named_by_file_and_line_and_nothing_is_stored(
     answer = uploading("csv", good, bad, short)
 
     assert answer.exit_code == 1
-    assert f"{bad}:4: duration_seconds 'x' is no number." in answer.err
+    assert f"{bad}:4: duration_seconds 'x' is not a number." in answer.err
     assert f"{short}:2: The row has 1 cells where the header has 2." in answer.err
     assert "2 rows are bad; nothing was imported." in answer.err
     with pytest.raises(Exception, match="unknown_workload"):
@@ -241,7 +241,7 @@ def test_empty_lines_before_the_header_do_not_count(
 
     assert [row["duration_seconds"] for row in answer.rows] == ["5"]
     line = begin.count("\n") + 3
-    assert f"{file}:{line}: duration_seconds 'x' is no number" in answer.err
+    assert f"{file}:{line}: duration_seconds 'x' is not a number" in answer.err
 
 
 def test_another_content_under_the_same_id_is_a_conflict(
@@ -298,7 +298,7 @@ def test_table_comes_by_standard_input_and_compressed(
         ("a,b\n1,2\n".encode("utf-16"), "It is text in UTF-16."),
         (b"PK\x03\x04\x14\x00\x06\x00", "It is a spreadsheet or another zip archive."),
         (b"\xd0\xcf\x11\xe0\xa1\xb1", "Save it as text in UTF-8, a table as CSV"),
-        (b'a,b\n"1,2\n', "It is no CSV"),
+        (b'a,b\n"1,2\n', "It is not CSV"),
         (b"workload,duration_seconds\n", "There are no runs to import."),
         (b"workload\nw\n", "duration is not known"),
         (b"duration_seconds\n1\n", "workload is not known"),

@@ -80,7 +80,7 @@ def test_fields_are_those_of_the_service() -> None:
     [
         (["--map", "batchsize=a"], "Did you mean 'batch_size'?"),
         (["--map", "duration_s=a+"], "ends too early"),
-        (["--map", "duration_s"], "says no value"),
+        (["--map", "duration_s"], "gives no value"),
         (["--map", "duration_s=elapsd"], "Did you mean 'elapsed'?"),
         (["--map", "epochs=elapsed", "--set", "epochs=3"], "given twice"),
         (["--set", "param.workers=3"], "no field 'param.workers'"),

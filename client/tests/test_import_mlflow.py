@@ -241,10 +241,10 @@ def test_further_pages_are_told(importing: Importing, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("[3]", "no export of MLflow's REST API"),
-        ('{"runs": [{"info": {}}]}', "runs[0]: It is no run"),
-        ('{"runs": 3}', "runs[0]: It is no run"),
-        ("SQLite format 3\0" + "x" * 2000, "It is no database of MLflow"),
+        ("[3]", "not an export of MLflow's REST API"),
+        ('{"runs": [{"info": {}}]}', "runs[0]: It is not a run"),
+        ('{"runs": 3}', "runs[0]: It is not a run"),
+        ("SQLite format 3\0" + "x" * 2000, "It is not a database of MLflow"),
         (json.dumps(_answer(start_time=1 << 59)), "beyond the year 9999"),
         (json.dumps(_answer(end_time=_START_MS)), "The duration 0.0"),
         (json.dumps({"runs": []}), "There are no runs to import."),
@@ -271,7 +271,7 @@ def test_folder_that_is_no_store_is_refused(importing: Importing, tmp_path: Path
 
     assert "There are no runs of MLflow in it." in empty.err
     assert "There are no runs of MLflow in it." in broken.err
-    assert "'nothing' is no value of a metric." in worse.err
+    assert "'nothing' is not a value of a metric." in worse.err
 
 
 def test_uploading_twice_creates_nothing_new(

@@ -277,8 +277,8 @@ def _with_bad_line(content: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
-        (_cut, "its compressed data end too early"),
-        (lambda content: zstandard.compress(content)[:-20], "its compressed data end too early"),
+        (_cut, "its compressed data ends too early"),
+        (lambda content: zstandard.compress(content)[:-20], "its compressed data ends too early"),
         (lambda content: gzip.compress(content)[:-8] + b"x" * 8, "It is broken: "),
         (lambda content: zstandard.compress(content)[:4] + b"\xff" * 50, "It is broken: "),
         (lambda content: b"LZ4Block" + content, "It is compressed as lz4 blocks"),
@@ -286,10 +286,10 @@ def _with_bad_line(content: bytes) -> bytes:
         (lambda content: content + b'{"Event":"Spark', "It is not JSON"),
         (lambda content: content + b"[" * 200_000 + b"\n{}\n", "nested too deeply"),
         (lambda content: b"26/11/01 INFO started\n" + content, ":1: It is not JSON"),
-        (lambda content: b"[1]\n" + content, "no event of a Spark log"),
+        (lambda content: b"[1]\n" + content, "not an event of a Spark log"),
         (lambda _: b'{"Event":"SparkListenerLogStart"}\n', "no start of an application"),
         (lambda _: b"", "no start of an application"),
-        (lambda content: content.replace(b"1795259000000", b"true"), "no whole number"),
+        (lambda content: content.replace(b"1795259000000", b"true"), "not a whole number"),
         (lambda content: content.replace(b"1795259060000", b"1795258000000"), "The duration -"),
     ],
 )

@@ -94,7 +94,7 @@ def test_second_run_is_judged_against_the_forecast(
     answer = train()
 
     assert answer == "trained"
-    assert "forecast were" in capsys.readouterr().err
+    assert "forecast was" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -241,7 +241,7 @@ def test_verdict_is_told_with_its_interval() -> None:
 
     said = sentence(make_run("w", duration_seconds=1.5), uploaded)
 
-    assert said.endswith("(run_1); forecast were 1 s (0.9 to 1.1): slower.")
+    assert said.endswith("(run_1); the forecast was 1 s (0.9 to 1.1): slower.")
 
 
 def _start(script: str, settings: ClientSettings, workload: str) -> subprocess.Popen[str]:

@@ -26,7 +26,7 @@ def test_rank_that_fails_tells_of_it_and_the_others_do_not_again(
     (run,) = client.runs.all(workload)
     assert run["status"] == "out_of_memory"
     assert run["configuration"]["workers"] == 2
-    assert "another rank has told" in capsys.readouterr().err
+    assert "another rank has reported" in capsys.readouterr().err
     assert Spool(settings.spool).waiting() == 0
 
 

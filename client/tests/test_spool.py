@@ -134,7 +134,7 @@ def test_file_of_something_else_is_no_spool_and_stays(content: bytes, tmp_path: 
     file = tmp_path / "results.csv"
     file.write_bytes(content)
 
-    with Client(settings=_away(file)) as client, pytest.raises(SpoolError, match="is no spool"):
+    with Client(settings=_away(file)) as client, pytest.raises(SpoolError, match="is not a spool"):
         client.flush()
 
     assert file.read_bytes() == content
@@ -242,7 +242,7 @@ def test_full_disk_is_told(tmp_path: Path) -> None:
     file = tmp_path / "spool.jsonl"
     file.symlink_to("/dev/full")
 
-    with pytest.raises(SpoolError, match="Free the disk"):
+    with pytest.raises(SpoolError, match="Free disk space"):
         Spool(file).append([make_run("w")])
 
 

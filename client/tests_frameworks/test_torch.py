@@ -139,7 +139,7 @@ def test_two_processes_arrive_as_one_run_and_the_second_run_is_judged(
     assert first.returncode == second.returncode == 0, first.stderr + second.stderr
     assert _state_of(untouched) == _state_of(first) == _state_of(second)
     assert "nothing was forecast" in first.stderr
-    assert second.stderr.count("forecast were") == 1
+    assert second.stderr.count("forecast was") == 1
     assert len(runs) == 2
     for run in runs:
         assert run["configuration"]["workers"] == 2

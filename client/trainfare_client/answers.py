@@ -81,7 +81,7 @@ def unreachable(url: str, error: Exception) -> UnreachableError:
     proxy, said = proxy_to(url), str(error) or type(error).__name__
     if proxy is not None:
         return UnreachableError(
-            f"{url} does not answer by the proxy {proxy}: {said}.", _past_proxy(url, proxy)
+            f"{url} does not answer through the proxy {proxy}: {said}.", _past_proxy(url, proxy)
         )
     remedy = _NAME_AUTHORITY if _DISTRUSTED in said else _CHECK_URL
     return UnreachableError(f"{url} does not answer: {said}.", remedy)
@@ -90,12 +90,12 @@ def unreachable(url: str, error: Exception) -> UnreachableError:
 def unusable_proxy(error: Exception) -> SettingsError:
     """Return the exception for an environment with a proxy that httpx does not support."""
     return SettingsError(
-        f"The environment's proxy cannot be used: {error}", "Mend HTTP_PROXY and the like."
+        f"The environment's proxy cannot be used: {error}", "Correct HTTP_PROXY and the like."
     )
 
 
 def _past_proxy(url: str, proxy: str) -> str:
-    return f"Is {proxy} the right proxy? NO_PROXY={urlsplit(url).hostname} goes past it."
+    return f"Is {proxy} the right proxy? NO_PROXY={urlsplit(url).hostname} bypasses it."
 
 
 def stranger(answer: httpx.Response) -> UnreachableError:
@@ -105,14 +105,14 @@ def stranger(answer: httpx.Response) -> UnreachableError:
     if answer.has_redirect_location:
         return UnreachableError(
             f"{said}: it points to {without_login(answer.headers['location'])}.",
-            "Name the address that it has now by TRAINFARE_URL.",
+            "Set TRAINFARE_URL to its present address.",
         )
     if proxy is not None:
         remedy = _past_proxy(str(answer.url), proxy)
     elif answer.status_code in _REFUSED_BEFORE:
-        remedy = "Does a proxy or a login page stand before the service?"
+        remedy = "Is there a proxy or a login page in front of the service?"
     elif answer.is_server_error:
-        remedy = "A proxy may stand before a service that is down; try again later."
+        remedy = "A proxy may be in front of a service that is down; try again later."
     else:
         remedy = "Is TRAINFARE_URL the address of a Trainfare service?"
     return UnreachableError(f"{said}.", remedy)
@@ -123,7 +123,7 @@ def _too_large(answer: httpx.Response) -> ProblemError:
     problem = {
         "code": "payload_too_large",
         "title": "Too large for a proxy",
-        "detail": f"What stands before {answer.url} takes no body of {size:,} bytes.",
+        "detail": f"A proxy in front of {answer.url} accepts no body of {size:,} bytes.",
         "remedy": "Upload fewer runs in a request, or let the proxy take larger bodies.",
     }
     return problem_error(answer.status_code, problem)

@@ -126,7 +126,7 @@ def _tell(options: argparse.Namespace, report: FlushReport, rejected: Path) -> i
     for reason in report.refused:
         sys.stderr.write(f"Refused: {reason}\n")
     if report.refused or report.unreadable:
-        sys.stderr.write(f"What was refused or unreadable lies in {rejected}.\n")
+        sys.stderr.write(f"What was refused or unreadable is in {rejected}.\n")
         return _REFUSED
     return 0
 

@@ -72,7 +72,7 @@ class LostRunError(TrainfareError):
     def __init__(self, workload: str, error: Exception) -> None:
         super().__init__(
             f"The run of {workload} is lost: {type(error).__name__}: {error}.",
-            "Say numbers, texts, and labels and parameters by name.",
+            "Give numbers and texts, and labels and parameters by name.",
         )
 
 

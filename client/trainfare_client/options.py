@@ -34,5 +34,5 @@ def number(text: str) -> float:
     except ValueError:
         value = math.nan
     if not math.isfinite(value):
-        raise argparse.ArgumentTypeError(f"{text!r} is no finite number")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a finite number")
     return value

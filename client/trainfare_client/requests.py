@@ -109,7 +109,7 @@ def _quoted(part: str) -> str:
         raise BadNameError(f"{part!r} names nothing.", "Is a variable empty?")
     if "/" in part:
         # Even quoted it would split the path: servers read it as a slash.
-        raise BadNameError(f"{part!r} is no name: it has a slash.", "Say the name alone.")
+        raise BadNameError(f"{part!r} is not a name: it has a slash.", "Give the name alone.")
     return quote(part, safe="")
 
 
@@ -146,7 +146,7 @@ def encoded(body: object, whose: str = "") -> bytes:
         if place is None:
             raise
         raise BadNumberError(
-            f"{whose}{place}, no finite number.", "Leave out what is unknown."
+            f"{whose}{place}, not a finite number.", "Leave out what is unknown."
         ) from error
 
 

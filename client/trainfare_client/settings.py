@@ -56,20 +56,24 @@ class ClientSettings:
     def __post_init__(self) -> None:
         if not _is_url(self.url):
             raise SettingsError(
-                f"The address {self.shown_url!r} is no http or https URL.", "Mend TRAINFARE_URL."
+                f"The address {self.shown_url!r} is not an http or https URL.",
+                "Correct TRAINFARE_URL.",
             )
         if self.api_key is not None and not _KEY.fullmatch(self.api_key):
             # Never shown: the message may end up in a log.
             raise SettingsError(
-                "The API key has signs that no key has.", "Mend TRAINFARE_API_KEY; it is one word."
+                "The API key has characters that no key has.",
+                "Correct TRAINFARE_API_KEY; it is one word.",
             )
         if not self.spool.name:
-            raise SettingsError(f"The spool {self.spool} is no file.", "Mend TRAINFARE_SPOOL.")
+            raise SettingsError(
+                f"The spool {self.spool} is not a file.", "Correct TRAINFARE_SPOOL."
+            )
         if self.attempts < 1 or not 0 < self.timeout_s < math.inf:
             raise SettingsError(
                 f"At least one attempt is needed, and a finite timeout of more than 0 seconds;"
                 f" they are {self.attempts} and {self.timeout_s:g}.",
-                "Mend TRAINFARE_TIMEOUT_S.",
+                "Correct TRAINFARE_TIMEOUT_S.",
             )
 
     @property
@@ -102,7 +106,7 @@ def read_settings(
         seconds = timeout_s if timeout_s is not None else float(named_timeout or 30.0)
     except ValueError:
         raise SettingsError(
-            f"TRAINFARE_TIMEOUT_S {named_timeout!r} is no number of seconds.", "Mend it."
+            f"TRAINFARE_TIMEOUT_S {named_timeout!r} is not a number of seconds.", "Correct it."
         ) from None
     named_key = environ.get("TRAINFARE_API_KEY") or environ.get("TRAINFARE_KEY")
     file = spool or environ.get("TRAINFARE_SPOOL") or _default_spool(environ)

@@ -170,7 +170,7 @@ class Spool:
     def drop_taken(self) -> None:
         """Remove the file moved aside: its runs are stored, its broken lines kept."""
         with self._guarded():
-            said = [{"reason": "the line is no run", "line": line} for line in self._broken]
+            said = [{"reason": "the line is not a run", "line": line} for line in self._broken]
             if said:
                 _append_lines(self.rejected, [encoded(each) for each in said])
             self._taken.unlink(missing_ok=True)
@@ -188,8 +188,8 @@ class Spool:
         # most of what is moved aside must be runs.
         if lines and not (runs and 2 * runs >= len(lines) - cut):
             raise SpoolError(
-                f"{self._file} is no spool: {runs} of its {len(lines)} lines are runs.",
-                "Name the spool file by TRAINFARE_SPOOL; `trainfare upload` takes other files.",
+                f"{self._file} is not a spool: {runs} of its {len(lines)} lines are runs.",
+                "Set TRAINFARE_SPOOL to the spool file; `trainfare upload` takes other files.",
             )
 
     def _lock(self, purpose: str) -> filelock.BaseFileLock:
@@ -215,7 +215,7 @@ class Spool:
             )
         return SpoolError(
             f"The spool {self._file} cannot be used: {error}.",
-            "Free the disk, or name another file by TRAINFARE_SPOOL.",
+            "Free disk space, or set TRAINFARE_SPOOL to another file.",
         )
 
 

@@ -92,7 +92,7 @@ def chunked(items: Iterable[T], size: int) -> Iterator[tuple[int, list[T]]]:
     [(0, ['a', 'b']), (2, ['c'])]
     """
     if size < 1:
-        raise ValueError(f"A request holds one run at least, not {size}.")
+        raise ValueError(f"A request holds at least one run, not {size}.")
     source = iter(items)
     for number in itertools.count():
         chunk = list(itertools.islice(source, size))
@@ -137,7 +137,7 @@ def _file_headers(path: Path) -> dict[str, str]:
     content_type = _TYPES.get(plain.suffix.casefold())
     if content_type is None:
         raise UploadFileError(
-            f"{path}: the name tells no type.",
+            f"{path}: the name shows no file type.",
             f"Name it {', '.join(_TYPES)}, each also with .gz or .zst.",
         )
     return {"Content-Type": content_type, **({"Content-Encoding": encoding} if encoding else {})}

@@ -94,7 +94,7 @@ def _add_sources(parser: argparse.ArgumentParser) -> None:
         "--from-spool", action="store_true", help="report the runs that collectors kept"
     )
     parser.add_argument("--spool", help="the spool file (TRAINFARE_SPOOL)")
-    parser.add_argument("--workload", help="of the runs that name none")
+    parser.add_argument("--workload", help="for runs that name none")
     add_service(parser)
 
 
@@ -102,7 +102,9 @@ def _add_build(parser: argparse.ArgumentParser) -> None:
     found = "found in the CI system's environment or by git"
     parser.add_argument("--commit", help=found)
     parser.add_argument("--branch", help=found)
-    parser.add_argument("--base-branch", help="whose durations are the normal ones; " + found)
+    parser.add_argument(
+        "--base-branch", help="branch whose durations are the normal ones; " + found
+    )
     parser.add_argument("--pull-request", type=int, help=found)
 
 
@@ -135,7 +137,7 @@ def _build(options: argparse.Namespace) -> Build:
     )
     if build.branch and not build.base_branch:
         sys.stderr.write(
-            f"No base branch is known, so runs of {build.branch} count as normal: name it by"
+            f"No base branch is known, so runs of {build.branch} count as normal: name it with"
             " --base-branch.\n"
         )
     return build
@@ -196,7 +198,7 @@ def _check_some(runs: list[dict[str, Any]]) -> None:
     if not runs:
         raise UploadFileError(
             "There are no runs to report.",
-            "Name files of runs, or say --from-spool where collectors kept them.",
+            "Name files of runs, or pass --from-spool where collectors kept them.",
         )
 
 

@@ -112,7 +112,7 @@ def place(thread: Thread, markdown: str) -> str:
     except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
         raise CommentError(
             f"The comment could not be written: {error}.",
-            "The token needs the right to write comments of pull requests.",
+            "The token needs permission to write comments on pull requests.",
         ) from error
     return "edited"
 

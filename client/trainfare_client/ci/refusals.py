@@ -35,7 +35,7 @@ def _line(runs: Sequence[Run], fault: Mapping[str, Any]) -> str:
         value = run.cells[field]
         if message == f"{field} is a text.":
             # True of the JSON in which the cell was sent, but the file has no types.
-            message, remedy = f"{field} is no number.", "Write a number, such as 4 or 0.5."
+            message, remedy = f"{field} is not a number.", "Write a number, such as 4 or 0.5."
     shown = f"{field} {value!r}" if field and value is not None else field
     place = ", ".join(part for part in (_place(run, number), shown) if part)
     told = " ".join(str(part) for part in (message, remedy) if part)

@@ -75,18 +75,18 @@ def _read(path: Path) -> Iterator[Run]:
     reader = readers.get(path.suffix.casefold())
     if reader is None:
         raise UploadFileError(
-            f"{path}: the name tells no type.", f"Name it {', '.join(sorted(readers))}."
+            f"{path}: the name shows no file type.", f"Name it {', '.join(sorted(readers))}."
         )
     try:
         runs = reader(path.read_text(encoding="utf-8-sig"), path)
     except OSError as error:
         raise UploadFileError(f"{path} cannot be read: {error}.", "Name a file.") from error
     except (ValueError, csv.Error) as error:
-        raise UploadFileError(f"{path} cannot be understood: {error}.", "Mend it.") from error
+        raise UploadFileError(f"{path} cannot be understood: {error}.", "Correct it.") from error
     for number, run in enumerate(runs, start=1):
         if not isinstance(run, dict):
             raise UploadFileError(
-                f"{path} holds something else than runs.",
+                f"{path} holds something other than runs.",
                 'Write objects such as {"workload": "cnn", "duration_seconds": 12.5}.',
             )
         _check_numbers(run, f"{path}, run {number}")
@@ -98,7 +98,8 @@ def _check_numbers(run: Run, place: str) -> None:
         encoded(run)
     except ValueError as error:
         raise UploadFileError(
-            f"{place}: a number of it is infinite or none.", "Leave it out, or write a finite one."
+            f"{place}: one of its numbers is infinite or not a number.",
+            "Leave it out, or write a finite one.",
         ) from error
 
 

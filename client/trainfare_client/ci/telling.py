@@ -73,7 +73,7 @@ def _sentence(run: Mapping[str, Any]) -> str:
     name = run["external_id"] or run["run_id"]
     band = f"{expected['lower']:.4g} to {expected['upper']:.4g}"
     return (
-        f"{run['workload']} {name} took {run['observed_seconds']:.4g} s; forecast were"
+        f"{run['workload']} {name} took {run['observed_seconds']:.4g} s; the forecast was"
         f" {expected['median']:.4g} s ({band}): {run['ratio'] - 1:+.1%}."
     )
 

@@ -153,7 +153,7 @@ class Delivery:
         self._is_told = True
         if self._is_told_elsewhere():
             self._take_back()
-            return f"Trainfare: another rank has told how {self._run['workload']} ended."
+            return f"Trainfare: another rank has reported how {self._run['workload']} ended."
         if self._error is not None:
             raise UndeliveredError(self._error, self._settings.spool) from self._error
         if self._answer is not None:
@@ -199,6 +199,6 @@ def sentence(run: MeasuredRun, uploaded: UploadedRun | None) -> str:
     if expected is None:
         return f"{said}; nothing was forecast: {judged.get('reason') or 'no regressor yet'}"
     return (
-        f"{said}; forecast were {expected['median']:.4g} s ({expected['lower']:.4g} to"
+        f"{said}; the forecast was {expected['median']:.4g} s ({expected['lower']:.4g} to"
         f" {expected['upper']:.4g}): {_WORDS.get(judged['verdict'], judged['verdict'])}."
     )

@@ -282,7 +282,7 @@ class Recorder:
         if self.place.rank != 0 and not is_shared:
             return None
         if is_profiled(self.workload):
-            self._say("Trainfare: the session of `trainfare profile` tells of this run.")
+            self._say("Trainfare: the session of `trainfare profile` reports this run.")
             return None
         run = self._run_to_deliver(status, ended)
         if self._delivery is not None:

@@ -31,7 +31,7 @@ _NO_BMF: Final = (
     'Name JSON as {"benchmark": {"latency": {"value": 88.0}}}, what bencher run --dry-run and'
     " adapters print."
 )
-_OTHER_UNIT: Final = "benchmarks whose unit is no time"
+_OTHER_UNIT: Final = "benchmarks whose unit is not a time"
 
 
 def read_action(paths: Sequence[str], report: Report, options: Options) -> Iterator[ImportedRow]:
@@ -68,7 +68,7 @@ def read_bencher(paths: Sequence[str], report: Report, options: Options) -> Iter
         data = parsed(path, read_document(path))
         for iteration, results in enumerate(data if isinstance(data, list) else [data]):
             if not isinstance(results, dict) or not results:
-                raise SourceError(path, "It is no Bencher Metric Format.", _NO_BMF)
+                raise SourceError(path, "It is not in Bencher Metric Format.", _NO_BMF)
             for name, measures in results.items():
                 asked.meet(measures if isinstance(measures, dict) else ())
                 place = f"{path}: {name}"
@@ -132,7 +132,7 @@ def _benches(path: str, data: Any) -> Iterator[tuple[str, Any, dict[str, Any]]]:
         return
     suites = data.get("entries") if isinstance(data, dict) else None
     if not isinstance(suites, dict):
-        raise SourceError(path, "It is no file of github-action-benchmark.", _NO_ACTION_FILE)
+        raise SourceError(path, "It is not a file of github-action-benchmark.", _NO_ACTION_FILE)
     for suite, builds in suites.items():
         for number, build in enumerate(builds if isinstance(builds, list) else [builds]):
             place = f"{path}: entries[{json.dumps(suite)}][{number}]"
@@ -147,7 +147,7 @@ def _action_row(
     place: str, bench: Any, known: Mapping[str, Any], names: _Names
 ) -> ImportedRow | None:
     if not isinstance(bench, dict) or not isinstance(bench.get("name"), str):
-        raise RowError("It is no benchmark with a name.", _NO_ACTION_FILE)
+        raise RowError("It is not a benchmark with a name.", _NO_ACTION_FILE)
     name, unit = bench["name"], str(bench.get("unit") or "")
     seconds = duration_s(_number(bench.get("value")), unit)
     if seconds is None:
@@ -202,7 +202,7 @@ def _number(value: object) -> float:
         number = as_float(value)
         if math.isfinite(number):
             return number
-    raise RowError("Its value is no number.", "Mend the file.")
+    raise RowError("Its value is not a number.", "Correct the file.")
 
 
 def _is_cell(cell: object) -> bool:

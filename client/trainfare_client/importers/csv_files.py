@@ -88,10 +88,10 @@ def table(
                 report.add(
                     lines.place,
                     f"The row has {len(cells)} cells where the header has {len(columns)}.",
-                    f"Separate cells by {mark!r} alone, or say --delimiter.",
+                    f"Separate cells by {mark!r} alone, or pass --delimiter.",
                 )
     except csv.Error as error:
-        raise SourceError(lines.place, f"It is no CSV: {error}.", "Check its quotes.") from None
+        raise SourceError(lines.place, f"It is not CSV: {error}.", "Check its quotes.") from None
 
 
 def _next_line(source: Iterator[str]) -> str:
@@ -134,5 +134,5 @@ def _check_fields(path: str, columns: Iterable[str], mapping: ColumnMap) -> None
             raise SourceError(
                 at_line(path, 1),
                 f"The columns {' and '.join(several)} are both {field}.",
-                f"Remove one, or say which by --map {field}={several[0]}.",
+                f"Remove one, or choose with --map {field}={several[0]}.",
             )

@@ -114,11 +114,11 @@ def evaluate(node: Node, cells: Mapping[str, Cell]) -> Cell:
     try:
         value = _number(node, cells)
     except ZeroDivisionError:
-        raise RowError("The map divides by zero.", "Mend the cell, or the map.") from None
+        raise RowError("The map divides by zero.", "Correct the cell, or the map.") from None
     except OverflowError:
         value = math.inf
     if value is not None and not math.isfinite(value):
-        raise RowError("The map gives no finite number.", "Mend the cell, or the map.")
+        raise RowError("The map gives no finite number.", "Correct the cell, or the map.")
     # 9875300 * 0.001 should be 9875.3, without the error in the last bit.
     return None if value is None else float(f"{value:.15g}")
 
@@ -142,7 +142,7 @@ def number_in(cell: Cell, name: str) -> float | None:
             return None
         if not is_number(text):
             raise RowError(
-                f"{name} {text[:60]!r} is no number.",
+                f"{name} {text[:60]!r} is not a number.",
                 "Write numbers as 5123.7, without units and with a decimal point.",
             )
         return float(text)

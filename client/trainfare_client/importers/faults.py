@@ -118,7 +118,7 @@ class Report:
         rows = "1 row is" if self.fault_count == 1 else f"{self.fault_count:,} rows are"
         return ImportRefusedError(
             f"{rows} bad; nothing was imported.",
-            "Mend them, or import the others with --skip-invalid.",
+            "Correct them, or import the others with --skip-invalid.",
             faults=tuple(self.faults),
             fault_count=self.fault_count,
         )

@@ -88,7 +88,7 @@ class ColumnMap:
         raise MapError(
             f"--map reads {name!r}, which no row has.",
             f"{nearest_hint(name, self._names)}There are: {shown}."
-            " Put names with other signs in [brackets].",
+            " Put names with other characters in [brackets].",
         )
 
 
@@ -124,7 +124,7 @@ def _split(flag: str, option: str, taken: Mapping[str, object]) -> tuple[str, st
     name, mark, text = option.partition("=")
     known = field_of(name.strip())
     if not mark or not text.strip():
-        raise MapError(f"{flag} {option!r} says no value.", f"Write {flag} FIELD=VALUE.")
+        raise MapError(f"{flag} {option!r} gives no value.", f"Write {flag} FIELD=VALUE.")
     if known is None:
         raise MapError(
             f"{flag}: there is no field {name.strip()!r}.", unknown_field_remedy(name.strip())

@@ -69,7 +69,7 @@ def _row(run: MlflowRun, report: Report, options: Options) -> ImportedRow | None
         report.leave_out("runs that have not ended")
         return None
     if run.start_ms >= _YEAR_10000_MS:
-        report.add(run.place, "Its start is beyond the year 9999.", "Mend start_time (ms).")
+        report.add(run.place, "Its start is beyond the year 9999.", "Correct start_time (ms).")
         return None
     started = datetime.fromtimestamp(run.start_ms / 1000, timezone.utc)
     fields: dict[str, Cell] = {

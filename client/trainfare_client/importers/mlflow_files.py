@@ -138,7 +138,7 @@ def _metric(file: Path, line: str) -> float:
         return float(parts[1])
     except (IndexError, ValueError):
         raise SourceError(
-            str(file), f"{line[:60]!r} is no value of a metric.", "Mend or remove the file."
+            str(file), f"{line[:60]!r} is not a value of a metric.", "Correct or remove the file."
         ) from None
 
 

@@ -69,7 +69,7 @@ def _read_database(path: str) -> Iterator[MlflowRun]:
                 _fill(database, run)
                 yield run
     except sqlite3.Error as error:
-        raise SourceError(path, f"It is no database of MLflow: {error}.", _REMEDY) from None
+        raise SourceError(path, f"It is not a database of MLflow: {error}.", _REMEDY) from None
 
 
 def _fill(database: sqlite3.Connection, run: MlflowRun) -> None:
@@ -90,7 +90,7 @@ def _read_export(path: str, answer: Any, report: Report) -> Iterator[MlflowRun]:
     number = 0
     for page in pages:
         if not isinstance(page, dict):
-            raise SourceError(path, "It is no export of MLflow's REST API.", _REMEDY)
+            raise SourceError(path, "It is not an export of MLflow's REST API.", _REMEDY)
         runs = page.get("runs", [page.get("run", page)])
         for run in runs if isinstance(runs, list) else [runs]:
             yield _exported(f"{path}: runs[{number}]", run)
@@ -103,7 +103,7 @@ def _exported(place: str, run: Any) -> MlflowRun:
     info = run.get("info") if isinstance(run, dict) else None
     run_id = (info.get("run_id") or info.get("run_uuid")) if isinstance(info, dict) else None
     if not isinstance(info, dict) or not isinstance(run_id, str):
-        raise SourceError(place, "It is no run of MLflow's REST API.", _REMEDY)
+        raise SourceError(place, "It is not a run of MLflow's REST API.", _REMEDY)
     data = run.get("data") if isinstance(run.get("data"), dict) else {}
     metrics = {
         name: as_float(value)

@@ -219,6 +219,6 @@ def _zstandard(path: str) -> Any:
 def _truncated(path: str) -> TruncatedError:
     return TruncatedError(
         path,
-        "It is cut: its compressed data end too early.",
+        "It is cut off: its compressed data ends too early.",
         "Copy it again, whole; was it still being written?",
     )

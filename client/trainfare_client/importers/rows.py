@@ -145,7 +145,7 @@ class RowFile:
 
 def _check(fields: Mapping[str, Cell]) -> None:
     if not fields.get("workload"):
-        raise RowError("The run's workload is not known.", "Name it by --workload.")
+        raise RowError("The run's workload is not known.", "Name it with --workload.")
     _check_duration(fields)
 
 
@@ -176,7 +176,7 @@ def _check_duration(fields: Mapping[str, Cell]) -> None:
     if seconds is None or not 0 < seconds <= _TEN_YEARS_S or not math.isfinite(seconds):
         raise RowError(
             f"The duration {seconds!r} s is not above 0 and below ten years.",
-            "Mend it, or its unit in the map.",
+            "Correct it, or its unit in the map.",
         )
 
 

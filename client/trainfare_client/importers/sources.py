@@ -75,7 +75,7 @@ _OWN: Final = frozenset({"delimiter", "zone", "key", "measures", "parameters"})
 def _one_character(text: str) -> str:
     mark = "\t" if text == r"\t" else text
     if len(mark) != 1 or mark in "\r\n\"'":
-        raise argparse.ArgumentTypeError("one character is wanted, \\t for a tab")
+        raise argparse.ArgumentTypeError("give one character, \\t for a tab")
     return mark
 
 
@@ -106,7 +106,7 @@ _ZONE: Final = (
 def _measure(text: str) -> tuple[str, str]:
     name, mark, unit = text.partition("=")
     if not mark or duration_s(1.0, unit) is None:
-        raise argparse.ArgumentTypeError("NAME=UNIT is wanted, such as latency=ns or rate=ops/s")
+        raise argparse.ArgumentTypeError("give NAME=UNIT, such as latency=ns or rate=ops/s")
     return name, unit
 
 
@@ -165,13 +165,13 @@ SOURCES: Final[dict[str, Source]] = {
         paths="folder mlruns, database mlflow.db, or an answer of runs/search (JSON)",
         workload="the experiment's name",
         read=read_mlflow,
-        nothing="Are the runs over? Those that go on are left out.",
+        nothing="Have the runs ended? Those still running are left out.",
         arguments=(_PARAMETERS,),
     ),
     "github-action-benchmark": Source(
         help="history or results of github-action-benchmark",
         description="Imports benchmarks that github-action-benchmark keeps (data.js) or reads."
-        " Benchmarks whose unit is no time are left out.",
+        " Benchmarks whose unit is not a time are left out.",
         paths="data.js, its JSON, or a list of results (JSON)",
         workload="the benchmark's name",
         read=read_action,

@@ -62,7 +62,7 @@ def _event(place: str, line: bytes) -> tuple[Event | None, SourceError | None]:
     if not isinstance(event, dict) or not isinstance(event.get("Event"), str):
         raise SourceError(
             place,
-            "The line is no event of a Spark log.",
+            "The line is not an event of a Spark log.",
             "Name event logs (spark.eventLog.dir), not driver or executor logs.",
         )
     return event, None
@@ -94,7 +94,7 @@ def whole(event: Mapping[str, Any], name: str) -> int:
     if value is None:
         return 0
     if isinstance(value, bool) or not isinstance(value, int) or abs(value) > 1 << 62:
-        raise ValueError(f"{name} is {str(value)[:40]!r} and no whole number")
+        raise ValueError(f"{name} is {str(value)[:40]!r} and not a whole number")
     return value
 
 
