@@ -20,7 +20,7 @@ def parse_age(text: str) -> timedelta:
     age = parse_span(text)
     if age is None:
         raise UsageError(
-            f"{text!r} is no time span.", "Write a number and s, m, h, d or w, such as 7d."
+            f"{text!r} is not a time span.", "Write a number and s, m, h, d or w, such as 7d."
         )
     if age > _LONGEST:
         raise UsageError(f"{text} is longer than a century.", "Write a shorter one, such as 7d.")

@@ -74,7 +74,7 @@ def _show_warnings(forecasts: list[dict[str, Any]]) -> None:
             by_code.setdefault(warning["code"], []).append(warning)
     for warnings in by_code.values():
         first, more = warnings[0], len(warnings) - 1
-        others = f" The like holds for {more} more of the {len(forecasts)}." if more else ""
+        others = f" The same applies to {more} more of the {len(forecasts)}." if more else ""
         told = f"Warning: {first['message']} {first.get('remedy') or ''}".rstrip()
         print_note(in_cli_words(told) + others)
 
@@ -157,8 +157,8 @@ def show_upload(name: str, answer: Mapping[str, Any]) -> None:
         print_note(f"Warning: {warning['message']}")
     if answer["replayed"]:
         print_note(
-            "This very file was uploaded before: that is the first answer, nothing was stored"
-            " again. --again uploads it anew."
+            "This same file was uploaded before: the answer is that of the first time, nothing"
+            " was stored again. --again uploads it once more."
         )
 
 
@@ -166,4 +166,4 @@ def tell_unsent(failed: Path, others: Sequence[Path]) -> None:
     """Print which file stopped an upload, and which files were not sent because of it."""
     if others:
         names = ", ".join(str(other) for other in others)
-        print_note(f"{failed} was not stored. Not sent any more: {names}.")
+        print_note(f"{failed} was not stored. Not sent after it: {names}.")

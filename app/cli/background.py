@@ -57,7 +57,7 @@ class BackgroundService:
         """Return the error for a service that does not run."""
         self._reader.join(1.0)
         lines = self._log.read_text(encoding="utf-8").splitlines()[-_TOLD_LINES:]
-        return RefusedError("The service does not run:\n" + "\n".join(lines), f"See {self._log}.")
+        return RefusedError("The service is not running:\n" + "\n".join(lines), f"See {self._log}.")
 
     def wait(self) -> None:
         """Wait until the service ends by itself.

@@ -41,10 +41,13 @@ def backup(
     *,
     file: Annotated[Path, typer.Argument(help="File to write.", dir_okay=False)],
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace the file when it exists.")
+        bool, typer.Option("--overwrite", help="Replace the file if it exists.")
     ] = False,
     check: Annotated[
-        bool, typer.Option("--check", help="Only read a backup to its end and say if it is whole.")
+        bool,
+        typer.Option(
+            "--check", help="Only read a backup to its end and check that it is complete."
+        ),
     ] = False,
     as_json: Json = False,
 ) -> None:
@@ -57,7 +60,7 @@ def backup(
 
     with _telling():
         if check:
-            _tell(check_backup(file), "The backup is whole", as_json=as_json)
+            _tell(check_backup(file), "The backup is complete", as_json=as_json)
             return
         with surroundings_of(read_settings()) as context:
             summary = BackupService(context).create(file, overwrite=overwrite)

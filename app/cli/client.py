@@ -69,7 +69,9 @@ def upload(
     skip_invalid: Annotated[
         bool, typer.Option("--skip-invalid", help="Store the good rows and name the bad.")
     ] = False,
-    again: Annotated[bool, typer.Option("--again", help="Also what was uploaded before.")] = False,
+    again: Annotated[
+        bool, typer.Option("--again", help="Upload again what was uploaded before.")
+    ] = False,
     url: Url = LOCAL,
     key: Key = None,
     as_json: Json = False,
@@ -116,7 +118,8 @@ def fit(
     publish: Annotated[
         str | None,
         typer.Option(
-            help="auto: always; if_better: than the published one; never.  [default: auto]",
+            help="auto: always; if_better: only if better than the published one; never. "
+            " [default: auto]",
             metavar="MODE",
         ),
     ] = None,

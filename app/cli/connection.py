@@ -91,13 +91,14 @@ class Connection:
                 **unproxied(named),
             )
         except httpx2.InvalidURL as error:
-            raise UsageError(f"{self.url!r} is no URL: {error}.", "Mend --url.") from None
+            raise UsageError(f"{self.url!r} is not a URL: {error}.", "Correct --url.") from None
         except (ImportError, ValueError) as error:
             raise UsageError(
-                f"The environment's proxy cannot be used: {error}", "Mend HTTP_PROXY and the like."
+                f"The environment's proxy cannot be used: {error}",
+                "Correct HTTP_PROXY and the like.",
             ) from None
         if self._client.base_url.scheme not in {"http", "https"}:
-            raise UsageError(f"{self.url!r} is no http or https URL.", "Mend --url.")
+            raise UsageError(f"{self.url!r} is not an http or https URL.", "Correct --url.")
 
     def ask(self, method: str, path: str, **options: Any) -> httpx2.Response:
         """Return the answer to a request that may safely be repeated.
@@ -136,7 +137,7 @@ class Connection:
         proxy, said = proxy_to(self._client.base_url), str(error) or type(error).__name__
         if proxy is not None:
             return UnreachableError(
-                f"{self.url} does not answer by the proxy {proxy}: {said}.",
+                f"{self.url} does not answer through the proxy {proxy}: {said}.",
                 _past_proxy(self._client.base_url, proxy),
             )
         is_distrusted = _DISTRUSTED in said
@@ -196,8 +197,8 @@ def _authorization(key: str | None) -> dict[str, str]:
     word = (key or "").strip()
     if word and not _KEY.fullmatch(word):
         raise UsageError(
-            "The API key has signs that no key has.",
-            "Mend --api-key (TRAINFARE_API_KEY); it is one word.",
+            "The API key has characters that no key has.",
+            "Correct --api-key (TRAINFARE_API_KEY); it is one word.",
         )
     return {"Authorization": f"Bearer {word}"} if word else {}
 
@@ -226,7 +227,9 @@ def path_of(workload: str, *parts: str) -> str:
     '/v1/workloads/resnet%2050/fits'
     """
     if workload in {"", ".", ".."} or "/" in workload:
-        raise UsageError(f"{workload!r} is no workload's name.", "`trainfare workloads` lists all.")
+        raise UsageError(
+            f"{workload!r} is not a workload's name.", "`trainfare workloads` lists all."
+        )
     return "/".join(("/v1/workloads", quote(workload, safe=""), *parts))
 
 
@@ -273,7 +276,7 @@ def document_of(answer: httpx2.Response, *telling: str) -> dict[str, Any]:
 
 
 def _past_proxy(url: httpx2.URL, proxy: str) -> str:
-    return f"Is {proxy} the right proxy? NO_PROXY={url.host} goes past it."
+    return f"Is {proxy} the right proxy? NO_PROXY={url.host} bypasses it."
 
 
 def _stranger(answer: httpx2.Response) -> UnreachableError:

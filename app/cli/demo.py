@@ -38,7 +38,7 @@ def run_demo(settings: Settings, *, port: int, profiles: Path, exit_after: bool)
     """
     files = sorted(profiles.glob("*.csv"))
     if not files:
-        raise UsageError(f"There is no profile in {profiles}.", "Name a folder by --profiles.")
+        raise UsageError(f"There is no profile in {profiles}.", "Name a folder with --profiles.")
     local = settings.model_copy(update={"host": "127.0.0.1", "port": port, "web_workers": 1})
     signal.signal(signal.SIGTERM, _end)
     _headline("Setting up", f"database {_shown_database(local)}")
@@ -50,7 +50,7 @@ def run_demo(settings: Settings, *, port: int, profiles: Path, exit_after: bool)
             _wait_until_ready(connection, service)
             example = _tour(connection, files)
         if exit_after:
-            _headline("Done", "service and fitter are ended")
+            _headline("Done", "service and fitter have stopped")
             return
         _say_goodbye(service, url, example)
 

@@ -34,7 +34,7 @@ def add_extensions(application: typer.Typer, entries: Iterable[EntryPoint]) -> N
         if name not in installed:
             _add(application, name, f"{told} (needs the client).", _refusal(name))
     for name, entry in installed.items():
-        told = _OF_THE_CLIENT.get(name, f"From {_origin(entry)}; --help tells")
+        told = _OF_THE_CLIENT.get(name, f"From {_origin(entry)}; see --help")
         _add(application, name, f"{told}.", _runner(entry))
 
 
@@ -58,7 +58,7 @@ def _refusal(name: str) -> Callable[[], None]:
     def refuse() -> None:
         raise UsageError(
             f"{name} comes with the client, which is not installed here.",
-            "In a clone: pip install ./client; docs/integrations tells how elsewhere.",
+            "In a clone: pip install ./client; elsewhere: see docs/integrations.",
         )
 
     return refuse

@@ -53,9 +53,9 @@ def split_fields(fields: Iterable[str]) -> dict[str, str]:
     for field in fields:
         name, separator, value = field.partition("=")
         if not separator or not name:
-            raise UsageError(f"{field!r} is no name=value.", "Write workers=8 or gpu_type=V100.")
+            raise UsageError(f"{field!r} is not name=value.", "Write workers=8 or gpu_type=V100.")
         if not value:
-            raise UsageError(f"{name} has no value.", "Leave it out, or is a variable empty?")
+            raise UsageError(f"{name} has no value.", "Leave it out. Is a variable empty?")
         if name in pairs:
             said = f"{name} is given twice: {pairs[name]} and {value}."
             raise UsageError(said, f"A comma makes a grid: {name}={pairs[name]},{value}.")
@@ -118,7 +118,7 @@ def values_of(name: str, text: str, *, as_text: bool = False) -> list[float | in
     """
     values = split_list(text)
     if not values:
-        raise UsageError(f"{name} has no value.", "Leave it out, or is a variable empty?")
+        raise UsageError(f"{name} has no value.", "Leave it out. Is a variable empty?")
     if as_text or name in _TEXTS:
         return list(values)
     typed = [number_or_text(name, value) for value in values]

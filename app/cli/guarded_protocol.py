@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 _MAX_HEAD_BYTES: Final = 1 << 16
-_SHORTEN: Final = "Send less in the address and the headers, and what is long in a body."
+_SHORTEN: Final = "Shorten the address and the headers; send what is long in a body."
 _FRAMING: Final = frozenset({b"content-length", b"transfer-encoding"})
 
 
@@ -127,7 +127,7 @@ class GuardedProtocol(HttpToolsProtocol):
         else:
             self._unused_bytes += len(data)
             if self._unused_bytes > _MAX_HEAD_BYTES:
-                detail = f"Trailers, or what is beside the chunks, exceed {_MAX_HEAD_BYTES} bytes."
+                detail = f"Trailers, or what surrounds the chunks, exceed {_MAX_HEAD_BYTES} bytes."
                 self._refuse(problem_kinds.HEAD_TOO_LARGE, detail)
 
     def _feed(self, data: bytes) -> None:
@@ -143,7 +143,7 @@ class GuardedProtocol(HttpToolsProtocol):
                 if isinstance(ours, _RefusedError):
                     self._refuse(ours.kind, str(ours))
                 else:
-                    self.send_400_response("This is no HTTP request.")
+                    self.send_400_response("This is not an HTTP request.")
                 return
             else:
                 return

@@ -55,14 +55,14 @@ def _lifetime(days: float | None) -> timedelta | None:
         return None
     if not 0 < days <= _LONGEST.days or not (lifetime := timedelta(days=days)):
         raise typer.BadParameter(
-            f"{days:g} is not more than 0 and at most {_LONGEST.days}.", param_hint="--days"
+            f"{days:g} is not above 0 and at most {_LONGEST.days}.", param_hint="--days"
         )
     return lifetime
 
 
 def _parse_scope(text: str) -> Scope:
     if text not in set(Scope):
-        raise typer.BadParameter(f"{text!r} is none of {', '.join(Scope)}.")
+        raise typer.BadParameter(f"{text!r} is not one of {', '.join(Scope)}.")
     return Scope(text)
 
 
@@ -74,14 +74,14 @@ def create(
         typer.Option(
             parser=_parse_scope,
             metavar="|".join(Scope),
-            help="What it may do; may come several times.",
+            help="What it may do; may be repeated.",
         ),
     ],
     project: Annotated[
-        str, typer.Option(help="Whose data it sees; made when it is missing.")
+        str, typer.Option(help="Project whose data it sees; created if missing.")
     ] = DEFAULT_PROJECT,
     days: Annotated[
-        float | None, typer.Option(help="When it expires, more than 0; default: never.")
+        float | None, typer.Option(help="Days until it expires, more than 0; default: never.")
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -99,7 +99,7 @@ def create(
     until = "" if key.expires_at is None else f" until {instant_text(key.expires_at)}"
     print_note(
         f"Key {key.key_id} of project {project} may {', '.join(sorted(key.scopes))}{until}."
-        " The line above is shown this once: keep it as a secret."
+        " The line above is shown only this once: keep it secret."
     )
 
 
@@ -130,8 +130,10 @@ def revoke(
 
 def audit(
     *,
-    project: Annotated[str, typer.Option(help="Whose log.")] = DEFAULT_PROJECT,
-    limit: Annotated[int, typer.Option(min=1, max=100_000, help="At most so many entries.")] = 100,
+    project: Annotated[str, typer.Option(help="Project whose log to show.")] = DEFAULT_PROJECT,
+    limit: Annotated[
+        int, typer.Option(min=1, max=100_000, help="At most this many entries.")
+    ] = 100,
     as_json: Json = False,
 ) -> None:
     """Show who changed what, newest first.

@@ -17,7 +17,7 @@ _JSON_WHOLE: Final = 1 << 53
 def _finite(number: float | None) -> float | None:
     """Refuse an infinite or undefined number, which typer's range check lets pass."""
     if number is not None and not math.isfinite(number):
-        raise typer.BadParameter(f"{number} is no finite number.")
+        raise typer.BadParameter(f"{number} is not a finite number.")
     return number
 
 
@@ -41,6 +41,6 @@ def number_or_text(name: str, text: str) -> float | int | str:
     except ValueError:
         return text
     if not math.isfinite(number):
-        raise UsageError(f"{name} is {text}, which is no finite number.", f"Mend {name}.")
+        raise UsageError(f"{name} is {text}, which is not a finite number.", f"Correct {name}.")
     is_whole = abs(number) < _JSON_WHOLE and text.strip().lstrip("+-").isdecimal()
     return int(text) if is_whole else number

@@ -55,7 +55,7 @@ def read_settings(**changes: Any) -> "Settings":
         # Reversed to keep the first error: an invalid part also causes a later, spurious one.
         faults = {fault["loc"][:1]: _told(fault) for fault in reversed(error.errors())}
         told = "; ".join(reversed(faults.values()))
-        raise UsageError(told, "Mend the named settings.") from None
+        raise UsageError(told, "Correct the named settings.") from None
     except SettingsError as error:
         raise UsageError(f"{_sentence(error)}.", _AS_JSON) from None
 
@@ -63,7 +63,7 @@ def read_settings(**changes: Any) -> "Settings":
 def _sentence(error: Exception) -> str:
     """Return an error message that names the variable which is not valid JSON."""
     found = re.search(r'field "(\w+)"', str(error))
-    return f"{_PREFIX}{found[1].upper()} is no JSON" if found else str(error)
+    return f"{_PREFIX}{found[1].upper()} is not JSON" if found else str(error)
 
 
 def _told(fault: "ErrorDetails") -> str:
@@ -80,7 +80,7 @@ def serve(
         bool, typer.Option("--with-fitter", help="Run a fitter beside the service.")
     ] = False,
     migrate_first: Annotated[
-        bool, typer.Option("--migrate", help="Bring the schema up to date before.")
+        bool, typer.Option("--migrate", help="Bring the schema up to date first.")
     ] = False,
     insecure: Insecure = False,
     access_log: Annotated[bool, typer.Option("--access-log", help="Log each request.")] = False,
@@ -125,7 +125,7 @@ def migrate(
     *,
     to: Annotated[str, typer.Option(help="Revision to go to; `base` empties the schema.")] = "head",
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Let a way down remove what is stored.")
+        bool, typer.Option("--overwrite", help="Allow a downgrade to remove stored data.")
     ] = False,
 ) -> None:
     """Migrate the database's schema up (or down) to a revision."""

@@ -17,13 +17,16 @@ PROFILE_EXAMPLES: Final = (
 Fields = Annotated[
     list[str] | None,
     typer.Option(
-        "--target", "-t", help="What should become certain, as workers=16.", metavar="NAME=VALUE"
+        "--target",
+        "-t",
+        help="What to become certain about, such as workers=16.",
+        metavar="NAME=VALUE",
     ),
 ]
 Search = Annotated[
     list[str] | None,
     typer.Option(
-        "--search", "-s", help="What may be measured, as workers=1,2,4.", metavar="NAME=LIST"
+        "--search", "-s", help="What may be measured, such as workers=1,2,4.", metavar="NAME=LIST"
     ),
 ]
 
@@ -35,32 +38,37 @@ def profile(  # noqa: PLR0913 - each is an option
     *,
     plan: Annotated[
         Path | None,
-        typer.Option(exists=True, dir_okay=False, help="A plan as the service answered it."),
+        typer.Option(exists=True, dir_okay=False, help="A plan as the service returned it."),
     ] = None,
-    workload: Annotated[str | None, typer.Option(help="Whose plan the service is to make.")] = None,
+    workload: Annotated[
+        str | None, typer.Option(help="Workload that the service is to plan for.")
+    ] = None,
     target: Fields = None,
     search: Search = None,
     budget: Annotated[str | None, typer.Option(help="Money for all runs together.")] = None,
-    price_per_hour: Annotated[str | None, typer.Option(help="Of one worker.")] = None,
+    price_per_hour: Annotated[str | None, typer.Option(help="Price of one worker.")] = None,
     width: Annotated[
         float | None, number_option("Enough when (upper - lower) / median is below.", least=0)
     ] = None,
-    runs: Annotated[int, typer.Option(min=1, max=1000, help="At most so many.")] = 20,
-    timeout: Annotated[float | None, number_option("Seconds a run.", least=0.001)] = None,
+    runs: Annotated[int, typer.Option(min=1, max=1000, help="At most this many.")] = 20,
+    timeout: Annotated[float | None, number_option("Seconds per run.", least=0.001)] = None,
     max_workers: Annotated[
-        int | None, typer.Option(min=1, help="This machine hosts. Default: its GPUs, or its cores.")
+        int | None,
+        typer.Option(min=1, help="Workers this machine hosts. Default: its GPUs, or its cores."),
     ] = None,
     any_hardware: Annotated[
         bool, typer.Option("--any-hardware", help="Do not compare GPU and instance types.")
     ] = False,
     max_failures: Annotated[
-        int, typer.Option(min=1, help="End after so many failed runs in a row.")
+        int, typer.Option(min=1, help="End after this many failed runs in a row.")
     ] = 3,
     log: Annotated[
         Path | None, typer.Option(help="Resumable log. Default: profile-WORKLOAD.jsonl.")
     ] = None,
-    again: Annotated[bool, typer.Option("--again", help="Begin anew; forget the log.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show plan and commands.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Start over; discard the log.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only show plan and commands.")
+    ] = False,
     url: Url = LOCAL,
     key: Key = None,
     as_json: Json = False,

@@ -71,7 +71,7 @@ def fill_in(command: Sequence[str], fields: Mapping[str, str]) -> list[str]:
         name = found.group(1)
         if name not in fields:
             raise UsageError(
-                f"The plan sets no {name}, which the command asks for as {found.group(0)}.",
+                f"The plan sets no {name}, which the command uses as {found.group(0)}.",
                 f"It sets: {', '.join(fields)}. Give --target {name}=VALUE, or leave it out.",
             )
         return fields[name]
@@ -219,7 +219,7 @@ def _start(
         )
     except OSError as error:
         raise UsageError(
-            f"{command[0]} cannot be started: {error.strerror}.", "Mend the command."
+            f"{command[0]} cannot be started: {error.strerror}.", "Correct the command."
         ) from None
 
 

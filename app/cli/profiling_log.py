@@ -122,7 +122,8 @@ class SessionLog:
                 session.note(event)
         except (orjson.JSONDecodeError, KeyError, TypeError):
             raise UsageError(
-                f"{self.path} is no log of a profiling session.", "Name another file by --log."
+                f"{self.path} is not the log of a profiling session.",
+                "Name another file with --log.",
             ) from None
         return session
 

@@ -44,7 +44,7 @@ def read_plan(path: Path) -> PlanRequest:
         return PlanRequest(document["workload"], dict(document["request"]))
     except (orjson.JSONDecodeError, KeyError, TypeError, ValueError):
         raise UsageError(
-            f"{path} is no profiling plan.",
+            f"{path} is not a profiling plan.",
             "Save the JSON answer of POST /v1/workloads/WORKLOAD/profiling-plans.",
         ) from None
 

@@ -85,8 +85,8 @@ class Profiler:
         if unknown is not None:
             raise RefusedError(
                 f"Nothing is planned. {unknown.detail}",
-                "Mend --workload; or leave out --dry-run, and the session declares the workload;"
-                " or declare it before: curl -X PUT -H 'Content-Type: application/json'"
+                "Correct --workload; or leave out --dry-run, and the session declares the workload;"
+                " or declare it first: curl -X PUT -H 'Content-Type: application/json'"
                 f" -d '{{}}' {self._connection.url}{self._path}",
             )
         return self._ask(None)
@@ -156,16 +156,16 @@ class Profiler:
         if (session.workload, session.request) != (workload, body):
             raise UsageError(
                 f"{self._log.path} is the log of another plan, for {session.workload}.",
-                "Name another file by --log, or begin anew with --again.",
+                "Name another file with --log, or start over with --again.",
             )
         done = len(session.finished)
         if session.stopped is not None and session.stopped["reason"] == _RUNS_MADE:
             # The number of runs is not part of the plan: a session may be continued with more.
             session.stopped = session.stopped if done >= self._most_runs else None
         if session.stopped is not None:
-            print_note(f"{self._log.path} has ended; --again begins anew.")
+            print_note(f"{self._log.path} has ended; --again starts over.")
         else:
-            print_note(f"Going on after {say_count(done, 'run')} of {self._log.path}.")
+            print_note(f"Resuming after {say_count(done, 'run')} of {self._log.path}.")
         return session
 
     def _settle(self, session: Session) -> None:
@@ -181,7 +181,7 @@ class Profiler:
         """End the run that was in progress when the session was killed, and log its duration."""
         output = self._next_output(session)
         if left.get("birth") and birth_of(left["pid"]) == left["birth"]:
-            print_note("The interrupted run was still going; it is ended and repeated.")
+            print_note("The interrupted run was still running; it is stopped and repeated.")
             end_group(left["pid"], signal.SIGKILL)
             ended_at = time.time()
         else:
@@ -227,7 +227,7 @@ class Profiler:
 
     def _end(self, session: Session, plan: Document) -> None:
         if session.skipped and not session.finished:
-            self._stop(session, "not_hosted", "This machine can host no planned run.")
+            self._stop(session, "not_hosted", "This machine cannot host any of the planned runs.")
         else:
             self._stop(session, plan["stop"]["reason"], plan["stop"]["message"])
 
@@ -347,7 +347,7 @@ class Profiler:
             return
         raise RefusedError(
             f"The last {self._most_failures} runs did not succeed; see {last[-1]['output']}.",
-            "Mend the command and type the line again, or allow more with --max-failures.",
+            "Correct the command and type the line again, or allow more with --max-failures.",
         )
 
 

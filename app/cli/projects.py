@@ -54,35 +54,35 @@ def _parse_limit(text: str) -> Limit:
     name = text.replace("-", "_")
     if name not in set(Limit):
         known = ", ".join(each.replace("_", "-") for each in Limit)
-        raise typer.BadParameter(f"{text!r} is none of {known}.")
+        raise typer.BadParameter(f"{text!r} is not one of {known}.")
     return Limit(name)
 
 
 def limit(
-    project: Annotated[str, typer.Argument(help="Its name.")],
+    project: Annotated[str, typer.Argument(help="Name of the project.")],
     *,
-    runs: Annotated[
-        int | None, typer.Option(min=0, max=MAX_RUNS, help="Runs stored at most.")
-    ] = None,
+    runs: Annotated[int | None, typer.Option(min=0, max=MAX_RUNS, help="Most runs stored.")] = None,
     workloads: Annotated[
-        int | None, typer.Option(min=0, max=MAX_COUNT, help="Workloads stored at most.")
+        int | None, typer.Option(min=0, max=MAX_COUNT, help="Most workloads stored.")
     ] = None,
     fits_per_day: Annotated[
-        int | None, typer.Option(min=0, max=MAX_COUNT, help="Fits it asks for in 24 hours at most.")
+        int | None, typer.Option(min=0, max=MAX_COUNT, help="Most fits requested in 24 hours.")
     ] = None,
     queued_fits: Annotated[
-        int | None, typer.Option(min=0, max=MAX_COUNT, help="Fits that wait at most.")
+        int | None, typer.Option(min=0, max=MAX_COUNT, help="Most fits waiting.")
     ] = None,
     requests_per_minute: Annotated[
         int | None,
-        typer.Option(min=1, max=MAX_COUNT, help="Requests a minute, of all keys to all replicas."),
+        typer.Option(
+            min=1, max=MAX_COUNT, help="Most requests per minute, of all keys to all replicas."
+        ),
     ] = None,
     lift: Annotated[
         list[Limit] | None,
         typer.Option(
             parser=_parse_limit,
             metavar="LIMIT",
-            help="A limit to lift, by the name of its option; may come several times.",
+            help="A limit to lift, by the name of its option; may be repeated.",
         ),
     ] = None,
     as_json: Json = False,
@@ -102,7 +102,7 @@ def limit(
     }
     if both := [name for name in lift or () if name in changes]:
         names = ", ".join(name.replace("_", "-") for name in both)
-        raise typer.BadParameter(f"{names}: set or lifted, not both.", param_hint="--lift")
+        raise typer.BadParameter(f"{names}: set it or lift it, not both.", param_hint="--lift")
     changes |= dict.fromkeys(lift or ())
     with _service() as service:
         document = _document(project, service.limit(project, changes))

@@ -35,10 +35,10 @@ def prune(
         str | None, typer.Option(help="CI reports made longer ago than this.")
     ] = None,
     project: Annotated[
-        str | None, typer.Option(help="What is of this project alone; default: of all.")
+        str | None, typer.Option(help="Only what belongs to this project; default: to any.")
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say how many there are, and remove none.")
+        bool, typer.Option("--dry-run", help="Show how many there are, and remove none.")
     ] = False,
     as_json: Json = False,
 ) -> None:
@@ -60,7 +60,7 @@ def prune(
     if not ages:
         raise UsageError(
             "Remove what?",
-            "Say --forecasts-older-than, --regressors-older-than or --reports-older-than.",
+            "Pass --forecasts-older-than, --regressors-older-than or --reports-older-than.",
         )
     from app.cli.output import print_json
     from app.cli.surroundings import migrated_surroundings_of

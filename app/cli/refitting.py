@@ -18,14 +18,15 @@ REFIT_EXAMPLES: Final = (
 def refit(
     *,
     every: Annotated[
-        bool, typer.Option("--all", help="All workloads; one alone: `trainfare fit WORKLOAD`.")
+        bool,
+        typer.Option("--all", help="All workloads; for a single one: `trainfare fit WORKLOAD`."),
     ] = False,
     older_than: Annotated[
         str,
         typer.Option(help="Only regressors computed longer ago than this (90s, 12h, 7d, 2w)."),
     ] = "0s",
     project: Annotated[
-        str | None, typer.Option(help="Workloads of this project alone; default: of all.")
+        str | None, typer.Option(help="Only workloads of this project; default: of all.")
     ] = None,
     at_most: Annotated[
         int | None,
@@ -38,7 +39,9 @@ def refit(
     Fitters compute them. Workloads without a usable run or with an active fit are skipped.
     """
     if not every:
-        raise UsageError("Which workloads?", "Say --all, or fit one with `trainfare fit WORKLOAD`.")
+        raise UsageError(
+            "Which workloads?", "Pass --all, or fit one with `trainfare fit WORKLOAD`."
+        )
     age = parse_age(older_than)
     from app.cli.output import print_json
     from app.cli.surroundings import migrated_surroundings_of

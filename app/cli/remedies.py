@@ -7,7 +7,7 @@ _WORDS: Final = tuple(
     (re.compile(pattern), words)
     for pattern, words in (
         (r"\?on_invalid=skip", "--skip-invalid"),
-        (r"Send `Authorization: Bearer KEY`", "Give it by --api-key (TRAINFARE_API_KEY)"),
+        (r"Send `Authorization: Bearer KEY`", "Give it with --api-key (TRAINFARE_API_KEY)"),
         (r"POST /v1/workloads/\{workload\}/fits", "`trainfare fit WORKLOAD`"),
         (r"POST /v1/workloads/([^/\s]+)/fits", r"`trainfare fit \1`"),
         (r"POST /v1/runs\b", "`trainfare upload FILE`"),

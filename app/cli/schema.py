@@ -49,5 +49,5 @@ def _require_no_data(database: Database, revision: str) -> None:
         if stores.dumps.holds_data():
             raise RefusedError(
                 f"The database holds data; what schema {revision} has no place for would be lost.",
-                "Stop the service, take a backup (`trainfare backup`), and say --overwrite.",
+                "Stop the service, take a backup (`trainfare backup`), and pass --overwrite.",
             )

@@ -43,10 +43,10 @@ _BACKLOG: Final = 2048
 _OPEN_FILES: Final = 65_536
 _OF_THE_PORT: Final[dict[int | None, str]] = {
     errno.EADDRINUSE: "End what listens there, or choose another --port (0: any free one).",
-    errno.EACCES: "Choose a --port that everybody may listen on: from 1024 on, or 0: any free one.",
+    errno.EACCES: "Choose a --port that any user may listen on: 1024 or above, or 0: any free one.",
 }
 _OF_THE_HOST: Final = (
-    "Name an address of this machine by --host (TRAINFARE_HOST); 0.0.0.0 stands for all of them."
+    "Name an address of this machine with --host (TRAINFARE_HOST); 0.0.0.0 stands for all of them."
 )
 
 
@@ -63,7 +63,7 @@ def check_exposure(settings: Settings, access: AccessService) -> None:
         raise RefusedError(
             f"No usable API key exists and {settings.host} is not a loopback address.",
             "Create a key (`trainfare keys create --name admin --scope admin`), listen on"
-            " 127.0.0.1, or say --insecure (TRAINFARE_REQUIRE_KEYS=false).",
+            " 127.0.0.1, or pass --insecure (TRAINFARE_REQUIRE_KEYS=false).",
         )
 
 
@@ -147,7 +147,7 @@ def _siblings(settings: Settings) -> Iterator[Path | None]:
         folder = TemporaryDirectory(prefix="trainfare-")
     except OSError as error:
         _logger.warning(
-            "no folder for temporary files: each answer of /metrics tells of one web process",
+            "no folder for temporary files: each answer of /metrics covers one web process",
             extra={"reason": str(error)},
         )
         yield None

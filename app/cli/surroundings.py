@@ -59,7 +59,7 @@ def _require_file(database: Database) -> None:
     if file is not None and not file.exists():
         raise RefusedError(
             f"There is no database at {file}.",
-            "`trainfare migrate` makes a new one; if there should be one, check"
+            "`trainfare migrate` creates a new one; if there should be one, check"
             " TRAINFARE_DATA_DIR and TRAINFARE_DATABASE_URL.",
         )
 
@@ -92,9 +92,8 @@ def make_data_folder(settings: Settings) -> None:
         settings.data_dir.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise RefusedError(
-            f"Cannot make the data folder {settings.data_dir.absolute()}: {error.strerror}.",
-            "Name a folder that can be written by TRAINFARE_DATA_DIR, or a database by"
-            " TRAINFARE_DATABASE_URL.",
+            f"Cannot create the data folder {settings.data_dir.absolute()}: {error.strerror}.",
+            "Set TRAINFARE_DATA_DIR to a writable folder, or TRAINFARE_DATABASE_URL to a database.",
         ) from None
 
 

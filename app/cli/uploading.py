@@ -39,7 +39,7 @@ def headers_of(path: Path) -> dict[str, str]:
     if content_type is None:
         known = ", ".join(_TYPES)
         raise UsageError(
-            f"{path}: the name tells no type.", f"Name it {known}, each also with .gz or .zst."
+            f"{path}: the name shows no file type.", f"Name it {known}, each also with .gz or .zst."
         )
     return {"Content-Type": content_type} | ({"Content-Encoding": encoding} if encoding else {})
 

@@ -116,7 +116,7 @@ def test_files_behind_a_refused_one_are_named(terminal: Terminal, profile: Path)
 
     assert said.exit_code == 1
     assert "24 created" in said.err
-    assert f"{bad} was not stored. Not sent any more: {last}." in said.err
+    assert f"{bad} was not stored. Not sent after it: {last}." in said.err
 
 
 def test_compressed_files_are_uploaded(terminal: Terminal, profile: Path) -> None:
@@ -140,7 +140,7 @@ def test_bad_rows_are_named_with_field_and_remedy(terminal: Terminal, profile: P
     assert said.exit_code == 1
     assert "invalid_rows" in said.err
     assert "row 1, batch_size" in said.err
-    assert "Remedy: Mend the named rows and send all again; --skip-invalid takes" in said.err
+    assert "Remedy: Fix the named rows and send all again; --skip-invalid takes" in said.err
 
 
 def test_bad_rows_are_skipped_when_told_to(terminal: Terminal, profile: Path) -> None:
@@ -322,7 +322,7 @@ def test_name_that_leads_elsewhere_is_wrong_usage(
     said = terminal.type(*line, name)
 
     assert said.exit_code == 2
-    assert f"{name!r} is no workload's name" in said.err
+    assert f"{name!r} is not a workload's name" in said.err
 
 
 @pytest.mark.parametrize(

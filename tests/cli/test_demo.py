@@ -163,7 +163,7 @@ def test_service_that_cannot_start_ends_the_demo_with_its_log(
             "demo", "--port", str(taken.getsockname()[1]), "--profiles", str(profiles),
             database_url=sqlite_url, data_dir=tmp_path,
         )  # fmt: skip
-        process.wait_for_line("The service does not run")
+        process.wait_for_line("The service is not running")
         process.wait_for_line("Cannot listen on")
 
         assert process.wait() == 1
@@ -181,6 +181,6 @@ def test_service_that_dies_ends_the_demo_with_its_log(
     assert found
     os.kill(int(found[1]), signal.SIGKILL)
 
-    process.wait_for_line("The service does not run")
+    process.wait_for_line("The service is not running")
 
     assert process.wait() == 1

@@ -74,7 +74,7 @@ def test_endless_headers_are_refused_before_they_fill_the_memory(application: Fa
 
     assert status.startswith(b"HTTP/1.1 431")
     assert problem["code"] == "headers_too_large"
-    assert problem["remedy"].startswith("Send less")
+    assert problem["remedy"].startswith("Shorten")
 
 
 def test_address_that_is_too_long_is_no_other_fault(application: FastAPI) -> None:
@@ -241,7 +241,7 @@ def test_reader_that_takes_next_to_nothing_is_let_go(
     reader.end_timer()
 
     reader.transport.abort.assert_called_once_with()
-    assert caplog.messages == ["a reader takes too little of its answer and is let go"]
+    assert caplog.messages == ["a client reads its answer too slowly and is disconnected"]
 
 
 def test_reader_who_has_taken_all_is_watched_no_more(application: FastAPI) -> None:

@@ -50,7 +50,7 @@ def test_field_without_end_is_wrong_usage_and_leaves_no_log(
     said = terminal.type(*line)
 
     assert said.exit_code == 2
-    assert "which is no finite number" in said.err
+    assert "which is not a finite number" in said.err
     assert not any(tmp_path.iterdir())
 
 

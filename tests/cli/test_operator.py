@@ -76,7 +76,7 @@ def test_data_folder_that_cannot_be_made_is_named(terminal: Terminal, tmp_path: 
     said = terminal.type("migrate")
 
     assert said.exit_code == 1
-    assert f"Cannot make the data folder {tmp_path}/file: File exists." in said.err
+    assert f"Cannot create the data folder {tmp_path}/file: File exists." in said.err
     assert "TRAINFARE_DATA_DIR" in said.err
 
 
@@ -220,7 +220,7 @@ def test_limit_is_not_set_and_lifted_at_once(terminal: Terminal) -> None:
     )
 
     assert said.exit_code == 2
-    assert "runs: set or lifted, not both" in said.err
+    assert "runs: set it or lift it, not both" in said.err
     [project] = terminal.type("projects", "list", "--json").document["projects"]
     assert (project["runs"], project["queued_fits"]) == (9, 2)
 

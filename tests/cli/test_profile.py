@@ -180,7 +180,7 @@ def test_hardware_that_is_not_here_is_skipped_and_said(
 
     assert "needs a V100-16GB" in said.out
     assert whole.exit_code == 0
-    assert "This machine can host no planned run" in whole.err
+    assert "This machine cannot host any of the planned runs" in whole.err
 
 
 def test_placeholder_that_the_plan_does_not_set_is_named(terminal: Terminal, workload: str) -> None:
@@ -289,7 +289,7 @@ def test_log_of_a_plan_that_was_refused_is_no_hindrance(terminal: Terminal, work
         (("--workload", "w", "-t", "wrokers=8"), "Did you mean workers?"),
         (("--workload", "w", "-t", "price=1"), "Did you mean --price-per-hour?"),
         (("--workload", "w", "-t", "workers=2", "-s", "gpus=2"), "Unknown field 'gpus'"),
-        (("--plan", "broken.json"), "no profiling plan"),
+        (("--plan", "broken.json"), "not a profiling plan"),
     ],
 )
 def test_wrong_usage_is_told_with_a_remedy(
@@ -363,8 +363,8 @@ def test_killed_session_goes_on_without_repeating_finished_runs(
 
     done = ran(tmp_path)
     assert again.returncode == 0, said
-    assert "Going on after 1 run of" in said
-    assert "still going" in said
+    assert "Resuming after 1 run of" in said
+    assert "still running" in said
     assert not Path(f"/proc/{orphan}/cwd").exists()
     assert done.count(done[0]) == 1
     assert done[1] == done[2]

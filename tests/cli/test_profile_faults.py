@@ -122,7 +122,7 @@ def test_run_that_ends_while_the_service_is_away_is_uploaded_later(
         runs = stored(after.url)
 
     assert again.returncode == 0, told
-    assert "Going on after 1 run of" in told
+    assert "Resuming after 1 run of" in told
     assert [run["status"] for run in runs] == ["succeeded"]
     names = [event["event"] for event in events(pipes)]
     assert names.count("started") == names.count("uploaded") == 1
@@ -145,7 +145,7 @@ def test_more_runs_of_a_session_can_be_asked_for(service: RunningProcess, tmp_pa
     told = said(second)
 
     assert second.returncode == 0, told
-    assert "Going on after 1 run of" in told
+    assert "Resuming after 1 run of" in told
     assert len(stored(service.url)) == 2
     names = [event["event"] for event in events(tmp_path)]
     assert names.count("session") == 1

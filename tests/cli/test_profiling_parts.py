@@ -106,7 +106,7 @@ def test_another_file_is_no_log(tmp_path: Path, content: str) -> None:
     path = tmp_path / "log.jsonl"
     path.write_text(content)
 
-    with pytest.raises(UsageError, match="no log of a profiling session"):
+    with pytest.raises(UsageError, match="not the log of a profiling session"):
         SessionLog(path).read()
 
 

@@ -53,8 +53,8 @@ def test_proxy_that_does_not_answer_is_named_without_its_login(
     said = terminal.type("workloads", "--url", "http://eve:hidden@fare.example")
 
     assert said.exit_code == 3
-    assert "http://fare.example does not answer by the proxy http://127.0.0.1:1: " in said.err
-    assert "NO_PROXY=fare.example goes past it" in said.err
+    assert "http://fare.example does not answer through the proxy http://127.0.0.1:1: " in said.err
+    assert "NO_PROXY=fare.example bypasses it" in said.err
     assert "secret" not in said.err
     assert "hidden" not in said.err
 

@@ -73,7 +73,7 @@ def test_first_start_without_a_database_names_what_makes_one(
 
     assert said.exit_code == 1
     assert f"There is no database at {tmp_path / 'new' / 'trainfare.db'}" in said.err
-    assert "`trainfare migrate` makes a new one" in said.err
+    assert "`trainfare migrate` creates a new one" in said.err
     assert not (tmp_path / "new").exists()
 
 

@@ -53,18 +53,18 @@ def test_wrong_part_of_a_setting_is_told_once(terminal: Terminal) -> None:
 @pytest.mark.parametrize(
     ("name", "value", "said"),
     [
-        ("oidc_scope_map", "{bad", "TRAINFARE_OIDC_SCOPE_MAP is no JSON."),
-        ("oidc_algorithms", "RS256", "TRAINFARE_OIDC_ALGORITHMS is no JSON."),
-        ("database_url", "sqlite://", "TRAINFARE_DATABASE_URL: is none of"),
+        ("oidc_scope_map", "{bad", "TRAINFARE_OIDC_SCOPE_MAP is not JSON."),
+        ("oidc_algorithms", "RS256", "TRAINFARE_OIDC_ALGORITHMS is not JSON."),
+        ("database_url", "sqlite://", "TRAINFARE_DATABASE_URL: is neither"),
         ("database_url", "postgresql://h/t?pool_mode=statement", "TRAINFARE_DATABASE_URL: has a"),
         ("host", "", "TRAINFARE_HOST: String should have at least 1 character"),
         ("lease_s", "inf", "TRAINFARE_LEASE_S: Input should be less"),
         ("fitter_poll_s", "nan", "TRAINFARE_FITTER_POLL_S: Input should be"),
         ("idempotency_hours", "1e9", "TRAINFARE_IDEMPOTENCY_HOURS: Input should be less"),
-        ("otlp_endpoint", "foo", "TRAINFARE_OTLP_ENDPOINT: 'foo' is none of http://"),
-        ("otlp_endpoint", "http://h:99999", "TRAINFARE_OTLP_ENDPOINT: 'http://h:99999' is none"),
-        ("otlp_endpoint", "http://[::1", "TRAINFARE_OTLP_ENDPOINT: 'http://[::1' is none of"),
-        ("otlp_endpoint", "ftp://ada:pw@h", "TRAINFARE_OTLP_ENDPOINT: 'ftp://h' is none of"),
+        ("otlp_endpoint", "foo", "TRAINFARE_OTLP_ENDPOINT: 'foo' is neither http://"),
+        ("otlp_endpoint", "http://h:99999", "TRAINFARE_OTLP_ENDPOINT: 'http://h:99999' is neither"),
+        ("otlp_endpoint", "http://[::1", "TRAINFARE_OTLP_ENDPOINT: 'http://[::1' is neither"),
+        ("otlp_endpoint", "ftp://ada:pw@h", "TRAINFARE_OTLP_ENDPOINT: 'ftp://h' is neither"),
     ],
 )
 def test_setting_that_would_break_the_service_is_refused_by_name(
@@ -101,7 +101,7 @@ def test_address_of_another_machine_is_refused_as_such(
 
     assert said.exit_code == 1
     assert f"Error: Cannot listen on {host}:0: " in said.err
-    assert "Remedy: Name an address of this machine by --host (TRAINFARE_HOST)" in said.err
+    assert "Remedy: Name an address of this machine with --host (TRAINFARE_HOST)" in said.err
 
 
 def test_child_has_the_settings_of_its_parent(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -165,13 +165,13 @@ def test_misspelt_field_is_refused_with_the_nearest(field: str, meant: str) -> N
 @pytest.mark.parametrize(
     ("api", "cli"),
     [
-        ("say pricing.price_per_hour or", "say price_per_hour or"),
+        ("give pricing.price_per_hour or", "give price_per_hour or"),
         ("Name search.gpu_types.", "Name gpu_type."),
         ("Shorten search.workers.", "Shorten workers."),
         ("?on_invalid=skip takes the good runs.", "--skip-invalid takes the good runs."),
         (
             "Send `Authorization: Bearer KEY`; an operator makes keys.",
-            "Give it by --api-key (TRAINFARE_API_KEY); an operator makes keys.",
+            "Give it with --api-key (TRAINFARE_API_KEY); an operator makes keys.",
         ),
         ("Ask for a fit: POST /v1/workloads/a.b/fits", "Ask for a fit: `trainfare fit a.b`"),
         (NoRegressorError.remedy, "Upload succeeded runs, then type `trainfare fit WORKLOAD`."),
