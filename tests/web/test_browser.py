@@ -229,7 +229,7 @@ def test_number_that_cannot_be_read_is_not_left_out(
     workers.press("Tab")
 
     problem = page.locator("#answer .problem")
-    expect(problem).to_contain_text("is no number")
+    expect(problem).to_contain_text("is not a number")
     expect(problem).to_contain_text("Write digits")
     workers.fill("4")
     workers.press("Tab")

@@ -75,15 +75,15 @@ def test_search_refuses_numbers_that_it_cannot_send(
     found, problem = page.locator("#front table"), page.locator("#front .problem")
 
     for name, text, told in (
-        ("Workers up to", "1e", "is no number"),
+        ("Workers up to", "1e", "is not a number"),
         ("Workers up to", "0", "Write 1 or more"),
         ("Workers up to", "-4", "Write 1 or more"),
-        ("Workers up to", "2.7", "is no whole number"),
-        ("Deadline (hours)", "1e", "is no number"),
-        ("Deadline (hours)", "1e400", "is no number"),
-        ("Deadline (hours)", "1e305", "is too much"),
+        ("Workers up to", "2.7", "is not a whole number"),
+        ("Deadline (hours)", "1e", "is not a number"),
+        ("Deadline (hours)", "1e400", "is not a number"),
+        ("Deadline (hours)", "1e305", "is too large"),
         ("Deadline (hours)", "-5", "Write 0 or more"),
-        ("Budget (USD)", "--", "is no number"),
+        ("Budget (USD)", "--", "is not a number"),
     ):
         expect(found).to_be_visible()
         control = page.locator("#search").get_by_label(name)
@@ -101,10 +101,10 @@ def test_curve_refuses_numbers_that_it_cannot_send(
     expect(page.locator("#curve-plot svg path").first).to_be_attached()
 
     for text, told in (
-        ("1e", "is no number"),
-        ("-", "is no number"),
+        ("1e", "is not a number"),
+        ("-", "is not a number"),
         ("0", "Write 1 or more"),
-        ("1.5", "is no whole number"),
+        ("1.5", "is not a whole number"),
     ):
         _type(control, text)
         expect(page.locator("#curve .problem")).to_contain_text(told)

@@ -82,7 +82,7 @@ def test_answer_of_a_stranger_is_no_mistake_of_the_page(
 
     page.get_by_role("button", name="Forecast").click()
 
-    expect(page.locator("#answer .problem")).to_contain_text("Something else than the service")
+    expect(page.locator("#answer .problem")).to_contain_text("Something other than the service")
     expect(page.locator("#answer .problem .remedy")).to_contain_text("Load the page again")
 
 
@@ -96,7 +96,7 @@ def test_key_that_no_header_takes_is_asked_for_again(
 
     page.locator("#key-input").fill("tf_“pasted”")
     page.get_by_role("button", name="Use this key").click()
-    expect(page.locator("#key-note")).to_contain_text("That is no key")
+    expect(page.locator("#key-note")).to_contain_text("That is not a key")
     page.locator("#key-input").fill("tf_typed")
     page.get_by_role("button", name="Use this key").click()
 
@@ -198,7 +198,7 @@ def test_address_that_asks_for_no_number_is_refused_before_the_rest_counts(
     page = open_page(f"{published_service}/workloads/{PUBLISHED}?gpu_type=T4&{address}")
 
     problem = page.locator("#answer .problem")
-    expect(problem).to_contain_text(f"“{label}” was to be “abc”, which is no number")
+    expect(problem).to_contain_text(f"“{label}” was set to “abc”, which is not a number")
     expect(page).to_have_url(re.compile(address))
 
     page.get_by_role("button", name="Forecast").click()

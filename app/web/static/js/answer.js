@@ -8,7 +8,7 @@ export const BASES = {
   interpolated: { text: "interpolated", tone: "good", meaning: "inside the measured range" },
   extrapolated: { text: "extrapolated", tone: "careful", meaning: "beyond the measured range" },
   transferred: { text: "transferred", tone: "careful", meaning: "never measured here: derived from other types" },
-  prior: { text: "prior", tone: "doubtful", meaning: "hardly anything measured is like it" },
+  prior: { text: "prior", tone: "doubtful", meaning: "hardly anything similar was measured" },
 };
 
 export function basisBadge(basis) {
@@ -47,7 +47,7 @@ function priceText(cost) {
 function supportText(forecast) {
   const { support, basis } = forecast;
   const parts = [`${BASES[basis]?.meaning ?? ""}; ${plural(support.runs_used, "run")}, version ${forecast.regressor_version}`];
-  if (support.pooled_from.length) parts.push(`learned also from ${someOf(support.pooled_from, "workload")}`);
+  if (support.pooled_from.length) parts.push(`also learned from ${someOf(support.pooled_from, "workload")}`);
   return parts.join("; ");
 }
 
@@ -100,7 +100,7 @@ function facts(forecast) {
   if (forecast.explanation?.length) {
     lines.push(["Where the time goes", forecast.explanation.map((part) => `${label(part.term)} ${percent(part.share)}`).join(", ")]);
   }
-  if (forecast.taught_by?.length) lines.push(["Taught most by", lessons(forecast.taught_by)]);
+  if (forecast.taught_by?.length) lines.push(["Most influential runs", lessons(forecast.taught_by)]);
   return h("dl", { class: "facts-list" }, lines.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))));
 }
 

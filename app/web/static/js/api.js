@@ -27,7 +27,7 @@ const unreachable = () =>
     code: "unreachable",
     title: "The service does not answer",
     detail: "The request could not be sent, or its answer was lost.",
-    remedy: "Look whether the service runs, then try again.",
+    remedy: "Check that the service is running, then try again.",
   });
 
 async function send(path, options) {
@@ -69,9 +69,9 @@ export async function documentIn(response) {
   if (document && typeof document === "object" && !Array.isArray(document)) return document;
   throw new Problem({
     code: "stranger",
-    title: "Something else than the service answered",
+    title: "Something other than the service answered",
     detail: `HTTP ${response.status} came with no document, perhaps from a proxy between this page and the service.`,
-    remedy: "Load the page again; a login that has lapsed is then asked for.",
+    remedy: "Load the page again; if a login has expired, it is then asked for.",
   });
 }
 

@@ -136,7 +136,7 @@ function nothingQualifies(found, currency) {
   const { nearest } = found;
   const text = nearest
     ? `${hardware(nearest.forecast.configuration)} comes nearest. ${nearest.changes.map((change) => changeText(change, currency)).join(" ")}`
-    : "Name a price of your own, or search among other hardware.";
+    : "Enter a price of your own, or search among other hardware.";
   return h("article", { class: "warning" }, h("strong", {}, "Nothing meets this. "), text);
 }
 
@@ -172,7 +172,7 @@ export function installChoices(detail, gpus, use) {
       rejections(found),
     );
     if (priced.length) {
-      const text = `Cost against duration of ${priced.length} configurations, ${front.length} of them on the Pareto front; the best stand in the table below.`;
+      const text = `Cost against duration of ${priced.length} configurations, ${front.length} of them on the Pareto front; the best are in the table below.`;
       await draw(plot, text, (colours) => options(priced, front, ranked[0], colours));
     }
   });

@@ -124,7 +124,7 @@ function figures(curve) {
 function describe(curve) {
   const [first, last] = [curve.points[0], curve.points.at(-1)];
   const say = (point) => `${duration(point.forecast.duration_seconds.median)} at ${number(point.value)}`;
-  return `Duration over ${label(curve.over)}: ${say(first)}, ${say(last)}; ${curve.measured.length} measured runs. The figures stand in the table below.`;
+  return `Duration over ${label(curve.over)}: ${say(first)}, ${say(last)}; ${curve.measured.length} measured runs. The figures are in the table below.`;
 }
 
 /** Prepare the section; returns a function that draws the curve of a question. */

@@ -36,7 +36,7 @@ export function askForKey(reason) {
       input.value = "";
       // Other characters cannot be sent in a header.
       if (WORD.test(given)) finish(given);
-      else byId("key-note").textContent = "That is no key: one is a single word of plain letters, digits and signs.";
+      else byId("key-note").textContent = "That is not a key: one is a single word of plain letters, digits and signs.";
     };
     byId("key-cancel").onclick = () => finish("");
     dialog.oncancel = (event) => {

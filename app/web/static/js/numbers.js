@@ -8,11 +8,11 @@ const DIGITS = "Write digits, such as 8 or 2.5, or leave it empty.";
 /** Return what is wrong with a control's value, and the remedy; null if it can be sent. */
 function faultOf({ validity, validationMessage, min, max }) {
   if (!validity || validity.valid) return null;
-  if (validity.customError) return [`was to be “${validationMessage}”, which is no number`, DIGITS];
-  if (validity.badInput) return ["is no number", DIGITS];
-  if (validity.rangeUnderflow) return ["is too little", `Write ${number(Number(min))} or more.`];
-  if (validity.rangeOverflow) return ["is too much", `Write at most ${number(Number(max))}.`];
-  return validity.stepMismatch ? ["is no whole number", "Write a number without decimals."] : null;
+  if (validity.customError) return [`was set to “${validationMessage}”, which is not a number`, DIGITS];
+  if (validity.badInput) return ["is not a number", DIGITS];
+  if (validity.rangeUnderflow) return ["is too small", `Write ${number(Number(min))} or more.`];
+  if (validity.rangeOverflow) return ["is too large", `Write at most ${number(Number(max))}.`];
+  return validity.stepMismatch ? ["is not a whole number", "Write a number without decimals."] : null;
 }
 
 /** Record a value from the address that is not a number: the browser leaves its control empty, so the default would be sent. */
@@ -29,6 +29,6 @@ export function checkNumbers(form) {
     // Reported once; after that the control's own value counts.
     control.setCustomValidity("");
     const [wrong, remedy] = fault;
-    throw new Problem({ title: "Invalid request", detail: `What stands in “${control.labels[0].textContent}” ${wrong}.`, remedy });
+    throw new Problem({ title: "Invalid request", detail: `The value of “${control.labels[0].textContent}” ${wrong}.`, remedy });
   }
 }
