@@ -61,9 +61,9 @@ def _check_database_url(url: str) -> str:
         is_known = False
     if not is_known:
         # The value is not repeated: it may hold a password.
-        raise ValueError("is none of sqlite:///PATH and postgresql://USER:PASSWORD@HOST:PORT/NAME")
+        raise ValueError("is neither sqlite:///PATH nor postgresql://USER:PASSWORD@HOST:PORT/NAME")
     if url and make_url(url).query.get("pool_mode", "session") not in _POOL_MODES:
-        raise ValueError("has a pool_mode that is none of session and transaction")
+        raise ValueError("has a pool_mode that is neither session nor transaction")
     return url
 
 
@@ -76,8 +76,8 @@ def _is_known(url: URL) -> bool:
 def _check_port(port: object) -> object:
     if isinstance(port, str) and port.startswith("tcp://"):
         raise ValueError(
-            f"{port!r} is what Kubernetes sets for a Service named trainfare: say "
-            "enableServiceLinks: false in the pod, or give its container TRAINFARE_PORT"
+            f"{port!r} is what Kubernetes sets for a Service named trainfare: set"
+            " enableServiceLinks: false in the pod, or give its container TRAINFARE_PORT"
         )
     return port
 
@@ -98,7 +98,7 @@ def check_endpoint(endpoint: str) -> str:
     except ValueError:
         is_known = False
     if not is_known:
-        raise ValueError(f"{shown!r} is none of http://HOST:PORT and https://HOST:PORT")
+        raise ValueError(f"{shown!r} is neither http://HOST:PORT nor https://HOST:PORT")
     return endpoint
 
 
@@ -152,7 +152,7 @@ class Settings(BaseSettings):
         0.5,
         ge=0,
         le=_HOUR_S,
-        description="how long what is known waits for a database that is silent",
+        description="how long an answer from memory waits for a silent database",
     )
     max_body_bytes: int = Field(
         64 * MEBIBYTE, ge=1024, description="largest body, counted after decompression"
@@ -184,7 +184,7 @@ class Settings(BaseSettings):
         256 * MEBIBYTE,
         ge=0,
         description="bytes of answers to questions that are kept for a project; what has no room"
-        " is answered anew",
+        " is computed again",
     )
     idempotency_lock_s: float = Field(
         30.0,
@@ -232,9 +232,9 @@ class Settings(BaseSettings):
     )
     fit_max_attempts: int = Field(3, ge=1, description="starts of a fit before it counts as failed")
     oidc_issuer: str | None = Field(
-        None, description="URL of the OpenID Connect issuer whose tokens are taken beside keys"
+        None, description="URL of the OpenID Connect issuer whose tokens are accepted besides keys"
     )
-    oidc_audience: str | None = Field(None, description="whom the tokens must be meant for")
+    oidc_audience: str | None = Field(None, description="audience that the tokens must name")
     oidc_jwks_url: str | None = Field(
         None, description="where the issuer's keys are; default: as its discovery document says"
     )
@@ -259,9 +259,9 @@ class Settings(BaseSettings):
         description="collector of traces (http://HOST:4318); default: OTEL_EXPORTER_OTLP_ENDPOINT",
     )
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
-        "INFO", description="least level"
+        "INFO", description="lowest level that is logged"
     )
-    log_format: Literal["text", "json"] = Field("text", description="form of a log line")
+    log_format: Literal["text", "json"] = Field("text", description="format of a log line")
 
     @model_validator(mode="after")
     def _check_issuer(self) -> Self:
@@ -269,11 +269,11 @@ class Settings(BaseSettings):
             if said := self._said_of_tokens():
                 # Without an issuer the service would be open, contrary to the intention.
                 names = ", ".join(f"{_PREFIX}{name.upper()}" for name in said)
-                raise ValueError(f"{names}: no token is taken without {_PREFIX}OIDC_ISSUER")
+                raise ValueError(f"{names}: no token is accepted without {_PREFIX}OIDC_ISSUER")
             return self
         if not self.oidc_audience:
             raise ValueError(
-                f"{_PREFIX}OIDC_ISSUER needs {_PREFIX}OIDC_AUDIENCE: whom its tokens are meant for"
+                f"{_PREFIX}OIDC_ISSUER needs {_PREFIX}OIDC_AUDIENCE: the audience of its tokens"
             )
         for name in ("oidc_issuer", "oidc_jwks_url"):
             url = getattr(self, name)

@@ -29,7 +29,7 @@ _ERRORS_FROM: Final = 400
 _TOO_LARGE: Final = 413
 _DISTRUSTED: Final = "CERTIFICATE_VERIFY_FAILED"
 _START: Final = (
-    "Start the service (`trainfare serve --with-fitter`) or name it by --url (TRAINFARE_URL)."
+    "Start the service (`trainfare serve --with-fitter`) or name it with --url (TRAINFARE_URL)."
 )
 _NAME_AUTHORITY: Final = (
     "Name the file of the authority that signed the certificate by SSL_CERT_FILE, or the host as"
