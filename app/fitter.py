@@ -40,7 +40,7 @@ _BEATS_PER_LEASE: Final = 5.0
 _LONGEST_BEAT_S: Final = 1.0
 _OUTAGE_PAUSE_S: Final = 2.0
 _RENEWED_PER_PROCESS: Final = 4
-_UNEXPECTED: Final = FitProblem("internal", "The fit failed unexpectedly; the fitter's log tells.")
+_UNEXPECTED: Final = FitProblem("internal", "The fit failed unexpectedly; see the fitter's log.")
 
 
 class _InterruptedError(Exception):

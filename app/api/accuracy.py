@@ -21,10 +21,10 @@ _ANSWER: Final[dict[int | str, dict[str, Any]]] = {
 
 @router.get(
     "/{workload}/accuracy",
-    summary="Were we right",
-    description="Holds the succeeded runs that arrived in the window against forecasts from before"
-    " them: the recorded one that a run names, else the latest recorded one of the same"
-    " configuration and work, else what the regressor that was published then says. Excluded runs"
+    summary="Compare forecasts with later runs",
+    description="Compares the succeeded runs that arrived in the window with earlier forecasts:"
+    " the recorded one that a run names, else the latest recorded one of the same configuration"
+    " and work, else that of the regressor published at the time. Excluded runs"
     " are left out. `Accept: text/plain` answers in sentences.",
     response_model=AccuracyOut,
     responses={**problem_responses(UnknownWorkloadError), **_ANSWER},

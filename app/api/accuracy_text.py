@@ -16,9 +16,9 @@ def accuracy_text(report: AccuracyReport) -> str:
     span = say_seconds((report.end - report.start).total_seconds())
     if report.overall is None:
         return (
-            f"{report.workload}: no run of the last {span} could be held against an earlier"
+            f"{report.workload}: no run of the last {span} could be compared with an earlier"
             f" forecast ({report.not_judged} not judged).\n"
-            "Upload runs after a regressor was published; name the forecast by forecast_id.\n"
+            "Upload runs after a regressor is published; name the forecast with forecast_id.\n"
         )
     lines = [
         f"{report.workload}: forecasts against the runs of the last {span}",
@@ -27,7 +27,7 @@ def accuracy_text(report: AccuracyReport) -> str:
     ]
     if report.not_judged:
         told = say_count(report.not_judged, "run")
-        lines += ["", f"{told} came without an earlier forecast."]
+        lines += ["", f"{told} had no earlier forecast."]
     if report.drift is not None:
         lines += ["", _drift_sentence(report.drift)]
     return "\n".join(lines) + "\n"
@@ -40,7 +40,7 @@ def _table(report: AccuracyReport) -> str:
         ("outside of it", report.outside_range),
         *((_SOURCES[source], figures) for source, figures in report.by_source.items()),
     ]
-    header = ["runs held against", "runs", "error", "bias"]
+    header = ["runs compared", "runs", "error", "bias"]
     header += [f"inside {float(level):.0%}" for level in _LEVELS]
     return align(header, [_row(name, figures) for name, figures in groups if figures is not None])
 
@@ -56,5 +56,5 @@ def _drift_sentence(drift: DriftReport) -> str:
     return (
         f"Drift: runs are {abs(drift.change_ratio - 1):.0%} {drift.direction} since"
         f" {drift.since.created_at:%Y-%m-%d %H:%M} UTC (run {drift.since.run_id}; alarm by"
-        f" {drift.alarm.run_id}). Find the cause, or fit anew to take it as the new normal."
+        f" {drift.alarm.run_id}). Find the cause, or fit again to accept it as the new normal."
     )

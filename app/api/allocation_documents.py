@@ -13,10 +13,10 @@ _REASONS = {
     "no_forecast": "it cannot be forecast",
     "deadline": "no option keeps its deadline with the confidence asked",
     "price_unknown": "no price is known",
-    "too_large": "its fewest workers exceed every GPU type it may use",
+    "too_large": "its minimum of workers exceeds every GPU type it may use",
     "no_such_gpu": "the capacity has none of its GPU types",
-    "no_worker_count": "none of its worker counts lies between its fewest and most workers",
-    "capacity": "the capacity is used by jobs of more weight",
+    "no_worker_count": "none of its worker counts lies between its minimum and maximum",
+    "capacity": "the capacity is used by jobs of greater weight",
 }
 _UNITS = {
     "throughput": "jobs an hour: {}",

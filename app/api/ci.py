@@ -52,7 +52,8 @@ _REPORTED: dict[int | str, dict[str, Any]] = {
     status_code=201,
     summary="Report fresh runs and learn whether they became slower",
     description="Stores the runs (all or none) and judges each by the prediction interval of the"
-    " published regressor: a failure needs statistical and practical size, an improvement never"
+    " published regressor: a failure must be statistically and practically significant, an"
+    " improvement never"
     " fails, the runs of a report share the error budget, small shifts that add up are a warning."
     " Runs of another branch than `base_branch` are kept out of fits until they are promoted."
     " `Accept: text/plain` answers the summary, `text/markdown` the comment.",
@@ -120,8 +121,9 @@ def get_report(report: _ReportPath, services: ServicesDep, caller: Reader) -> Re
 @router.post(
     "/{report:segment}:acknowledge",
     summary="Take a report's durations as the new normal",
-    description="Its runs are promoted, drift is counted anew from them, and until the next fit"
-    " later runs are held against forecasts with the change that these runs show. Audited.",
+    description="Its runs are promoted, drift is counted from them on, and until the next"
+    " fit later runs are compared with forecasts adjusted by the change that these runs show."
+    " Audited.",
     response_model=CiReportOut,
     responses=problem_responses(NotFoundError, UnknownFieldError),
 )
@@ -135,7 +137,7 @@ def acknowledge_report(
 @router.post(
     "/{report:segment}:promote",
     summary="Take a report's runs into fits",
-    description="For when its branch was merged. Audited.",
+    description="To be called when its branch has been merged. Audited.",
     response_model=CiReportOut,
     responses=problem_responses(NotFoundError),
 )

@@ -28,12 +28,12 @@ _OWN_MEANINGS: Final = {
         "Retry; if it fails again, report the X-Request-ID of the answer.",
     ),
     problem_kinds.METHOD_NOT_ALLOWED.code: (
-        "The resource exists but does not take this method.",
+        "The resource exists but does not support this method.",
         "Use a method that the Allow header names.",
     ),
     problem_kinds.MALFORMED_HTTP.code: (
-        "What the connection sent is no HTTP request.",
-        "Speak HTTP/1.1, without TLS unless a proxy in front speaks it.",
+        "What the connection sent is not an HTTP request.",
+        "Send HTTP/1.1, without TLS unless a proxy in front of the service handles it.",
     ),
     problem_kinds.HEAD_TIMEOUT.code: (
         "The headers of a request did not arrive in time.",

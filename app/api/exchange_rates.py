@@ -37,7 +37,7 @@ _LISTED: dict[str, Any] = {
     "",
     summary="List exchange rates",
     description="The project's rates, the newest first. `Accept: text/csv` exports the page in the"
-    " form of an upload; the token of the next page stands in the header `Next-Page-Token`.",
+    " form of an upload; the token of the next page is in the header `Next-Page-Token`.",
     responses={
         **problem_responses(),
         200: {"model": ExchangeRatesOut, "content": _LISTED, "description": "A page of rates"},
@@ -65,8 +65,8 @@ def list_exchange_rates(
     status_code=201,
     summary="Add exchange rates",
     description="One, an array, or a CSV file; all or none. The latest rate of a day or before it"
-    " converts the prices of that day; a pair is also used the other way round, and by way of a"
-    " third currency.",
+    " converts the prices of that day; a pair is also used in reverse, and through a third"
+    " currency.",
     responses={
         **problem_responses(UnknownFieldError, InvalidRowsError),
         201: {"model": CreatedExchangeRatesOut, "description": "The stored rates"},
@@ -90,7 +90,7 @@ async def add_exchange_rates(
     "/{rate}",
     status_code=204,
     summary="Withdraw an exchange rate",
-    description="It converts no longer, and stays on record for past costs. Audited.",
+    description="It is no longer used, but stays on record for past costs. Audited.",
     responses=problem_responses(NotFoundError),
 )
 def withdraw_exchange_rate(

@@ -40,8 +40,8 @@ _Admission = Annotated[Callable[[], Awaitable[bool]], Depends(_admission)]
     "/workloads/{workload}/fits",
     status_code=202,
     summary="Ask for a fit",
-    description="Fits the workload's regressor in the background. One fit a workload is active at"
-    " a time: another request gets the active one. `Prefer: wait=N` waits for the end.",
+    description="Fits the workload's regressor in the background. One fit per workload is active"
+    " at a time: another request gets the active one. `Prefer: wait=N` waits for the end.",
     responses={**problem_responses(UnknownWorkloadError, NotEnoughRunsError), **_ASKED},
 )
 async def request_fit(

@@ -16,7 +16,7 @@ router = APIRouter(prefix="/v1/gpus", tags=["gpus"])
     "",
     summary="List GPUs",
     description="Canonical names with aliases and data sheets, ambiguous names with what they"
-    " may mean, and the names that runs brought without a data sheet.",
+    " may mean, and names that came with runs and have no data sheet.",
     responses=problem_responses(),
 )
 def list_gpus(services: ServicesDep, caller: Reader) -> GpusOut:

@@ -41,7 +41,7 @@ _LISTED: dict[str, Any] = {
     summary="List grid factors",
     description="The project's factors, the newest first; with `origin=built_in` the built-in"
     " table, whole. `Accept: text/csv` exports the page in the"
-    " form of an upload; the token of the next page stands in the header `Next-Page-Token`.",
+    " form of an upload; the token of the next page is in the header `Next-Page-Token`.",
     responses={
         **problem_responses(),
         200: {"model": GridFactorsOut, "content": _LISTED, "description": "A page of factors"},
@@ -72,8 +72,8 @@ def list_grid_factors(
     "",
     status_code=201,
     summary="Add grid factors",
-    description="One, an array, or a CSV file; all or none. Of the factors that agree with a place"
-    " the one that names most of it counts, then the latest; own ones go before the built-in.",
+    description="One, an array, or a CSV file; all or none. Of the factors that match a place"
+    " the most specific one counts, then the latest; own ones take precedence over the built-in.",
     responses={
         **problem_responses(UnknownFieldError, InvalidRowsError),
         201: {"model": CreatedGridFactorsOut, "description": "The stored factors"},
@@ -97,7 +97,7 @@ async def add_grid_factors(
     "/{factor}",
     status_code=204,
     summary="Withdraw a grid factor",
-    description="It counts no longer, and stays on record. Audited.",
+    description="It no longer counts, but stays on record. Audited.",
     responses=problem_responses(NotFoundError),
 )
 def withdraw_grid_factor(

@@ -62,7 +62,7 @@ def install_health(app: FastAPI, counted: Counted, siblings: Path | None) -> Non
     app.state.exposition = exposition
 
 
-@router.get("/healthz", summary="Whether this process lives", responses=problem_responses())
+@router.get("/healthz", summary="Whether this process is alive", responses=problem_responses())
 async def life() -> LifeOut:
     return LifeOut(version=version("trainfare"))
 
@@ -70,7 +70,7 @@ async def life() -> LifeOut:
 @router.get(
     "/readyz",
     summary="Whether the service can do all its work",
-    description="Database, schema and a living fitter that can compute; 503 names what is missing.",
+    description="Database, schema and a live fitter that can compute; 503 names what is missing.",
     responses=problem_responses(NotReadyError),
 )
 async def readiness(request: Request) -> ReadinessOut:

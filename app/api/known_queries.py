@@ -60,7 +60,7 @@ def _all_of(dependant: Dependant) -> Iterator[Dependant]:
 def _fault(name: str, value: str, known: tuple[str, ...]) -> Fault:
     hint, remedy = hint_at(name, known)
     if not known:
-        hint = "no query is taken here."
+        hint = "there are no query parameters here."
     shown = name[:SHOWN_CHARACTERS]
     message = f"Unknown query parameter {shown!r}: {hint}"
     return Fault(message, remedy, field=shown, value=value[:SHOWN_CHARACTERS])

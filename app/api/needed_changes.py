@@ -40,13 +40,15 @@ def _memory(asked: object, needed: object) -> str:
 
 
 def _price(_asked: object, needed: object) -> str:
-    remedy = "No price is known for it: say pricing.price_per_hour or upload one (POST /v1/prices)."
+    remedy = (
+        "No price is known for it: give pricing.price_per_hour or upload one (POST /v1/prices)."
+    )
     return remedy if needed is None else f"{remedy} Up to {needed} an hour would keep the budget."
 
 
 def _currency(asked: object, needed: object) -> str:
     return (
-        f"Its price is in {needed} and no exchange rate to {asked} holds: ask in {needed}, or"
+        f"Its price is in {needed} and no exchange rate to {asked} is known: ask in {needed}, or"
         " upload a rate (POST /v1/exchange-rates)."
     )
 
@@ -81,14 +83,14 @@ _MESSAGES: Mapping[str, _Words] = {
     "pricing.purchase": _purchase,
     "search.purchase": _purchase,
     "search.nodes": lambda asked, needed: (
-        f"Its workers would have to stand on {say_count(needed, 'node')} instead of {asked}."
+        f"Its workers would have to run on {say_count(needed, 'node')} instead of {asked}."
     ),
     "energy.watts_per_worker": lambda _asked, _needed: (
-        "Its power is not known: say energy.watts_per_worker, or upload runs with"
+        "Its power is not known: give energy.watts_per_worker, or upload runs with"
         " resources.energy_joules."
     ),
     "energy.kg_co2e_per_kwh": lambda _asked, _needed: (
-        "No grid factor of its place is known: say energy.kg_co2e_per_kwh, or upload one"
+        "No grid factor is known for its place: give energy.kg_co2e_per_kwh, or upload one"
         " (POST /v1/grid-factors)."
     ),
 }

@@ -44,8 +44,8 @@ Errors are `application/problem+json` (RFC 9457); each `type` resolves to a page
 `X-Request-ID`; every answer does.
 """
 _BEARER: Final = (
-    "An API key, or where the service trusts an OpenID Connect issuer a token (JWT) of it: a"
-    " person's, or a CI job's."
+    "An API key or, where the service trusts an OpenID Connect issuer, one of its tokens (JWT): a"
+    " person's or a CI job's."
 )
 
 

@@ -26,7 +26,7 @@ _BASIS = {
     "interpolated": "inside the measured range",
     "extrapolated": "beyond the measured range",
     "transferred": "transferred from other types",
-    "prior": "hardly anything measured is like it",
+    "prior": "hardly anything similar was measured",
 }
 
 
@@ -110,7 +110,7 @@ def _energy_sentences(energy: Document) -> list[str]:
     basis = str(energy["basis"]).replace("_", " ")
     carbon = energy.get("kg_co2e")
     told = "" if carbon is None else f", that is about {say_number(carbon)} kg CO2e"
-    return [f"It draws about {say_number(energy['kilowatt_hours'])} kWh (power: {basis}){told}."]
+    return [f"It uses about {say_number(energy['kilowatt_hours'])} kWh (power: {basis}){told}."]
 
 
 def forecast_sentences(forecast: Document) -> str:
@@ -168,7 +168,9 @@ def _explanation(forecast: Document) -> list[str]:
         for each in (forecast.get("taught_by") or ())[:_TOLD_LESSONS]
     ]
     if taught:
-        lines.append(f"Taught most by {', '.join(taught)}: the effect here of 1% more time there.")
+        lines.append(
+            f"Most influential runs: {', '.join(taught)}: the change here for 1% more time there."
+        )
     return lines
 
 
@@ -228,7 +230,7 @@ def _further(answer: Document) -> list[str]:
         saved = gain["seconds_saved"]
         change = "saves" if saved >= 0 else "loses"
         lines.append(
-            f"One worker more ({gain['workers']}) {change} {say_seconds(abs(saved))}"
+            f"One more worker ({gain['workers']}) {change} {say_seconds(abs(saved))}"
             f"{_extra_money(gain)}."
         )
     reasons = answer.get("rejected_by_reason") or {}

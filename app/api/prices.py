@@ -47,7 +47,7 @@ def _row(price: Price) -> dict[str, object]:
     summary="List prices",
     description="A project's own prices, the newest first, then the built-in catalogue."
     " `Accept: text/csv` exports the page in the form of an upload; the token of the next page"
-    " stands in the header `Next-Page-Token`.",
+    " is in the header `Next-Page-Token`.",
     responses={
         **problem_responses(),
         200: {"model": PricesOut, "content": _AS_CSV, "description": "A page of prices"},
@@ -76,8 +76,8 @@ def list_prices(
     "",
     status_code=201,
     summary="Add prices",
-    description="One, an array, or a CSV file; all or none. Own prices go before the built-in"
-    " catalogue.",
+    description="One, an array, or a CSV file; all or none. Own prices take precedence over the"
+    " built-in catalogue.",
     responses={
         **problem_responses(UnknownFieldError, InvalidRowsError),
         201: {"model": CreatedPricesOut, "description": "The stored prices"},
@@ -97,7 +97,7 @@ async def add_prices(request: Request, services: ServicesDep, caller: PricesWrit
     "/{price}",
     status_code=204,
     summary="Withdraw a price",
-    description="It counts no longer, and stays on record for past costs. Audited.",
+    description="It no longer counts, but stays on record for past costs. Audited.",
     responses=problem_responses(NotFoundError),
 )
 def withdraw_price(

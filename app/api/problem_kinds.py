@@ -86,7 +86,7 @@ KINDS: Mapping[type[DomainError], ProblemKind] = {
 }
 INTERNAL = ProblemKind("internal", 500, "Internal error")
 METHOD_NOT_ALLOWED = ProblemKind("method_not_allowed", 405, "Method not allowed")
-MALFORMED_HTTP = ProblemKind("malformed_http", 400, "No HTTP request")
+MALFORMED_HTTP = ProblemKind("malformed_http", 400, "Not an HTTP request")
 HEAD_TIMEOUT = ProblemKind("request_timeout", 408, "Headers took too long")
 HEAD_TOO_LARGE = ProblemKind("headers_too_large", 431, "Headers too large")
 

@@ -233,7 +233,7 @@ def _way_on(request: Request) -> str:
     path = request.url.path.rstrip("/")
     for meant, hint in (
         (path, ""),
-        (path.removeprefix(_BASE), f" The address that a client is given ends before {_BASE}."),
+        (path.removeprefix(_BASE), f" The address given to a client ends before {_BASE}."),
         (_BASE + path, ""),
     ):
         scope = {**request.scope, "path": meant}
@@ -268,7 +268,7 @@ def _from_framework(error: HTTPException, request: Request) -> Response:
     elif error.status_code == 405:  # noqa: PLR2004 - HTTP
         document = problem_document(
             METHOD_NOT_ALLOWED,
-            "This resource does not take this method.",
+            "This resource does not support this method.",
             instance=instance,
             remedy="Use a method that the Allow header names.",
         )

@@ -150,7 +150,7 @@ def _target_sentence(target: Document, confidence: float) -> str:
     what = ", ".join(f"{name} {value}" for name, value in say_members(target).items())
     now, expected = target["now"], target["expected"]
     if now is None:
-        return f"Target ({what}): nothing is known of its duration yet."
+        return f"Target ({what}): nothing is known about its duration yet."
     return (
         f"Target ({what}): about {say_seconds(now['median'])}, with {100 * confidence:g}%"
         f" confidence {say_seconds(now['lower'])} to {say_seconds(now['upper'])} now,"

@@ -66,10 +66,10 @@ class QueueMetrics(Collector):
         self._is_read = False
         self._found = found = CollectorRegistry()
         self._queued = Gauge("trainfare_fits_queued", "Fits that wait.", registry=found)
-        self._fitters = Gauge("trainfare_fitters_alive", "Fitters that live.", registry=found)
+        self._fitters = Gauge("trainfare_fitters_alive", "Live fitters.", registry=found)
         self._waiting = Gauge(
             "trainfare_fitters_waiting",
-            "Fitters that live but wait for their Ray cluster.",
+            "Live fitters that wait for their Ray cluster.",
             registry=found,
         )
         self._fits = Gauge(

@@ -131,7 +131,7 @@ class RecordFile(Generic[Record]):
         if unknown:
             raise UnknownFieldError([self._unknown(name) for name in unknown])
         if len(set(names)) < len(names):
-            raise InvalidRequestError("A column comes more than once.")
+            raise InvalidRequestError("A column appears more than once.")
 
     def _unknown(self, name: str) -> Fault:
         nearest = nearest_field(name, self.columns)

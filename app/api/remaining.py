@@ -69,7 +69,7 @@ def remaining_text(document: Document) -> str:
             f"{document['workload']}: about {say_seconds(left['median'])} left, with"
             f" {say_share(left['confidence'])} confidence {say_band(left)}."
         ),
-        f"It takes {say_seconds(total['median'])} as a whole ({say_band(total)})",
+        f"It takes {say_seconds(total['median'])} in total ({say_band(total)})",
     ]
     pace = "as forecast"
     if abs(ratio - 1.0) > _NOTABLE:
@@ -77,8 +77,8 @@ def remaining_text(document: Document) -> str:
     lines[-1] += f": {pace}."
     weight = document["observed_weight"]
     lines.append(
-        f"The answer rests to {say_chance(weight)} on what was seen of it,"
-        f" to {say_chance(1 - weight)} on the forecast."
+        f"The answer rests {say_chance(weight)} on its progress so far and"
+        f" {say_chance(1 - weight)} on the forecast."
     )
     if document["ends_at"] is not None:
         lines.append(f"It ends about {document['ends_at']}.")

@@ -65,7 +65,8 @@ def _format_of(request: Request) -> UploadFormat:
     upload_format = _FORMATS.get(media_type.strip().casefold())
     if upload_format is None or (charset not in _CHARSETS and "charset" in parameters.casefold()):
         raise UnsupportedMediaTypeError(
-            header[:100], [*map(str, UploadFormat), "in UTF-8, by the header Content-Type"]
+            header[:100],
+            [*map(str, UploadFormat), "in UTF-8, of the type that the header Content-Type names"],
         )
     return upload_format
 
@@ -74,7 +75,7 @@ def _format_of(request: Request) -> UploadFormat:
     "/runs",
     status_code=201,
     summary="Upload runs",
-    description="One run, an array, one JSON run a line, or a CSV file; all rows are stored or"
+    description="One run, an array, one JSON run per line, or a CSV file; all rows are stored or"
     " none. Rows with an `external_id` that is stored with the same content are duplicates.",
     responses={
         **problem_responses(

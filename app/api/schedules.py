@@ -23,9 +23,9 @@ _PROBLEMS = problems.problem_responses(UnknownFieldError)
 @router.post(
     ":rank",
     summary="Order a queue",
-    description="By expected service in GPU-seconds, by what is left of it, or by the risk to miss"
-    " deadlines; waiting jobs age. Jobs that cannot be forecast carry their problem and stand where"
-    " `unknown` says. `Accept: text/plain` answers an aligned table.",
+    description="By expected service in GPU-seconds, by what is left of it, or by the risk of"
+    " missing deadlines; waiting jobs age. Jobs that cannot be forecast carry their problem and"
+    " are placed where `unknown` says. `Accept: text/plain` answers an aligned table.",
     responses={
         **_PROBLEMS,
         200: {"model": RankOut, "content": {TEXT: PLAIN_TEXT}, "description": "The queue in order"},
@@ -40,8 +40,8 @@ def rank(request: Request, body: RankIn, services: ServicesDep, caller: Reader) 
 
 @router.post(
     ":allocate",
-    summary="Share GPUs out over elastic jobs",
-    description="One GPU type is shared out exactly by dynamic programming, several by a"
+    summary="Allocate GPUs to elastic jobs",
+    description="One GPU type is allocated exactly by dynamic programming, several by a"
     " mixed-integer program within `time_limit_s`; `exact` and `gap` say how good the answer is."
     " Deadlines are kept at `confidence`. `Accept: text/plain` answers an aligned table.",
     responses={
@@ -63,7 +63,7 @@ def allocate(request: Request, body: AllocateIn, services: ServicesDep, caller: 
 
 @router.post(
     ":capacity",
-    summary="Say how many GPUs will be needed hour by hour",
+    summary="Forecast how many GPUs will be needed hour by hour",
     description="Running jobs hold their GPUs, queued ones start in their order as soon as enough"
     " are free; durations are drawn from the forecasts with a fixed seed. What lies beyond the"
     " upper bound of an hour's peak may be switched off. `Accept: text/plain` answers a table.",

@@ -6,7 +6,9 @@ from app.domain.errors import DomainError
 class UnauthenticatedError(DomainError):
     """There is no key, or it is unknown, expired or revoked."""
 
-    remedy = "Send `Authorization: Bearer KEY`; an operator makes keys by `trainfare keys create`."
+    remedy = (
+        "Send `Authorization: Bearer KEY`; an operator makes keys with `trainfare keys create`."
+    )
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"Authentication failed: {reason}.")
@@ -27,7 +29,7 @@ class IssuerUnavailableError(DomainError):
     remedy = "Retry; if it persists, the operator's log tells why."
 
     def __init__(self) -> None:
-        super().__init__("The keys of the token's issuer cannot be had at the moment.")
+        super().__init__("The keys of the token's issuer are not available at the moment.")
 
 
 class ForbiddenError(DomainError):
@@ -36,7 +38,7 @@ class ForbiddenError(DomainError):
     remedy = "Ask the operator for a key, or the issuer for a token, with the named scope."
 
     def __init__(self, scope: str) -> None:
-        super().__init__(f"The key or token has no scope {scope!r}.")
+        super().__init__(f"The key or token lacks the scope {scope!r}.")
         self.scope = scope
 
 
@@ -50,7 +52,7 @@ class RefitPolicyForbiddenError(ForbiddenError):
 
     def __init__(self, scope: str) -> None:
         super().__init__(scope)
-        self.args = (f"{self} A change of refit_policy takes it: fits follow from it.",)
+        self.args = (f"{self} A change of refit_policy needs it, since fits follow from it.",)
 
 
 class QuotaExceededError(DomainError):

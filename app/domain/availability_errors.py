@@ -67,8 +67,8 @@ class ForeignTablesError(SchemaMismatchError):
     """The database has tables with the service's names but no recorded schema."""
 
     remedy = (
-        "Name an empty database, or one of Trainfare's, by TRAINFARE_DATABASE_URL or"
-        " TRAINFARE_DATA_DIR."
+        "Set TRAINFARE_DATABASE_URL or TRAINFARE_DATA_DIR to an empty database, or one of"
+        " Trainfare's."
     )
 
     def __init__(self, names: Sequence[str]) -> None:
@@ -97,7 +97,7 @@ class StoppingError(DeadlineExceededError):
     def __init__(self) -> None:
         DomainError.__init__(
             self,
-            "The process that worked for the request was told to end before it had answered;"
+            "The process that handled the request was told to stop before it had answered;"
             " what it had not stored by then is not stored.",
         )
 
@@ -108,7 +108,7 @@ class OverloadedError(DomainError):
     remedy = "Retry as Retry-After says; nothing of the request was begun."
 
     def __init__(self, waiting: int) -> None:
-        super().__init__(f"{waiting} requests wait already.")
+        super().__init__(f"{waiting} requests are waiting already.")
 
 
 class BatchesUnderWayError(OverloadedError):
@@ -130,7 +130,7 @@ class MissingExtraError(DomainError):
 class NotReadyError(DomainError):
     """The service runs but cannot do all of its work; the faults name what is missing."""
 
-    remedy = "Mend what the errors name; `trainfare doctor` tells more."
+    remedy = "Fix what the errors name; `trainfare doctor` tells more."
 
     def __init__(self, faults: Sequence[Fault]) -> None:
         names = ", ".join(str(fault.field) for fault in faults)

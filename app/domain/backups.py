@@ -17,9 +17,7 @@ class RefusedRowError(Exception):
 
     def __init__(self, table: str, row: int, column: str | None, reason: str) -> None:
         where = "" if column is None else f", column {column!r}"
-        super().__init__(
-            f"The database does not take row {row} of table {table!r}{where}: {reason}."
-        )
+        super().__init__(f"The database rejects row {row} of table {table!r}{where}: {reason}.")
         self.table, self.row, self.column = table, row, column
 
 

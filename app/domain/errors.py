@@ -159,7 +159,7 @@ class SchemaDriftError(DomainError):
     remedy = "Send the parameter with its first type, or under another name."
 
     def __init__(self, faults: Sequence[Fault], *, total: int) -> None:
-        message = f"{say_count(total, 'value')} without the parameter's type; nothing was stored."
+        message = f"{say_count(total, 'value')} not of the parameter's type; nothing was stored."
         super().__init__(message, faults=faults)
         self.total = total
 
@@ -167,7 +167,7 @@ class SchemaDriftError(DomainError):
 class InvalidRowsError(DomainError):
     """An upload has bad rows, so nothing of it was stored."""
 
-    remedy = "Mend the named rows and send all again."
+    remedy = "Fix the named rows and send all again."
 
     def __init__(self, faults: Sequence[Fault], *, bad_rows: int, total_rows: int) -> None:
         named = "" if bad_rows <= MAX_NAMED_FAULTS else f" (the first {MAX_NAMED_FAULTS} are named)"
@@ -181,13 +181,13 @@ class InvalidRowsError(DomainError):
 class InvalidRunsError(InvalidRowsError):
     """An upload of runs has bad rows and did not ask to leave them out."""
 
-    remedy = "Mend the named rows and send all again; ?on_invalid=skip takes the good runs."
+    remedy = "Fix the named rows and send all again; ?on_invalid=skip takes the good runs."
 
 
 class InvalidRequestError(DomainError):
     """A request is malformed as a whole or in some of its fields."""
 
-    remedy = "Mend what is named; /docs shows each request's schema."
+    remedy = "Fix what is named; /docs shows each request's schema."
 
     def __init__(self, message: str, faults: Sequence[Fault] = ()) -> None:
         super().__init__(message, faults=faults)
@@ -196,7 +196,7 @@ class InvalidRequestError(DomainError):
 class InvalidNameError(InvalidRequestError):
     """The name given to a key or a project is not valid."""
 
-    remedy = "Name it by 1 to 100 printable characters."
+    remedy = "Use 1 to 100 printable characters."
 
     def __init__(self, kind: str, name: str) -> None:
         super().__init__(f"{name[:100]!r} cannot be the name of a {kind}.")
@@ -288,7 +288,7 @@ class InsufficientCapacityError(DomainError):
         fits = ", ".join(fitting[:20]) or "none of them"
         faults = [
             Fault(
-                f"Needs at least {gpus} GPUs beside the jobs that fit.",
+                f"Needs at least {gpus} GPUs besides the jobs that fit.",
                 "Leave it out, or lower its min_workers.",
                 field="ref",
                 value=ref,
@@ -333,7 +333,7 @@ class PayloadTooLargeError(DomainError):
 class TooManyValuesError(DomainError):
     """A body has more values than are read at once, since few bytes can require much memory."""
 
-    remedy = "Split the request into several; runs go in by POST /v1/runs in any number."
+    remedy = "Split the request into several; POST /v1/runs takes any number of runs."
 
     def __init__(self, limit: int) -> None:
         super().__init__(f"The body has more than about {limit} values.")

@@ -241,7 +241,7 @@ class AccessService:
             with self._context.database.transaction() as stores:
                 stores.access.touch_key(key_id, now)
         except DomainError:
-            _logger.warning("use of a key was not noted", extra={"key_id": key_id})
+            _logger.warning("use of a key was not recorded", extra={"key_id": key_id})
 
     def create_key(
         self,

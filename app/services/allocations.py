@@ -96,7 +96,7 @@ def _require_one_currency(beliefs: Beliefs) -> None:
         listed = ", ".join(sorted(currencies))
         fault = Fault(
             "Costs cannot be compared.",
-            "Ask with one pricing.currency; store missing rates by POST /v1/exchange-rates.",
+            "Ask with one pricing.currency; store missing rates with POST /v1/exchange-rates.",
             field="pricing",
         )
         raise InvalidRequestError(f"The prices are in several currencies: {listed}.", [fault])

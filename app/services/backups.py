@@ -37,16 +37,16 @@ _LEVEL: Final = 6
 _PRIVATE: Final = 0o600
 _LONGEST_LINE: Final = 1 << 29
 """Bytes; the largest artefact in base64 takes two thirds of this."""
-_DAMAGED: Final = "Take another backup: this file is not whole."
+_DAMAGED: Final = "Take another backup: this file is not complete."
 _BACK_UP_BEFORE: Final = (
     "Take the backup with the release that has served so far; where there is none, run"
     " `trainfare migrate` first."
 )
-_MEND_ROW: Final = "Mend the row in the database that was backed up, and take another backup."
+_MEND_ROW: Final = "Fix the row in the database that was backed up, and take another backup."
 
 
 def _damaged(path: Path, reason: object) -> BackupError:
-    return BackupError(f"{path} is damaged or no backup: {reason}.", _DAMAGED)
+    return BackupError(f"{path} is damaged or not a backup: {reason}.", _DAMAGED)
 
 
 class _Lines:
@@ -75,7 +75,7 @@ class _Archive:
         self._rows = 0
         header = self._next()
         if not isinstance(header, dict) or header.get("format") != _FORMAT:
-            raise _damaged(path, "it does not begin as one")
+            raise _damaged(path, "it does not begin like a backup")
         self.revision = str(header["revision"])
         self.created_at = datetime.fromisoformat(header["created_at"])
         self._pending = self._next()
@@ -99,7 +99,7 @@ class _Archive:
         if self._pending.get("end") != expected:
             raise _damaged(self._path, "its end does not match its contents")
         if self._lines.read(1):
-            raise _damaged(self._path, "it goes on behind its end")
+            raise _damaged(self._path, "it continues beyond its end")
         return BackupSummary(
             str(self._path), self.created_at, self.revision, self._rows, self._digest_before
         )
@@ -107,7 +107,7 @@ class _Archive:
     def _next(self) -> Any:
         line = self._lines.readline(_LONGEST_LINE)
         if len(line) == _LONGEST_LINE:
-            raise _damaged(self._path, "it has a line that no table has")
+            raise _damaged(self._path, "it has a line too long for any table")
         if not line.endswith(b"\n"):
             raise _damaged(self._path, "it ends too early")
         self._digest_before = self._hash.hexdigest()
@@ -166,7 +166,7 @@ class BackupService:
             If the schema is of a later version, or another program's.
         """
         if path.exists() and not overwrite:
-            raise BackupError(f"{path} exists.", "Name another file, or say --overwrite.")
+            raise BackupError(f"{path} exists.", "Name another file, or pass --overwrite.")
         self._check_apart(path)
         self._require_head(_BACK_UP_BEFORE)
         draft = path.with_name(f".{path.name}.{os.getpid()}.part")
@@ -176,7 +176,9 @@ class BackupService:
             draft.replace(path)
         except OSError as error:
             reason = error.strerror or error
-            raise BackupError(f"Cannot write {path}: {reason}.", "Check folder and disk.") from None
+            raise BackupError(
+                f"Cannot write {path}: {reason}.", "Check the folder and the disk."
+            ) from None
         finally:
             draft.unlink(missing_ok=True)
         return check_backup(path)
@@ -238,7 +240,7 @@ class BackupService:
                     stores.dumps.write(table, archive.rows())
                 archive.finish()
         except MigrationBlockedError as error:
-            raise BackupError(str(error), "Stop the service and its fitters before.") from None
+            raise BackupError(str(error), "Stop the service and its fitters first.") from None
         except RefusedRowError as error:
             raise BackupError(f"{error} Nothing was changed.", _MEND_ROW) from error
         return summary
@@ -253,12 +255,12 @@ class BackupService:
         found = current_revision(database)
         if found is None or overwrite:
             return
-        self._require_head("Run `trainfare migrate`, or say --overwrite.")
+        self._require_head("Run `trainfare migrate`, or pass --overwrite.")
         with database.reading() as stores:
             if stores.dumps.holds_data():
                 raise BackupError(
                     "The database holds data, which a restore would remove.",
-                    "Restore into an empty database, or say --overwrite.",
+                    "Restore into an empty database, or pass --overwrite.",
                 )
 
 

@@ -80,7 +80,7 @@ def _moved(scenario: Scenario, name: str, value: float) -> Scenario:
         changed = {name.removeprefix(PARAMETER): value}
         return replace(scenario, parameters={**scenario.parameters, **changed})
     known = ", ".join((*NUMERIC_FEATURES, f"{PARAMETER}NAME"))
-    fault = Fault(f"{name!r} is no axis.", f"Use one of {known}.", field="over", value=name)
+    fault = Fault(f"{name!r} is not an axis.", f"Use one of {known}.", field="over", value=name)
     raise InvalidRequestError("There is no such axis.", [fault])
 
 

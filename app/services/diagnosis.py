@@ -22,14 +22,14 @@ _ORPHANED_AFTER_LEASES: Final = 4
 _NAMED: Final = 5
 _GIBIBYTE: Final = 1 << 30
 _LET_WRITE: Final = (
-    "Name the primary, not a standby, and a user who may change all tables and use their"
-    " sequences, by TRAINFARE_DATABASE_URL; of SQLite, let the file and its folder be written."
+    "Set TRAINFARE_DATABASE_URL to the primary, not a standby, with a user who may change all"
+    " tables and use their sequences; for SQLite, make the file and its folder writable."
 )
 _WAIT_FOR_IT: Final = (
-    "Let NTP set all clocks. Refit policies overlook new runs until that time has come: ask for"
-    " fits meanwhile."
+    "Let NTP set all clocks. Refit policies overlook new runs until that time: ask for fits"
+    " meanwhile."
 )
-_MEND_FIRST: Final = "Mend what else was found, or restore the last backup; then ask again."
+_MEND_FIRST: Final = "Fix the other findings, or restore the last backup; then check again."
 
 
 def _named(items: Sequence[str]) -> str:
@@ -84,7 +84,7 @@ class DiagnosisService:
                 with self._context.database.reading() as stores:
                     found = look(stores)
             except StorageUnavailableError as error:
-                detail = f"cannot be looked at: {error.reason}"
+                detail = f"cannot be examined: {error.reason}"
                 found = Check(name, is_ok=False, detail=detail, remedy=_MEND_FIRST)
             yield found
 
@@ -101,7 +101,7 @@ class DiagnosisService:
     def _check_tables(self, _stores: Stores) -> Check:
         missing = missing_parts(self._context.database)
         detail = f"missing: {_named(missing)}" if missing else "all are as the migrations made them"
-        remedy = "Make what was dropped again, as the migrations do, or restore the last backup."
+        remedy = "Recreate what was dropped, as the migrations do, or restore the last backup."
         return Check("tables", not missing, detail, remedy)
 
     def _check_writing(self, _stores: Stores) -> Check:
@@ -137,7 +137,7 @@ class DiagnosisService:
         detail = f"of another release: {_named(others)}" if others else "all are this release's"
         remedy = (
             "Wait for the fitters of this release, which fit earlier formats again; for a later"
-            " format run its release. Until then the version before answers, if there is one."
+            " format run its release. Until then the previous version answers, if there is one."
         )
         return Check("formats", not others, detail, remedy)
 
@@ -162,7 +162,7 @@ class DiagnosisService:
 
     def _check_counts(self, stores: Stores) -> Check:
         wrong = [slug for _, _, slug in stores.run_counts.wrong()]
-        detail = f"not as counted: {_named(wrong)}" if wrong else "runs are as many as counted"
+        detail = f"counted wrongly: {_named(wrong)}" if wrong else "all counts of runs are right"
         return Check("counts", not wrong, detail, "Run `trainfare recount`.")
 
     def _check_clock(self, stores: Stores) -> Check:

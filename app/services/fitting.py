@@ -228,7 +228,7 @@ class FittingService:
                     request_refits(stores, claim.project_id, [workload], now, settings)
         except StorageUnavailableError:
             # This fit has ended all the same; the next upload requests one.
-            _logger.warning("next fit not asked for", extra=_fields(claim))
+            _logger.warning("next fit not requested", extra=_fields(claim))
 
     def retry(self, claim: ClaimedFit, detail: str) -> None:
         """Requeue a fit whose computation died, or end it after the last attempt."""

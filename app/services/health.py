@@ -13,11 +13,11 @@ from app.storage.stores import Stores
 
 _RECENT: Final = timedelta(hours=1)
 _MEND_THE_DATABASE: Final = (
-    "Start the database, mend TRAINFARE_DATABASE_URL or who may write there, run"
+    "Start the database, correct TRAINFARE_DATABASE_URL or the permission to write there, run"
     " `trainfare migrate` where it is empty, or restore a backup."
 )
 _NAME_THE_PRIMARY: Final = (
-    "Name the primary by TRAINFARE_DATABASE_URL, not a standby; let it take changes"
+    "Set TRAINFARE_DATABASE_URL to the primary, not a standby, and let it accept changes"
     " (default_transaction_read_only)."
 )
 _START_A_FITTER: Final = "Start one: `trainfare fitter`, or serve with --with-fitter."
@@ -91,7 +91,7 @@ class HealthService:
         found, needed = current_revision(self._context.database), head_revision()
         kind = "SQLite" if self._context.database.is_sqlite else "PostgreSQL"
         detail = f"revision {found or 'none'}" + ("" if found == needed else f", needed {needed}")
-        remedy = "Run `trainfare migrate`, or the version of the service that fits."
+        remedy = "Run `trainfare migrate`, or the matching version of the service."
         return [
             Check("database", is_ok=True, detail=f"{kind} answers"),
             Check("schema", is_ok=found == needed, detail=detail, remedy=remedy),
@@ -101,7 +101,7 @@ class HealthService:
         """Return a failed check if the database is read-only; no fitter is visible there."""
         with self._context.database.reading() as stores:
             is_only_read = stores.diagnosis.is_only_read()
-        detail = "PostgreSQL answers, but is only read"
+        detail = "PostgreSQL answers, but is read-only"
         found = Check("writing", is_ok=False, detail=detail, remedy=_NAME_THE_PRIMARY)
         return [found] if is_only_read else []
 

@@ -35,7 +35,7 @@ def number_of(page_token: str | None, *, prefix: str = "", most_digits: int) -> 
 
 def _foreign(page_token: str) -> InvalidRequestError:
     fault = Fault(
-        "The page token is not one of this list.",
+        "The page token does not belong to this list.",
         "Send the next_page_token of the previous page, or none for the first.",
         field="page_token",
         value=page_token,

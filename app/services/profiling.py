@@ -269,7 +269,7 @@ def _budget(request: ProfilingRequest, field: _Field) -> float | None:
             [
                 Fault(
                     "No price is known.",
-                    "Name pricing.price_per_hour, or upload prices or exchange rates, or leave the"
+                    "Give pricing.price_per_hour, or upload prices or exchange rates, or leave the"
                     " budget out.",
                     field="budget",
                     pointer="/budget",

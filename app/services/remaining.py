@@ -141,7 +141,7 @@ def _contradiction(field: str, segments: float, whole: float | None) -> InvalidR
     asked = "less than 1" if whole is None else f"{whole:.6g}"
     fault = Fault(
         f"The segments have {segments:.6g}, the whole job has {asked}.",
-        f"Send {field} of the whole job, that of its past segments included.",
+        f"Send {field} of the whole job, including that of its past segments.",
         field=field,
         value=whole,
     )

@@ -211,7 +211,7 @@ def test_it_reads_well_as_text(client: TestClient, services: Services, clock: Fa
     text = answer.text
 
     assert "runs of the last 1 d 12 h" in text
-    assert "could be held against an earlier forecast (12 not judged)" in empty
+    assert "could be compared with an earlier forecast (12 not judged)" in empty
     assert "No drift" in calm
     assert "inside 90%" in calm
     assert "% slower since" in text

@@ -91,7 +91,7 @@ def test_answer_that_has_not_begun_when_the_process_ends_is_a_problem() -> None:
     for caller in asyncio.run(run()):
         start, body = caller.messages
         assert (start["status"], code_of(caller)) == (503, "deadline_exceeded")
-        assert b"told to end" in body["body"]
+        assert b"told to stop" in body["body"]
 
 
 def test_commit_that_the_end_of_the_process_cuts_off_is_answered_by_a_problem() -> None:

@@ -74,7 +74,7 @@ def test_query_batch_and_text_explain_too(client: TestClient, services: Services
     assert single["taught_by"]
     assert client.get(path).json()["taught_by"] is None
     assert "Where the time goes: " in text
-    assert f"Taught most by {single['taught_by'][0]['run_ids'][0]} (" in text
+    assert f"Most influential runs: {single['taught_by'][0]['run_ids'][0]} (" in text
     assert all(entry["forecast"]["taught_by"] for entry in batch["forecasts"])
 
 
@@ -89,7 +89,7 @@ def test_text_of_a_posted_forecast_names_the_runs_that_taught_it(
         headers={"Accept": "text/plain"},
     )
 
-    assert "Taught most by run_" in answer.text
+    assert "Most influential runs: run_" in answer.text
 
 
 def test_phases_of_the_runs_explain_instead_of_terms(

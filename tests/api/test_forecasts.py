@@ -197,7 +197,7 @@ def test_category_written_otherwise_than_measured_is_told_how(
         if warning["code"] == "unseen_level"
     ]
 
-    assert f"param.precision '{level}' (measured was 'fp16'; spelling counts)." in told
+    assert f"param.precision '{level}' ('fp16' was measured; spelling matters)." in told
 
 
 def test_instance_type_implies_its_gpu(client: TestClient, published: Services) -> None:

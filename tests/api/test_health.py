@@ -308,7 +308,7 @@ def test_diagnosis_goes_on_without_what_it_cannot_look_at(
     assert checks["tables"].detail == missing
     for name, part in (("artefacts", "artifact_sha256"), ("counts", "run_count")):
         assert not checks[name].is_ok
-        assert checks[name].detail.startswith("cannot be looked at: ")
+        assert checks[name].detail.startswith("cannot be examined: ")
         assert part in checks[name].detail
     assert checks["leases"].is_ok
 

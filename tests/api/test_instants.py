@@ -43,7 +43,7 @@ def refuse(client: TestClient, door: str, value: object) -> None:
 
     assert answer.status_code == 422, answer.text
     [fault] = answer.json()["errors"]
-    assert (fault["message"], fault["value"]) == ("A number is no instant", value)
+    assert (fault["message"], fault["value"]) == ("A number is not an instant", value)
     assert "2026-11-01T00:00:00Z" in fault["remedy"]
 
 
@@ -83,7 +83,7 @@ def test_batch_names_the_digits_of_an_entry(client: TestClient, services: Servic
 
     answer = client.post("/v1/forecasts:batch", json=body).json()
 
-    assert "A number is no instant" in str(answer)
+    assert "A number is not an instant" in str(answer)
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_digits_in_a_query_are_no_instant(
 
     assert answer.status_code == 422
     [fault] = answer.json()["errors"]
-    assert (fault["field"], fault["message"]) == (field, "A number is no instant")
+    assert (fault["field"], fault["message"]) == (field, "A number is not an instant")
 
 
 def test_digits_in_a_file_of_prices_are_named_with_their_row(client: TestClient) -> None:

@@ -34,7 +34,7 @@ def test_query_of_a_route_without_one_is_refused_and_does_nothing(
     assert (answer.status_code, problem["code"]) == (422, "unknown_field")
     [fault] = problem["errors"]
     assert fault["field"] == path.partition("?")[2].partition("=")[0]
-    assert "no query is taken here" in fault["message"]
+    assert "there are no query parameters here" in fault["message"]
     assert client.get("/v1/prices?origin=own").json()["prices"] == []
     assert client.get("/v1/workloads/fitted/fits").json() == before
 

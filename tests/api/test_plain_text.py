@@ -154,7 +154,7 @@ def test_next_worker_costs_more_or_less(extra: str | None, told: str) -> None:
 
     last = recommendation_text(answer).splitlines()[-1]
 
-    assert last.startswith("One worker more (9) saves 20 s")
+    assert last.startswith("One more worker (9) saves 20 s")
     assert told in last
 
 

@@ -54,8 +54,8 @@ def test_path_with_a_slash_too_many_is_unknown_and_leads_nowhere(
 @pytest.mark.parametrize(
     ("path", "remedy"),
     [
-        ("/v1/v1/workloads", "/v1/workloads? The address that a client is given ends before /v1."),
-        ("/v1/v1/runs/", "/v1/runs? The address that a client is given ends before /v1."),
+        ("/v1/v1/workloads", "/v1/workloads? The address given to a client ends before /v1."),
+        ("/v1/v1/runs/", "/v1/runs? The address given to a client ends before /v1."),
         ("/workloads/some/runs", "/v1/workloads/some/runs?"),
         ("/v1/workloads/", "/v1/workloads?"),
     ],

@@ -122,7 +122,7 @@ def test_column_that_neither_runs_nor_candidates_vary_is_warned_of(
     assert warning["code"] == "never_varied"
     assert warning["message"] == (
         "All runs and candidates have dataset_size 1,000, a target has 64,000: no run of this plan"
-        " tells what another dataset_size does."
+        " shows the effect of another dataset_size."
     )
     assert (searched["warnings"], alike["warnings"]) == ([], [])
 

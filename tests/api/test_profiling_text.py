@@ -46,5 +46,5 @@ def test_text_answer_of_a_cold_start_shows_what_is_unknown(client: TestClient) -
         "/v1/workloads/new/profiling-plans", json=PRICED, headers={"Accept": "text/plain"}
     )
 
-    assert "nothing is known of its duration yet" in answer.text
+    assert "nothing is known about its duration yet" in answer.text
     assert "Warning (cold_start)" in answer.text

@@ -183,7 +183,7 @@ def test_text_tells_the_next_worker_and_counts_reasons(
 
     text = client.post("/v1/recommendations", json={**body, "deadline_s": 500}, headers=TEXT).text
 
-    assert "One worker more (9) saves" in text
+    assert "One more worker (9) saves" in text
     assert "Not qualified: deadline 1." in text
 
 

@@ -242,7 +242,7 @@ def test_sentences_read_well(client: TestClient, published: Services, clock: Fak
     lines = answer.text.splitlines()
     assert lines[0].startswith("fitted: about ")
     assert "times the forecast of" in lines[1]
-    assert lines[2].startswith("The answer rests to ")
+    assert lines[2].startswith("The answer rests ")
     assert lines[3].startswith("It ends about 20")
     assert lines[4].startswith("It keeps the deadline with probability ")
 

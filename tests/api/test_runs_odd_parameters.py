@@ -24,7 +24,7 @@ def test_word_for_no_value_makes_no_category_of_a_column_of_numbers(
     assert answer.json()["code"] == "schema_drift"
     [fault] = faults(answer)
     assert (fault["row"], fault["field"], fault["value"]) == (1, "param.depth", word)
-    assert "Leave it out (in CSV the cell empty)" in fault["remedy"]
+    assert "Leave it out (in CSV, leave the cell empty)" in fault["remedy"]
 
 
 def test_rows_with_a_word_for_no_value_are_skipped_as_other_bad_rows(client: TestClient) -> None:

@@ -59,8 +59,8 @@ def test_where_nothing_can_be_placed_every_job_says_why(
         ({"gpu_types": ["H100"], "min_workers": 9}, "no_such_gpu", "none of its GPU types"),
         ({"worker_counts": [2], "min_workers": 4}, "no_worker_count", "none of its worker counts"),
         ({"worker_counts": [6], "max_workers": 4}, "no_worker_count", "none of its worker counts"),
-        ({"worker_counts": [2, 16], "min_workers": 4}, "too_large", "its fewest workers exceed"),
-        ({"gpu_types": ["H100", "t4"], "min_workers": 9}, "too_large", "its fewest workers exceed"),
+        ({"worker_counts": [2, 16], "min_workers": 4}, "too_large", "its minimum of workers"),
+        ({"gpu_types": ["H100", "t4"], "min_workers": 9}, "too_large", "its minimum of workers"),
     ],
 )
 def test_job_that_no_forecast_could_place_says_what_keeps_it_out(

@@ -85,7 +85,7 @@ def test_nearest_on_other_nodes_tells_what_else_would_have_to_change(client: Tes
 
     changes = [each["constraint"] for each in answer.json()["nearest"]["changes"]]
     assert changes == ["search.nodes", "deadline_s"]
-    assert "Its workers would have to stand on 16 nodes instead of 1." in said
+    assert "Its workers would have to run on 16 nodes instead of 1." in said
 
 
 def test_candidates_that_are_given_may_stand_as_they_are_told(client: TestClient) -> None:

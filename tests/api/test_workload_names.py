@@ -99,5 +99,5 @@ def test_report_that_makes_a_workload_tells_of_one_of_nearly_the_same_name(
 
     assert judged["reason"] == (
         "These are the first runs of the workload."
-        " There is a workload of nearly the same name, 'ddp-cnn-cpu'."
+        " There is a workload with nearly the same name, 'ddp-cnn-cpu'."
     )

@@ -333,7 +333,7 @@ def test_line_that_does_not_end_is_refused_before_it_is_read(
         for _ in range(33):
             stream.write(part)
 
-    with pytest.raises(BackupError, match="no table has"):
+    with pytest.raises(BackupError, match="too long for any table"):
         BackupService(services.context).restore(path)
 
 

@@ -51,7 +51,7 @@ def test_fit_of_which_nothing_is_told_is_lost_and_the_cluster_reached_anew(
         was_ready = computer.is_ready()
         told: list[str] = []
 
-        with pytest.raises(ComputationLostError, match="told nothing for 360 s"):
+        with pytest.raises(ComputationLostError, match="has not responded for 360 s"):
             computer.compute(make_task(FitRequest()), lambda _share, step: told.append(step))
 
         # Somebody listens at the address, but the connection leads nowhere.

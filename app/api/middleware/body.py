@@ -94,7 +94,7 @@ class _Body:
     def _end(self, decoder: Decoder) -> Message:
         self._decoder = None
         if not decoder.is_complete():
-            raise InvalidRequestError("The compressed body ends before its stream does.")
+            raise InvalidRequestError("The compressed body is incomplete.")
         return {"type": "http.request", "body": b"", "more_body": False}
 
     async def _next(self) -> Message:
@@ -102,7 +102,7 @@ class _Body:
             message = await within(self._idle_timeout_s, self._receive())
         except TimeoutError as error:
             raise InvalidRequestError(
-                f"Nothing of the body arrived for {self._idle_timeout_s:g} s."
+                f"No part of the body arrived for {self._idle_timeout_s:g} s."
             ) from error
         self._received += len(message.get("body", b""))
         if message["type"] != "http.request" or not message.get("more_body", False):

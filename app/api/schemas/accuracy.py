@@ -44,7 +44,7 @@ class AccuracyQuery(RequestModel):
     window: Annotated[
         str,
         AfterValidator(_check_window),
-        Field(description="runs that arrived in this span until now: 90d, 12h", max_length=40),
+        Field(description="runs that arrived within this span before now: 90d, 12h", max_length=40),
     ] = "90d"
 
     def to_window(self) -> timedelta:
@@ -84,7 +84,10 @@ class DriftOut(ResponseModel):
     alarm: bool
     direction: DriftDirection | None
     change_ratio: Annotated[
-        float, Field(description="typical observed / forecast since the change over before it")
+        float,
+        Field(
+            description="typical observed / forecast since the change, divided by that before it"
+        ),
     ]
     since: datetime | None
     since_run: str | None
@@ -123,8 +126,8 @@ class AccuracyOut(ResponseModel):
     not_judged: Annotated[
         int,
         Field(
-            description="succeeded runs that no earlier forecast could be held against: there was"
-            " none, or its regressor cannot be read any more"
+            description="succeeded runs that could not be compared with an earlier forecast:"
+            " there was none, or its regressor can no longer be read"
         ),
     ]
     truncated: Annotated[bool, Field(description="only the newest 10,000 runs were looked at")]

@@ -67,7 +67,7 @@ class ElasticJobIn(RequestModel):
         Size | None,
         Field(
             description="in samples: a batch of this size needs twice the samples of a tiny one;"
-            " default: what the workload's runs told, if they have `samples_to_target`"
+            " default: what the workload's runs show, if they have `samples_to_target`"
         ),
     ] = None
     gpu_types: Annotated[list[Name] | None, Field(max_length=100)] = None

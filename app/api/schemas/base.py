@@ -136,7 +136,7 @@ class PageQuery(RequestModel):
     """The paging parameters of every list."""
 
     page_size: Annotated[
-        int, Field(ge=1, le=MAX_PAGE_SIZE, description="at most so many entries")
+        int, Field(ge=1, le=MAX_PAGE_SIZE, description="at most this many entries")
     ] = DEFAULT_PAGE_SIZE
     page_token: PageToken = None
 

@@ -26,7 +26,11 @@ class CapacityJobIn(QueuedJobIn):
     ] = None
     restart_s: Annotated[
         float,
-        Field(ge=0, le=1e9, description="what moving or resizing costs; it holds its new GPUs"),
+        Field(
+            ge=0,
+            le=1e9,
+            description="time that moving or resizing takes, during which it holds its new GPUs",
+        ),
     ] = 60.0
 
     @override

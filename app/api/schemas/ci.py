@@ -40,7 +40,7 @@ class GateIn(RequestModel):
 class CiReportIn(RequestModel):
     """Runs that a CI system has just measured, with their commit and branch."""
 
-    workload: Annotated[WorkloadId | None, Field(description="of the runs that name none")] = None
+    workload: Annotated[WorkloadId | None, Field(description="for runs that name none")] = None
     runs: Annotated[
         list[Annotated[Any, Field(json_schema_extra=_RUN_SCHEMA)]],
         Field(min_length=1, max_length=1000, description="run documents as in POST /v1/runs"),
@@ -67,8 +67,8 @@ class CiReportIn(RequestModel):
         Field(
             ge=1,
             le=1_000_000_000,
-            description="how often such a run is made in earnest; default: the usable runs of the"
-            " last 30 days, of the workloads whose change of cost is told",
+            description="how often such a run is made in production; default: the usable runs of"
+            " the last 30 days, of the workloads whose change of cost is shown",
         ),
     ] = None
     gate: GateIn = GateIn()

@@ -52,7 +52,7 @@ class ExchangeRateIn(RequestModel):
         if self.from_currency == self.to_currency:
             raise PydanticCustomError(
                 "same_currency",
-                "A rate is between two currencies",
+                "A rate needs two different currencies",
                 {"remedy": "Name another to_currency."},
             )
         return self

@@ -39,7 +39,10 @@ class FitIn(RequestModel):
     ] = None
     publish: Annotated[
         PublishMode,
-        Field(description="auto: always; if_better: than the published one on the same folds"),
+        Field(
+            description="auto: always; if_better: only if better than the published one on the"
+            " same folds"
+        ),
     ] = PublishMode.AUTO
     runs_since: Annotated[
         Moment | None,

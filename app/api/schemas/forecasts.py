@@ -119,7 +119,7 @@ class SpotIn(RequestModel):
         float | None, Field(ge=0, le=1e6, description="time to write a checkpoint; default 30")
     ] = None
     restart_s: Annotated[
-        float | None, Field(ge=0, le=1e6, description="until work goes on; default 300")
+        float | None, Field(ge=0, le=1e6, description="time until work resumes; default 300")
     ] = None
 
     def to_domain(self) -> SpotTerms:
@@ -157,7 +157,7 @@ class ServerlessIn(RequestModel):
     call_step_s: Annotated[CallStep, Field(description="each call is billed in whole steps")] = (
         Decimal("0.001")
     )
-    free_gb_seconds: Annotated[Amount, Field(description="left of an allowance")] = Decimal(0)
+    free_gb_seconds: Annotated[Amount, Field(description="remaining free allowance")] = Decimal(0)
     free_calls: Annotated[int, Field(ge=0, le=10**12)] = 0
 
     def to_domain(self) -> Serverless:
@@ -182,7 +182,7 @@ class PricingIn(RequestModel):
     price_per_hour: Annotated[
         Amount | None,
         Field(
-            description="goes before every other price; for one whole instance where the"
+            description="overrides every other price; for one whole instance where the"
             " configuration names its instance_type, otherwise for one worker"
         ),
     ] = None
@@ -190,12 +190,12 @@ class PricingIn(RequestModel):
         Currency | None,
         Field(description="of the answer and of an inline price; default: the workload's"),
     ] = None
-    as_of: Annotated[Instant | None, Field(description="prices that held then")] = None
+    as_of: Annotated[Instant | None, Field(description="uses the prices valid then")] = None
     minimum_billed_s: Annotated[
-        int | None, Field(ge=0, le=MAX_BILLED_S, description="goes before the price's own")
+        int | None, Field(ge=0, le=MAX_BILLED_S, description="overrides the price's own")
     ] = None
     billing_step_s: Annotated[
-        int | None, Field(ge=1, le=MAX_BILLED_S, description="goes before the price's own")
+        int | None, Field(ge=1, le=MAX_BILLED_S, description="overrides the price's own")
     ] = None
     extras: ExtrasIn = ExtrasIn()
     serverless: Annotated[
@@ -242,7 +242,7 @@ class EnergyIn(RequestModel):
     ] = None
     watts_per_worker: Annotated[float | None, Field(gt=0, le=1e6)] = None
     kg_co2e_per_kwh: Annotated[
-        float | None, Field(ge=0, le=100, description="goes before every grid factor")
+        float | None, Field(ge=0, le=100, description="overrides every grid factor")
     ] = None
 
     def to_domain(self) -> EnergyTerms:

@@ -23,7 +23,8 @@ class GpuOut(ResponseModel):
     tdp_watts: float | None = None
     source: str | None = None
     stand_ins: list[str] = Field(
-        default=[], description="of a GPU that only runs know: whose data sheets forecasts use"
+        default=[],
+        description="for a GPU known only from runs: the GPUs whose data sheets forecasts use",
     )
 
     @classmethod
@@ -62,7 +63,7 @@ class GpusOut(ResponseModel):
     ambiguous: list[AmbiguousNameOut]
     unspecified: list[str]
     stand_ins: dict[str, list[str]] = Field(
-        description="of unspecified names: the boards whose data sheets forecasts use for them"
+        description="for unspecified names: the boards whose data sheets forecasts use for them"
     )
 
     @classmethod

@@ -35,8 +35,8 @@ class GridFactorIn(RequestModel):
     kg_co2e_per_kwh: Annotated[
         Decimal, Field(ge=0, lt=100, max_digits=12, description="0 where it is free of carbon")
     ]
-    provider: Annotated[Name | None, Field(description="none: of every provider")] = None
-    region: Annotated[Name | None, Field(description="none: of every region")] = None
+    provider: Annotated[Name | None, Field(description="absent: for every provider")] = None
+    region: Annotated[Name | None, Field(description="absent: for every region")] = None
     valid_from: Annotated[Instant | None, Field(description="default: now")] = None
     source: Annotated[Printable, Field(min_length=1, max_length=500)] = "own"
 

@@ -16,7 +16,7 @@ def _written_out(value: Any) -> Any:
     if isinstance(value, int | float) or (isinstance(value, str) and _is_number(value)):
         raise PydanticCustomError(
             "instant",
-            "A number is no instant",
+            "A number is not an instant",
             {"remedy": "Write 2026-11-01T00:00:00Z (RFC 3339), not digits alone or Unix seconds."},
         )
     return value

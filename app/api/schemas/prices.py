@@ -57,7 +57,7 @@ class PriceIn(RequestModel):
         int | None, Field(ge=0, le=100_000, description="GPUs of the instance; 0 without any")
     ] = None
     minimum_billed_s: Annotated[
-        int | None, Field(ge=0, le=MAX_BILLED_S, description="seconds that are billed at least")
+        int | None, Field(ge=0, le=MAX_BILLED_S, description="least seconds billed")
     ] = None
     billing_step_s: Annotated[
         int | None,
@@ -65,9 +65,11 @@ class PriceIn(RequestModel):
     ] = None
     valid_from: Annotated[Instant | None, Field(description="default: now")] = None
     source: Annotated[
-        Printable, Field(min_length=1, max_length=500, description="where the price stands")
+        Printable, Field(min_length=1, max_length=500, description="where the price is published")
     ] = _OWN
-    memory_gb: Annotated[MemoryGb | None, Field(description="of a function; makes it one")] = None
+    memory_gb: Annotated[
+        MemoryGb | None, Field(description="of a function; makes this a function's price")
+    ] = None
     price_per_gb_second: GbSecondPrice | None = None
     price_per_call: CallPrice | None = None
     max_call_s: CallSeconds | None = None
@@ -261,13 +263,13 @@ class PricesQuery(PageQuery):
     gpu_type: Annotated[Name | None, Field(description="in any spelling of its name")] = None
     instance_type: Annotated[Name | None, Field(description="such as p3.16xlarge")] = None
     purchase: Annotated[Purchase | None, Field(description="how the hours are bought")] = None
-    as_of: Annotated[Instant | None, Field(description="prices that held then")] = None
+    as_of: Annotated[Instant | None, Field(description="uses the prices valid then")] = None
     origin: Annotated[
         PriceOrigin | None,
         Field(description="own: the project's; catalogue: the built-in ones; default: both"),
     ] = None
     include_withdrawn: Annotated[
-        bool, Field(description="the project's withdrawn ones too, which count no longer")
+        bool, Field(description="also the project's withdrawn ones, which no longer count")
     ] = False
 
     def to_filter(self) -> PriceFilter:

@@ -136,7 +136,7 @@ class ProfilingPlanIn(RequestModel):
         Field(
             default_factory=list,
             max_length=MAX_SCENARIOS,
-            description="never planned, as one that failed",
+            description="never planned, such as one that failed",
         ),
     ]
     made: Annotated[
@@ -144,13 +144,13 @@ class ProfilingPlanIn(RequestModel):
         Field(
             default_factory=list,
             max_length=MAX_SCENARIOS,
-            description="runs that were made on this budget: what they are billed is taken off it",
+            description="runs already made on this budget; their bill is deducted from it",
         ),
     ]
     budget: Annotated[
         Amount | None, Field(description="of all planned runs together, and those made")
     ] = None
-    runs: Annotated[int, Field(ge=1, le=100, description="at most so many")] = 10
+    runs: Annotated[int, Field(ge=1, le=100, description="at most this many")] = 10
     repeat: Annotated[bool, Field(description="measure configurations again")] = False
     confidence: Annotated[Probability, Field(description="of the intervals")] = 0.9
     stop: StopRuleIn = StopRuleIn()
@@ -263,7 +263,7 @@ class ProfilingPlanOut(ResponseModel):
     confidence: float
     currency: str | None
     budget: str | None
-    spent: Annotated[str | None, Field(description="what the runs made are billed")]
+    spent: Annotated[str | None, Field(description="bill of the runs already made")]
     considered: int
     runs: list[PlannedRunOut]
     total_price: str | None

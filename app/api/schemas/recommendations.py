@@ -80,7 +80,7 @@ class RecommendationIn(RequestModel):
         Field(
             ge=1,
             le=1000,
-            description="of the ranked candidates; of a longer Pareto front so many are told,"
+            description="of the ranked candidates; of a longer Pareto front this many are shown,"
             " spread from end to end, with the recommended one if it is among them",
         ),
     ] = 10

@@ -284,11 +284,15 @@ class RunsQuery(RequestModel):
     created_after: Annotated[Moment | None, Field(description="stored after this instant")] = None
     created_before: Annotated[Moment | None, Field(description="stored before this instant")] = None
     excluded: Annotated[
-        bool | None, Field(description="those left out of fits, or those that are not")
+        bool | None, Field(description="true: only runs left out of fits; false: only the others")
     ] = None
     page_size: Annotated[
         int | None,
-        Field(ge=1, le=MAX_PAGE_SIZE, description="50 by default; a CSV export has all without it"),
+        Field(
+            ge=1,
+            le=MAX_PAGE_SIZE,
+            description="50 by default; without it, a CSV export has all runs",
+        ),
     ] = None
     page_token: PageToken = None
 

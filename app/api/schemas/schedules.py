@@ -27,7 +27,7 @@ from app.pricing.gpus import gpu_key
 
 MAX_JOBS = 10_000
 Ref = Annotated[
-    Verbatim, Field(min_length=1, max_length=200, description="the caller's name of the job")
+    Verbatim, Field(min_length=1, max_length=200, description="the caller's name for the job")
 ]
 Progress = Annotated[float, Field(ge=0, lt=1, description="share of the work that is done")]
 Elapsed = Annotated[
@@ -45,7 +45,9 @@ class QueuedJobIn(RequestModel):
     parameters: Annotated[Parameters, Field(default_factory=dict)]
     progress: Progress = 0.0
     elapsed_s: Elapsed = None
-    submitted_at: Annotated[Instant | None, Field(description="waiting jobs age from here")] = None
+    submitted_at: Annotated[Instant | None, Field(description="waiting jobs age from then on")] = (
+        None
+    )
     deadline: Instant | None = None
     pricing: PricingIn = PricingIn()
 
@@ -137,11 +139,13 @@ class RankIn(RequestModel):
     ] = 0.9
     ageing_s: Annotated[
         Seconds | None,
-        Field(description="a job that waits so long counts as half as long; null: no ageing"),
+        Field(
+            description="a job that has waited this long counts as half as long; null: no ageing"
+        ),
     ] = 86_400.0
-    unknown: Annotated[Placement, Field(description="where jobs stand that cannot be forecast")] = (
-        Placement.MEDIAN
-    )
+    unknown: Annotated[
+        Placement, Field(description="where jobs that cannot be forecast are placed")
+    ] = Placement.MEDIAN
 
     def to_domain(self) -> RankRequest:
         """Return the queue."""
@@ -177,7 +181,7 @@ class RankedJobOut(ResponseModel):
         float | None, Field(description="of keeping the deadline when it starts now")
     ]
     latest_start: Annotated[
-        datetime | None, Field(description="that keeps the deadline with the confidence")
+        datetime | None, Field(description="that keeps the deadline with this confidence")
     ]
     problem: Annotated[dict[str, Any] | None, Field(description="why the job cannot be forecast")]
 

@@ -101,7 +101,7 @@ resnet50,ci-8841/3,5123.7,V100-16GB,1,8,1281167,1024,fp16
 # NDJSON is left out: OpenAPI cannot describe a stream of JSON rows, and tools fail on its type.
 UPLOAD_BODY: Final[_Schema] = {
     "required": True,
-    "description": "JSON or CSV; with `Content-Type: application/x-ndjson` one JSON run a line.",
+    "description": "JSON or CSV; with `Content-Type: application/x-ndjson` one JSON run per line.",
     "content": {
         "application/json": {
             "schema": {"anyOf": [RUN_SCHEMA, {"type": "array", "items": RUN_SCHEMA}]},

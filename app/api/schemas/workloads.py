@@ -63,7 +63,7 @@ class RefitPolicyBody(RequestModel):
 
     mode: RefitMode = RefitMode.MANUAL
     min_new_runs: Annotated[
-        int, Field(ge=1, le=1_000_000, description="new usable runs that are worth a fit")
+        int, Field(ge=1, le=1_000_000, description="new usable runs that call for a fit")
     ] = 1
     max_age_s: Annotated[
         float | None,
@@ -142,7 +142,7 @@ class WorkloadOut(ResponseModel):
     published_version: int | None
     created_at: datetime
     updated_at: Annotated[
-        datetime, Field(description="created or last declared; runs and fits do not move it")
+        datetime, Field(description="created or last declared; runs and fits do not change it")
     ]
 
     @classmethod

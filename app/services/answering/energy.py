@@ -125,7 +125,7 @@ def _no_factor(place: tuple[str | None, str | None]) -> str:
     named = " ".join(each for each in place if each is not None)
     if not named:
         return _NO_PLACE
-    return f"No grid factor is known for {named}; store one by POST /v1/grid-factors."
+    return f"No grid factor is known for {named}; store one with POST /v1/grid-factors."
 
 
 def place_of(

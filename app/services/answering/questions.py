@@ -229,7 +229,7 @@ def _as_number(name: str, value: ParameterValue) -> float:
         field=PARAMETER + name,
         value=value,
     )
-    raise InvalidRequestError(f"The parameter {name!r} is no number.", [fault])
+    raise InvalidRequestError(f"The parameter {name!r} is not a number.", [fault])
 
 
 def _unknown_parameter(name: str, value: ParameterValue, report: FitReport) -> Fault:
@@ -238,7 +238,7 @@ def _unknown_parameter(name: str, value: ParameterValue, report: FitReport) -> F
     listed = ", ".join(known) if known else "none"
     hint = f"Did you mean {nearest!r}? " if nearest else ""
     return Fault(
-        f"The regressor knows no parameter {name!r}; its parameters: {listed}.",
+        f"The regressor has no parameter {name!r}; its parameters: {listed}.",
         f"{hint}A parameter that only newer runs have needs a new fit.",
         field=PARAMETER + name,
         value=value,

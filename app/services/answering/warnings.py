@@ -109,15 +109,15 @@ def _on_support(
         yield ForecastWarning(
             "unidentified",
             f"The runs cannot show the effect of {', '.join(support.unidentified)}:"
-            " not given here, never varied, or varied together only.",
-            "Give every feature that the runs have; measure runs that differ in them one by one.",
+            " not given here, never varied, or varied only together.",
+            "Give every feature that the runs have; measure runs that vary them one at a time.",
         )
 
 
 def _other_spelling(level: str, measured: Sequence[str]) -> str:
     """Return the measured levels that differ only by case, spaces and hyphens."""
     alike = [repr(other) for other in measured if _squeeze(other) == _squeeze(level)]
-    return f" (measured was {' and '.join(alike)}; spelling counts)" if alike else ""
+    return f" ({' and '.join(alike)} was measured; spelling matters)" if alike else ""
 
 
 def _squeeze(level: str) -> str:
@@ -128,7 +128,7 @@ def _on_memory(fits_probability: float | None, confidence: float) -> Iterator[Fo
     if fits_probability is not None and fits_probability < confidence:
         yield ForecastWarning(
             "may_not_fit",
-            f"The job fits into GPU memory with a probability of {fits_probability:.0%} only.",
+            f"The job fits into GPU memory with a probability of only {fits_probability:.0%}.",
             "Take a smaller batch per worker, less precision, or a GPU with more memory.",
         )
 
@@ -141,10 +141,12 @@ def _on_outliers(support: Support, served: ServedRegressor) -> Iterator[Forecast
         if near & {outlier.run_id, outlier.beside}
     ]
     if odd:
-        told = ", ".join(f"{each.run_id} ({each.ratio:.2g} times)" for each in odd[:_MOST_NAMED])
+        told = ", ".join(
+            f"{each.run_id} ({each.ratio:.2g} times as long)" for each in odd[:_MOST_NAMED]
+        )
         yield ForecastWarning(
             "outliers_nearby",
-            f"Of the nearest runs {len(odd)} took far from what the others say of them: {told}.",
+            f"{len(odd)} of the nearest runs took a time far from what the others suggest: {told}.",
             "They count less; exclude them (PATCH /v1/runs/{run}) if something went wrong there.",
         )
 
@@ -163,15 +165,15 @@ def _on_regressor(served: ServedRegressor) -> Iterator[ForecastWarning]:
         day = datetime.fromtimestamp(last.at, UTC).date().isoformat()
         yield ForecastWarning(
             "durations_shifted",
-            f"From {day} on all runs took {exp(last.shift):.2f} times what they took before;"
-            " earlier runs are moved by that.",
-            "Fit again with runs_since when enough newer runs are there.",
+            f"Since {day} all runs have taken {exp(last.shift):.2f} times as long as before;"
+            " earlier runs are adjusted by that factor.",
+            "Fit again with runs_since when there are enough newer runs.",
         )
     if served.is_stale:
         yield ForecastWarning(
             "stale_regressor",
-            "The database does not answer; a newer version may be published than"
-            f" version {served.version}.",
+            f"The database does not answer; a newer version than {served.version} may be"
+            " published.",
             "Ask again later.",
         )
 
@@ -192,7 +194,7 @@ def _on_contradictions(
         ("purchase", configuration.purchase, pricing.purchase),
     )
     apart = [
-        f"pricing.{name} {priced}, not of configuration.{name} {asked}"
+        f"pricing.{name} {priced}, not for configuration.{name} {asked}"
         for name, asked, priced in pairs
         if asked is not None and priced is not None and asked.casefold() != priced.casefold()
     ]
@@ -201,7 +203,7 @@ def _on_contradictions(
     return (
         ForecastWarning(
             "pricing_overrules",
-            f"The bill is of {'; of '.join(apart)}.",
+            f"The bill is for {'; for '.join(apart)}.",
             "Name it once, in the configuration or in pricing.",
         ),
     )
@@ -214,7 +216,7 @@ def _on_price(
         yield ForecastWarning(
             "price_unknown",
             "No price is known for this configuration.",
-            "Give pricing.price_per_hour, or store a price by POST /v1/prices.",
+            "Give pricing.price_per_hour, or store a price with POST /v1/prices.",
         )
         return
     yield from _on_currency(offer, as_of)
@@ -223,7 +225,7 @@ def _on_price(
         yield ForecastWarning(
             "stale_price",
             f"The price is {age_days} days old ({offer.price.source}).",
-            "Check it with the provider; store the present one by POST /v1/prices.",
+            "Check it with the provider; store the current one with POST /v1/prices.",
         )
     gpu_count, nodes = offer.price.gpu_count, configuration.nodes
     workers = configuration.workers
@@ -232,10 +234,10 @@ def _on_price(
     if is_of_machine and gpu_count and nodes and gpu_count * nodes < workers:
         yield ForecastWarning(
             "workers_exceed_gpus",
-            f"The duration is that of {say_count(workers, 'worker')} on"
+            f"The duration is for {say_count(workers, 'worker')} on"
             f" {say_count(nodes, 'node')}; the machines billed have {say_count(gpu_count, 'GPU')}"
             " each.",
-            "Say the nodes on which the workers are to stand; each worker is one GPU.",
+            "Give the number of nodes that the workers are to run on; each worker is one GPU.",
         )
 
 
@@ -245,7 +247,7 @@ def _on_currency(offer: Offer, as_of: datetime) -> Iterator[ForecastWarning]:
         yield ForecastWarning(
             "currency_not_converted",
             f"The price is in {own}; no exchange rate to {asked} is known for that day.",
-            f"Store one by POST /v1/exchange-rates, or ask with pricing.currency {own}.",
+            f"Store one with POST /v1/exchange-rates, or ask with pricing.currency {own}.",
         )
     if conversion is not None and is_stale_rate(conversion, as_of):
         age_days = age(conversion.valid_from, as_of).days
@@ -253,7 +255,7 @@ def _on_currency(offer: Offer, as_of: datetime) -> Iterator[ForecastWarning]:
             "stale_exchange_rate",
             f"The exchange rate from {conversion.from_currency} to {conversion.to_currency} is"
             f" {age_days} days old ({conversion.source}).",
-            "Store the present one by POST /v1/exchange-rates.",
+            "Store the current one with POST /v1/exchange-rates.",
         )
 
 
@@ -264,5 +266,5 @@ def _on_factor(factor: GridFactor | None, as_of: datetime) -> Iterator[ForecastW
             "stale_grid_factor",
             f"The grid factor{f' of {place}' if place else ''} is"
             f" {age(factor.valid_from, as_of).days} days old ({factor.source}).",
-            "Store the present one by POST /v1/grid-factors, or give energy.kg_co2e_per_kwh.",
+            "Store the current one with POST /v1/grid-factors, or give energy.kg_co2e_per_kwh.",
         )

@@ -38,7 +38,7 @@ class TimedOutError(FitRefusedError):
         super().__init__(
             FitProblem(
                 "fit_timed_out",
-                f"The fit went on for {limit_s:.0f} s, far beyond its time budget, and was ended;"
+                f"The fit ran for {limit_s:.0f} s, far beyond its time budget, and was stopped;"
                 " ask for fewer regressors, or exclude runs.",
             )
         )

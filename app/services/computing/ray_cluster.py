@@ -201,7 +201,7 @@ class RayComputer(Computer):
         self._connecting = threading.Lock()
         self._n_computing = 0
         self._is_silent = False
-        self._waits_for: str | None = f"{address} was not reached yet"
+        self._waits_for: str | None = f"{address} has not been reached yet"
         self._clock = clock
         self._pause_s, self._next_attempt = _FIRST_PAUSE_S, -math.inf
 
@@ -277,7 +277,7 @@ class RayComputer(Computer):
         if seconds > _SILENT_S:
             # The connection is open but leads nowhere.
             self._is_silent = True
-            raise ComputationLostError(f"The Ray cluster told nothing for {seconds:.0f} s.")
+            raise ComputationLostError(f"The Ray cluster has not responded for {seconds:.0f} s.")
 
     def resources(self) -> dict[str, float]:
         """Return the cores of the cluster and the number of living nodes."""
@@ -292,7 +292,7 @@ class RayComputer(Computer):
             try:
                 computation = _Computation.start(task)
             except _LOST as error:
-                raise ComputationLostError(f"The Ray cluster takes no task: {error}") from error
+                raise ComputationLostError(f"The Ray cluster accepts no tasks: {error}") from error
             limit_s = self._limit_s(task.request.time_budget_s)
             try:
                 return self._await(computation, on_progress, limit_s)

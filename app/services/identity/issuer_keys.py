@@ -92,7 +92,7 @@ class IssuerKeys:
         if self._fetched_at != self._tried_at:
             # The key may be new; after a failed fetch nobody can say whether the issuer has it.
             raise IssuerUnavailableError
-        raise InvalidTokenError("the token's key is not one of its issuer")
+        raise InvalidTokenError("the token's key is not one of its issuer's")
 
     def _known(self, key_id: str | None) -> SigningKey | None:
         if key_id is None and len(self._keys) == 1:
@@ -147,7 +147,7 @@ class IssuerKeys:
                     raise ValueError("the document is too large")
         document = orjson.loads(content)
         if not isinstance(document, dict):
-            raise ValueError("the document is no JSON object")  # noqa: TRY004 - of a bad document
+            raise ValueError("the document is not a JSON object")  # noqa: TRY004 - of a bad document
         return document
 
 

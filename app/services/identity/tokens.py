@@ -201,10 +201,10 @@ def _read(claims: Mapping[str, Any], settings: Settings, now: datetime) -> _Toke
 
 def _instant(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise InvalidTokenError("the token's times are no numbers")
+        raise InvalidTokenError("the token's times are not numbers")
     # No instant is later than NaN or infinity: such a token would never expire.
     if not abs(value) <= sys.float_info.max:
-        raise InvalidTokenError("the token's times are no finite numbers")
+        raise InvalidTokenError("the token's times are not finite numbers")
     return float(value)
 
 

@@ -137,7 +137,7 @@ def read_history(
 def _first_runs(stores: Stores, project_id: ProjectId, slug: Slug) -> str:
     """Return why a new workload has no forecast; its name may be misspelt."""
     nearest = nearest_workload(stores, project_id, slug)
-    hint = f" There is a workload of nearly the same name, {nearest!r}." if nearest else ""
+    hint = f" There is a workload with nearly the same name, {nearest!r}." if nearest else ""
     return f"These are the first runs of the workload.{hint}"
 
 

@@ -7,7 +7,7 @@ from app.domain.identifiers import CiReportId, ProjectId, Slug
 from app.storage.stores import Stores
 
 _AT_ONCE: Final = 200
-_SUMMARY: Final = "Of this report only a part is kept: a workload of it was removed."
+_SUMMARY: Final = "Only part of this report is kept: one of its workloads was removed."
 
 
 def remove_from_reports(stores: Stores, project_id: ProjectId, slug: Slug) -> None:

@@ -41,7 +41,7 @@ class Spending:
                 "price_unknown",
                 f"What was spent leaves out {self.unpriced} {of_all}: no price is known for what"
                 " they ran on.",
-                "Store one by POST /v1/prices, give pricing.price_per_hour, or ask with a smaller"
+                "Store one with POST /v1/prices, give pricing.price_per_hour, or ask with a smaller"
                 " budget.",
             )
         if self.foreign:
@@ -50,7 +50,7 @@ class Spending:
                 "currency_not_converted",
                 f"What was spent leaves out {len(self.foreign)} {of_all}: prices are in {named}, no"
                 f" exchange rate to {self.currency} is known.",
-                "Store one by POST /v1/exchange-rates, or ask with a smaller budget.",
+                "Store one with POST /v1/exchange-rates, or ask with a smaller budget.",
             )
 
 

@@ -43,8 +43,8 @@ def plan_warnings(
         yield ForecastWarning(
             "never_varied",
             f"All runs and candidates have {name} {say_number(measured)}, a target has"
-            f" {say_number(asked)}: no run of this plan tells what another {name} does.",
-            f"Let candidates, or search, have another {name}, too.",
+            f" {say_number(asked)}: no run of this plan shows the effect of another {name}.",
+            f"Include another {name} in candidates or search.",
         )
     if request.stop.width is not None and request.stop.width < attainable:
         yield ForecastWarning(

@@ -153,8 +153,8 @@ def refuse_beyond(most: int, total: int) -> None:
             f"The search has {total} configurations; at most {most}.",
             [
                 Fault(
-                    "The lists multiply, each place of `*` too.",
-                    "Shorten them; without places the cheapest counts.",
+                    "The lists multiply, and so does each place that `*` stands for.",
+                    "Shorten them; without places, only the cheapest counts.",
                     field="search",
                     pointer="/search",
                 )

@@ -79,7 +79,7 @@ def are_plain_texts(cells: Sequence[Cell], limit: int) -> bool:
 
 def _text(cell: Cell, limit: int = MAX_TEXT) -> str:
     if not isinstance(cell, str):
-        raise CellError("A text is wanted.", "Send it as text in quotes.")
+        raise CellError("It is not text.", "Send it as text in quotes.")
     if len(cell) > limit:
         raise CellError(f"It is longer than {limit} characters.", "Shorten it.")
     if not cell.isprintable():
@@ -142,7 +142,7 @@ def _one_of(cell: Cell, known: Sequence[str]) -> str:
         return text
     nearest = nearest_field(text, known)
     hint = f"Did you mean {nearest!r}? " if nearest else ""
-    raise CellError("It is none of the known words.", f"{hint}Known: {', '.join(known)}.")
+    raise CellError("It is not one of the known values.", f"{hint}Known: {', '.join(known)}.")
 
 
 def parse_status(cell: Cell) -> str:

@@ -75,7 +75,9 @@ def read_csv(
 def _lines(text: TextIOWrapper) -> Iterator[str]:
     while line := text.readline(MAX_VALUE_CHARACTERS + 1):
         if len(line) > MAX_VALUE_CHARACTERS:
-            raise InvalidRequestError("A line is longer than one MiB. Put each run on its own.")
+            raise InvalidRequestError(
+                "A line is longer than one MiB. Put each run on a line of its own."
+            )
         yield line
 
 
@@ -102,8 +104,8 @@ def _canonical_names(names: Sequence[str]) -> list[str]:
     twice = sorted({field for field in known if known.count(field) > 1})
     if twice:
         raise InvalidRequestError(
-            f"Several columns bring {', '.join(twice)}.",
-            [Fault("More than one column brings it.", "Keep one.", field=field) for field in twice],
+            f"Several columns give {', '.join(twice)}.",
+            [Fault("More than one column gives it.", "Keep one.", field=field) for field in twice],
         )
     return known
 
@@ -113,10 +115,10 @@ def _missing(fields: AbstractSet[str | None]) -> list[Fault]:
     faults = []
     if "workload" not in fields:
         remedy = "Add it, or rename the column that names what was trained."
-        faults.append(Fault("No column is the workload.", remedy, field="workload"))
+        faults.append(Fault("No column names the workload.", remedy, field="workload"))
     if "duration_seconds" not in fields and not {"started_at", "ended_at"} <= fields:
         remedy = "Add it in seconds, or rename the column of durations; or started_at and ended_at."
-        faults.append(Fault("No column is the duration.", remedy, field="duration_seconds"))
+        faults.append(Fault("No column gives the duration.", remedy, field="duration_seconds"))
     return faults
 
 

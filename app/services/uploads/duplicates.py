@@ -198,7 +198,7 @@ class DuplicateFinder:
         row = int(batch.chunk.rows[index])
         name = batch.chunk.texts["external_id"][index]
         if stored is None:
-            message = "An earlier row of this upload has this external_id and other content."
+            message = "An earlier row of this upload has this external_id but other content."
             self._conflicts.add(row, "external_id", name, message, _REMEDY)
             return
         for fieldname in sorted({*sent, *stored}):

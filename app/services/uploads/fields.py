@@ -91,7 +91,7 @@ _COST_IN: Final = re.compile(
 )
 _COUNT_RULE: Final = NumberRule(
     "a whole number from 1 to 1,000,000",
-    "Send a whole number from 1 on, or leave the cell empty.",
+    "Send a whole number of 1 or more, or leave the cell empty.",
     lower=1,
     is_open=False,
     upper=1e6,
@@ -127,7 +127,7 @@ SHARE_RULE: Final = NumberRule(
     "a share from 0 to 1", "Send 0.93 for 93 percent.", is_open=False, upper=1.0
 )
 RESOURCE_RULE: Final = NumberRule(
-    "a number from 0 on", "Send it in the unit of its name.", is_open=False
+    "a number of 0 or more", "Send it in the unit of its name.", is_open=False
 )
 
 PLAIN_FIELDS: Final = (*TEXT_FIELDS, *NUMBER_RULES, *INSTANT_FIELDS, *MONEY_FIELDS)

@@ -177,7 +177,9 @@ class _Flattener:
                 flat[field] = str(cell).lower()
             else:
                 is_good = False
-                self._faults.add(row, field, cell, f"{field} is no flag.", "Send its value.")
+                self._faults.add(
+                    row, field, cell, f"{field} does not take true or false.", "Send its value."
+                )
         return flat if is_good else None
 
     def _plain(self, value: dict[str, object]) -> dict[str, Cell] | None:

@@ -98,7 +98,7 @@ def read_document(body: IO[bytes]) -> Generator[object, None, None]:
 
 
 def _refuse_constant(name: str) -> object:
-    raise ValueError(f"{name} is no JSON value")
+    raise ValueError(f"{name} is not a JSON value")
 
 
 def _reason(error: Exception) -> str:
@@ -190,7 +190,7 @@ class _Document:
     def _end(self) -> None:
         if self._next():
             raise self._malformed(
-                "something follows the end; send several runs as an array, or one a line as"
+                "something follows the end; send several runs as an array, or one per line as"
                 " application/x-ndjson",
                 self._position,
             )

@@ -19,7 +19,8 @@ _ABSENCE: Final = frozenset({"na", "n/a", "#n/a", "nan", "null", "-", "--", "?"}
 _MAX_COMPARED: Final = 1000
 _OTHER_TYPE: Final = "Send the type it was first used with, or use another parameter name."
 _NO_VALUE: Final = (
-    "Leave it out (in CSV the cell empty) where there is no value. Where it is a value of its own,"
+    "Leave it out (in CSV, leave the cell empty) where there is no value. Where it is a value of"
+    " its own,"
     " declare the parameter as a category before its first use: PUT /v1/workloads/{workload}."
 )
 

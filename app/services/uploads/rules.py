@@ -46,7 +46,7 @@ def _settle_duration(chunk: Chunk, faults: FaultCollector) -> None:
             "ended_at",
             None if ended_at is None else instant_text(ended_at),
             "ended_at is before started_at.",
-            "Swap them, or mend their offsets.",
+            "Swap them, or correct their offsets.",
         )
     with np.errstate(invalid="ignore"):
         too_long = durations > spans * _SPAN_SHARE + _SPAN_SLACK_S

@@ -14,11 +14,12 @@ from app.services.uploads.terms import Oddity
 
 _MAX_TOLD: Final = 10
 _MIXED_REMEDY: Final = (
-    "Where it should be a number, remove the workload, or name the parameter otherwise, and send"
-    " numbers only, with empty cells where there is none."
+    "If it should be a number, remove the workload, or use another parameter name, and send only"
+    " numbers, with empty cells where there is none."
 )
 _RESPELLED_REMEDY: Final = (
-    "Write a value one way in runs and questions: DELETE /v1/runs/{run}, and send these anew."
+    "Spell a value the same way in all runs and questions: DELETE /v1/runs/{run}, and send these"
+    " again."
 )
 
 
@@ -60,10 +61,10 @@ def note_counted_gpus(upload: CheckedUpload) -> None:
                 if name is not None and (told := counted[name]):
                     rows[name, *told].append(row)
     for (name, number, gpu), where in sorted(rows.items())[:_MAX_TOLD]:
-        message = f"GPU type {name!r} tells a number: it counts as a type of its own."
+        message = f"GPU type {name!r} includes a number: it counts as a type of its own."
         remedy = (
             f"Send gpu_type {gpu!r} and workers {number}: DELETE /v1/runs/{{run}}, and send the"
-            " run anew."
+            " run again."
         )
         upload.oddities.note(Oddity("gpus_counted_in_name", message, remedy), where)
 
