@@ -42,7 +42,7 @@ def test_scope_that_is_none_is_told_with_those_that_are(terminal: Terminal) -> N
     said = terminal.type("keys", "create", "--name", "ci", "--scope", "write")
 
     assert said.exit_code == 2
-    assert "'--scope': 'write' is none of read, runs:write, fits:write" in said.err
+    assert "'--scope': 'write' is not one of read, runs:write, fits:write" in said.err
 
 
 def test_note_of_a_new_key_tells_when_it_expires(terminal: Terminal) -> None:
