@@ -268,7 +268,7 @@ class GuardedProtocol(HttpToolsProtocol):
             self._watch_reader()
             return
         told = {"taken_bytes": taken, "within_s": self.reader_timeout_s}
-        _logger.warning("a reader takes too little of its answer and is let go", extra=told)
+        _logger.warning("a client reads its answer too slowly and is disconnected", extra=told)
         # A normal close would wait for the client to read.
         self.transport.abort()
 

@@ -25,7 +25,7 @@ def test_backup_is_checked_and_restored_into_a_new_database(
 
     assert said.exit_code == 0
     assert f"{written['rows']} rows" in said.out
-    assert "whole" in checked
+    assert "complete" in checked
     assert (key["name"], key["project"]) == ("ci", "team")
 
 

@@ -263,7 +263,7 @@ def test_what_has_no_price_is_told_how_the_command_takes_one(
     recommended = terminal.type("recommend", *asked)
     forecast = terminal.type("forecast", *asked)
 
-    assert "say price_per_hour or" in recommended.err
+    assert "give price_per_hour or" in recommended.err
     assert "Give price_per_hour, or" in forecast.out
     assert "pricing." not in recommended.err + forecast.out
 
