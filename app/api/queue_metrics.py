@@ -80,7 +80,7 @@ class QueueMetrics(Collector):
         )
         self._takeovers = Gauge(
             "trainfare_fit_takeovers_last_hour",
-            "Fits of the last hour that were started anew because their fitter was lost.",
+            "Fits of the last hour that were restarted because their fitter was lost.",
             registry=found,
         )
         self._duration = Gauge(

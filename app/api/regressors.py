@@ -50,7 +50,8 @@ def get_regressor(
 @router.post(
     "/{version:segment}:publish",
     summary="Publish a regressor version",
-    description="Forecasts are answered by this version from now on; an older one rolls back."
+    description="Forecasts are answered by this version from now on; publishing an older one"
+    " rolls back."
     " One whose artefact was removed (`artifact_kept`) is refused: 422.",
     responses=_PROBLEMS,
 )

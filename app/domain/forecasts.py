@@ -26,7 +26,7 @@ class Basis(StrEnum):
 
 
 class ExplainedBy(StrEnum):
-    """What a forecast's explanation tells the shares of."""
+    """What the shares of a forecast's explanation refer to."""
 
     TERMS = "terms"
     PHASES = "phases"

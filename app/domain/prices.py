@@ -92,7 +92,7 @@ ANY_PRICE = PriceQuery()
 
 
 class PriceOrigin(StrEnum):
-    """Who brought a price."""
+    """Where a price comes from."""
 
     OWN = "own"
     CATALOGUE = "catalogue"

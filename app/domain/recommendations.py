@@ -16,7 +16,7 @@ ANYWHERE: Final = "*"
 
 
 class Objective(StrEnum):
-    """What should be small."""
+    """What should be as small as possible."""
 
     COST = "cost"
     DURATION = "duration"

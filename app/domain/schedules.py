@@ -12,7 +12,7 @@ from app.domain.prices import PriceQuery
 
 
 class Policy(StrEnum):
-    """By what a queue is ordered."""
+    """What a queue is ordered by."""
 
     SHORTEST_SERVICE_FIRST = "shortest_service_first"
     SHORTEST_REMAINING_FIRST = "shortest_remaining_first"
@@ -20,7 +20,7 @@ class Policy(StrEnum):
 
 
 class Placement(StrEnum):
-    """Where a job stands whose service cannot be forecast."""
+    """Where a job whose service cannot be forecast is placed."""
 
     FIRST = "first"
     MEDIAN = "median"

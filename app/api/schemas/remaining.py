@@ -27,7 +27,7 @@ class SegmentIn(RequestModel):
     """A past part of the job, on another configuration."""
 
     configuration: ConfigurationIn
-    elapsed_s: Annotated[float, Field(gt=0, le=1e12, description="what it took")]
+    elapsed_s: Annotated[float, Field(gt=0, le=1e12, description="how long it took")]
     progress: Annotated[
         float, Field(ge=1e-6, lt=1, description="share of the whole work that it did")
     ]
