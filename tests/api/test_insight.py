@@ -94,7 +94,7 @@ def test_diagnosis_tells_a_database_out_of_use_in_one_line(
     assert " It says: " in check.detail
     assert "\n" not in check.detail
     assert "sqlalche.me" not in check.detail
-    assert "who may write there" in check.remedy
+    assert "permission to write there" in check.remedy
 
 
 @pytest.mark.parametrize("path", ["/v1/workloads", "/v1/nothing", "/healthz", "/metrics"])
