@@ -143,7 +143,9 @@ class RunService:
             excluded = run.excluded if change.excluded is None else change.excluded
             if change.reason is not None and not excluded:
                 fault = Fault(
-                    "A reason needs an exclusion.", 'Send "excluded": true.', field="reason"
+                    "A reason can only be given with an exclusion.",
+                    'Send "excluded": true.',
+                    field="reason",
                 )
                 raise InvalidRequestError("The run is not excluded.", [fault])
             reason = (change.reason or run.excluded_reason) if excluded else None
