@@ -71,21 +71,18 @@ _FREE: Mapping[tuple[Kind, bool], Mapping[str, float]] = {
 }
 """Prior weights by kind of question and by whether configurations are few (< 12); a heuristic."""
 
-_TWO_SIZES = {"gaussian_process": 0.5, "log_linear": 0.5}
-"""Of few configurations beyond the data-set size, of which two values were measured.
-
-Two sizes tell one exponent. A sum of power laws shares it out among its terms, and beyond them the
-steepest term takes over."""
-
-_FURTHER: Mapping[tuple[str, bool], Mapping[str, float]] = {
-    ("workers", False): {"gaussian_process": 0.7},
-    ("batch_size", False): {"gaussian_process": 0.6},
-    ("workers", True): {"log_linear": 0.6, "gaussian_process": 0.1},
+_FURTHER: Mapping[tuple[Kind, str, bool], Mapping[str, float]] = {
+    ("extrapolation", "workers", False): {"gaussian_process": 0.7},
+    ("extrapolation", "batch_size", False): {"gaussian_process": 0.6},
+    ("extrapolation", "workers", True): {"log_linear": 0.6, "gaussian_process": 0.1},
+    ("short_axis", "dataset_size", True): {"gaussian_process": 0.5, "log_linear": 0.5},
 }
-"""Shares of members that count more beyond an axis of three levels, by axis and few configurations.
+"""Shares of members that count more beyond some axes, by kind, axis and few configurations.
 
 Sums of power laws flatten as their slowest term takes over, single power laws go on. Where that
-term starts to matter can hardly be told from inside the range, so the two err to opposite sides."""
+term starts to matter can hardly be told from inside the range, so the two err to opposite sides.
+Two sizes of the data tell one exponent; a sum shares it out among its terms, and beyond them the
+steepest term takes over."""
 
 _LEAST_HELD_OUT = 3
 """With fewer distinct configurations held out, weights are not learned from them."""
@@ -122,12 +119,10 @@ def prior_weights(names: Sequence[str], kind: Kind, axis: str, n_configurations:
     row: Kind = "transfer" if kind == "new_level" else kind
     row = "interpolation" if row == "transfer" and few else row
     table = dict(_FREE[row, few and row not in UNTESTED_AXES])
-    if row == "short_axis" and few and axis == "dataset_size":
-        table = dict(_TWO_SIZES)
     if row == "extrapolation" and not few and axis in PINNED_AXES:
         table = {name: weight / 2 for name, weight in table.items()} | _FEW_PHYSICS
-    if row == "extrapolation":
-        table = _joined(table, _FURTHER.get((axis, few), {}))
+    if further := _FURTHER.get((row, axis, few)):
+        table = _joined(table, further)
     known = {name for weights in _FREE.values() for name in weights}
     weights = np.array(
         [table.get(name, 0.0) if name in known else _NEW_CANDIDATE for name in names]
