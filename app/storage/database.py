@@ -99,20 +99,19 @@ def _is_unusable(error: Exception) -> bool:
     if isinstance(error, exc.ProgrammingError) and error.statement is None:
         # The driver does not even try: the URL has an unknown option.
         return True
-    told = getattr(error, "orig", error)
-    code = getattr(told, "sqlite_errorcode", None)
+    code = getattr(getattr(error, "orig", error), "sqlite_errorcode", None)
     is_refused = code is not None and code & _PRIMARY_CODE in _UNUSABLE
-    return is_refused or getattr(told, "sqlstate", None) in _REFUSED
+    return is_refused or _sqlstate(error) in _REFUSED | _SHARED
 
 
-def _is_shared(error: Exception) -> bool:
-    """Whether another connection uses the same session."""
-    return getattr(getattr(error, "orig", None), "sqlstate", None) in _SHARED
+def _sqlstate(error: Exception) -> str | None:
+    """Return PostgreSQL's code of an error, None where there is none."""
+    return getattr(getattr(error, "orig", error), "sqlstate", None)
 
 
 def _unavailable(error: Exception) -> StorageUnavailableError:
     reason = _reason(error)
-    if _is_shared(error):
+    if _sqlstate(error) in _SHARED:
         _logger.warning("sessions of PostgreSQL are shared", extra={"reason": reason})
         return SharedSessionsError(reason)
     if _is_unusable(error):
@@ -272,8 +271,7 @@ class Database:
         except (exc.OperationalError, exc.InterfaceError, exc.TimeoutError) as error:
             raise _unavailable(error) from error
         except exc.DBAPIError as error:
-            is_known = _is_unusable(error) or _is_shared(error)
-            if not error.connection_invalidated and not is_known:
+            if not error.connection_invalidated and not _is_unusable(error):
                 raise
             raise _unavailable(error) from error
         except SqliteError as error:  # of rows passed directly to the driver
