@@ -13,13 +13,9 @@ from starlette.types import ASGIApp, Lifespan
 from typing_extensions import override
 
 from app.api import health, openapi, problems
-from app.api.batch_room import BatchRoom
-from app.api.counted import Counted
-from app.api.direct_answers import DirectAnswers
-from app.api.encoded_answers import EncodedAnswers
-from app.api.forecast_shortcut import ForecastShortcut
-from app.api.gathering import Gatherer
-from app.api.known_queries import refuse_unknown_query
+from app.api.batches.room import BatchRoom
+from app.api.encoded.cache import EncodedAnswers
+from app.api.metrics.counters import Counted
 from app.api.middleware.authentication import AuthenticationMiddleware
 from app.api.middleware.body import BodyMiddleware
 from app.api.middleware.deadlines import DeadlineWatch
@@ -28,7 +24,11 @@ from app.api.middleware.heads import HeadMiddleware
 from app.api.middleware.idempotency import IdempotencyMiddleware
 from app.api.middleware.limiting import RateLimitMiddleware
 from app.api.middleware.metrics import RequestMetrics
+from app.api.requests.known_queries import refuse_unknown_query
 from app.api.routing import ROUTERS, authorization_of
+from app.api.shortcut.asgi import ForecastShortcut
+from app.api.shortcut.gathering import Gatherer
+from app.api.shortcut.protocol import DirectAnswers
 from app.services.context import ServiceContext
 from app.services.wiring import Services, build_services
 from app.settings import Settings

@@ -4,10 +4,9 @@ from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Header, Query, Response
 
-from app.api.accuracy_text import accuracy_text
 from app.api.dependencies import Reader, ServicesDep, WorkloadPath
-from app.api.forecasts import PLAIN_TEXT
-from app.api.negotiation import JSON, TEXT
+from app.api.documents.accuracy import accuracy_text
+from app.api.negotiation import JSON, PLAIN_TEXT, TEXT
 from app.api.problems import problem_responses
 from app.api.schemas.accuracy import AccuracyOut, AccuracyQuery
 from app.domain.errors import UnknownWorkloadError

@@ -8,13 +8,12 @@ import orjson
 from fastapi import APIRouter, Path, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from app.api.bodies import check, json_response, read_json, request_body
-from app.api.ci_documents import report_document, stored_document
 from app.api.dependencies import Reader, RunsWriter, ServicesDep
-from app.api.forecasts import PLAIN_TEXT
-from app.api.negotiation import JSON, TEXT
+from app.api.documents.ci import report_document, stored_document
+from app.api.negotiation import JSON, PLAIN_TEXT, TEXT
 from app.api.paths import allow_segments
 from app.api.problems import problem_responses
+from app.api.requests.bodies import check, json_response, read_json, request_body
 from app.api.schemas.base import PageQuery
 from app.api.schemas.ci import (
     CI_REPORT_EXAMPLE,

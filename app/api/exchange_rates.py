@@ -6,9 +6,9 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from app.api.dependencies import PricesWriter, Reader, ServicesDep
+from app.api.documents.records import RecordFile
 from app.api.negotiation import CSV, JSON
 from app.api.problems import problem_responses
-from app.api.record_files import RecordFile
 from app.api.schemas.base import PageQuery
 from app.api.schemas.exchange_rates import (
     RATE_EXAMPLE,

@@ -10,8 +10,8 @@ from starlette.concurrency import run_in_threadpool
 
 from app.api.dependencies import FitsWriter, Reader, ServicesDep, WorkloadPath
 from app.api.paths import allow_segments
-from app.api.preferences import WaitPreference, applied
 from app.api.problems import problem_responses
+from app.api.requests.preferences import WaitPreference, applied
 from app.api.schemas.base import PageQuery
 from app.api.schemas.fits import FitIn, FitOut, FitsOut
 from app.domain.errors import NotEnoughRunsError, NotFoundError, UnknownWorkloadError

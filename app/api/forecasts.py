@@ -2,22 +2,23 @@
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Depends, Path, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from app.api import plain_text, problems
-from app.api.batches import answer_batch
-from app.api.bodies import json_response, read_body, read_json, request_body
+from app.api import problems
+from app.api.batches.answers import answer_batch
 from app.api.dependencies import Reader, ServicesDep, services_and_reader
-from app.api.forecast_documents import ledger_document
-from app.api.forecast_requests import read_forecast
-from app.api.negotiation import JSON, TEXT
+from app.api.documents import plain_text
+from app.api.documents.forecasts import ledger_document
+from app.api.encoded.forecasts import tell
+from app.api.negotiation import JSON, PLAIN_TEXT, TEXT
 from app.api.paths import allow_segments
+from app.api.requests.bodies import json_response, read_body, read_json, request_body
+from app.api.requests.forecasts import read_forecast
 from app.api.schemas.forecast_answers import BatchOut, ForecastOut, LedgerOut
 from app.api.schemas.forecasts import FORECAST_EXAMPLE, BatchIn, ForecastIn
-from app.api.told_forecasts import tell
 from app.domain.errors import (
     AmbiguousGpuError,
     NoRegressorError,
@@ -52,7 +53,6 @@ FORECAST_PROBLEMS = problems.problem_responses(
     SpotInfeasibleError,
     RegressorUnavailableError,
 )
-PLAIN_TEXT: dict[str, Any] = {"schema": {"type": "string"}}
 
 
 @router.post(

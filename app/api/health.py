@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from fastapi import APIRouter, FastAPI, Request, Response
 from pydantic import Field
 
-from app.api.counted import Counted
+from app.api.metrics.counters import Counted
 from app.api.problems import problem_responses
 from app.api.schemas.base import ResponseModel
 from app.api.watching import OneReading
@@ -16,7 +16,7 @@ from app.domain.availability_errors import NotReadyError
 from app.services.health import HealthService
 
 if TYPE_CHECKING:
-    from app.api.exposition import Exposition
+    from app.api.metrics.exposition import Exposition
     from app.domain.health import Check
 
 router = APIRouter(tags=["health"])
@@ -55,7 +55,7 @@ def install_health(app: FastAPI, counted: Counted, siblings: Path | None) -> Non
 
     @cache
     def exposition() -> "Exposition":
-        from app.api.exposition import Exposition  # noqa: PLC0415 - with the first scrape
+        from app.api.metrics.exposition import Exposition  # noqa: PLC0415 - with the first scrape
 
         return Exposition(counted, siblings)
 

@@ -6,9 +6,9 @@ from fastapi import FastAPI
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from app.api.bodies import COMPONENTS
 from app.api.problem_kinds import KINDS
 from app.api.problems import MEDIA_TYPE, RESPONSE_SCHEMA
+from app.api.requests.bodies import COMPONENTS
 from app.api.schemas.ci import CiReportIn
 from app.api.schemas.exchange_rates import ExchangeRateIn
 from app.api.schemas.forecasts import BatchIn, ForecastIn
@@ -34,7 +34,7 @@ _READ_BY_HAND: Final[tuple[type[BaseModel], ...]] = (
     PriceIn,
     RecommendationIn,
 )
-"""Models that FastAPI does not see: `app.api.bodies.reference_to` refers to them."""
+"""Models that FastAPI does not see: `app.api.requests.bodies.reference_to` refers to them."""
 _DESCRIPTION: Final = """\
 Measured runs go in, a regressor is fitted per workload in the background, out come forecasts
 of training time and cost with calibrated intervals.

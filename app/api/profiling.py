@@ -4,12 +4,11 @@ from typing import Annotated
 
 from fastapi import APIRouter, Body, Request, Response
 
-from app.api.bodies import json_response
 from app.api.dependencies import Reader, ServicesDep, WorkloadPath
-from app.api.forecasts import PLAIN_TEXT
-from app.api.negotiation import JSON, TEXT
+from app.api.documents.profiling import plan_document, plan_text
+from app.api.negotiation import JSON, PLAIN_TEXT, TEXT
 from app.api.problems import problem_responses
-from app.api.profiling_documents import plan_document, plan_text
+from app.api.requests.bodies import json_response
 from app.api.schemas.profiling import PLAN_EXAMPLES, ProfilingPlanIn, ProfilingPlanOut
 from app.domain.errors import (
     AmbiguousGpuError,

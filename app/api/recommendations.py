@@ -5,13 +5,13 @@ from datetime import datetime
 from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from app.api import plain_text
-from app.api.bodies import check, json_response, read_json, request_body
 from app.api.dependencies import Reader, ServicesDep
-from app.api.forecast_documents import Document, configuration_document, forecast_document
-from app.api.forecasts import FORECAST_PROBLEMS, PLAIN_TEXT
-from app.api.needed_changes import change_document
-from app.api.negotiation import JSON, TEXT
+from app.api.documents import plain_text
+from app.api.documents.forecasts import Document, configuration_document, forecast_document
+from app.api.documents.needed_changes import change_document
+from app.api.forecasts import FORECAST_PROBLEMS
+from app.api.negotiation import JSON, PLAIN_TEXT, TEXT
+from app.api.requests.bodies import check, json_response, read_json, request_body
 from app.api.schemas.recommendations import (
     RECOMMENDATION_EXAMPLE,
     RECOMMENDATION_IN,

@@ -2,12 +2,12 @@
 
 from fastapi import APIRouter, Request, Response
 
-from app.api.bodies import json_response
 from app.api.dependencies import Reader, ServicesDep
-from app.api.forecast_documents import rounded_band
-from app.api.forecasts import FORECAST_PROBLEMS, PLAIN_TEXT
-from app.api.negotiation import JSON, TEXT
-from app.api.schedule_documents import Document, say_band
+from app.api.documents.forecasts import rounded_band
+from app.api.documents.schedules import Document, say_band
+from app.api.forecasts import FORECAST_PROBLEMS
+from app.api.negotiation import JSON, PLAIN_TEXT, TEXT
+from app.api.requests.bodies import json_response
 from app.api.schemas.quantities import significant
 from app.api.schemas.remaining import RemainingIn, RemainingOut
 from app.domain.instants import second_text

@@ -8,9 +8,9 @@ from fastapi.responses import StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
 from app.api.dependencies import Reader, RunsWriter, ServicesDep, WorkloadPath
+from app.api.documents.run_exports import csv_blocks
 from app.api.negotiation import CSV, JSON
 from app.api.problems import problem_responses
-from app.api.run_export import csv_blocks
 from app.api.schemas.runs import (
     AssessmentOut,
     RunOut,

@@ -3,13 +3,12 @@
 from fastapi import APIRouter, Request, Response
 
 from app.api import problems
-from app.api.allocation_documents import allocation_document, allocation_text
-from app.api.bodies import json_response
-from app.api.capacity_documents import capacity_document, capacity_text
 from app.api.dependencies import Reader, ServicesDep
-from app.api.forecasts import PLAIN_TEXT
-from app.api.negotiation import JSON, TEXT
-from app.api.schedule_documents import ranking_document, ranking_text
+from app.api.documents.allocations import allocation_document, allocation_text
+from app.api.documents.capacity import capacity_document, capacity_text
+from app.api.documents.schedules import ranking_document, ranking_text
+from app.api.negotiation import JSON, PLAIN_TEXT, TEXT
+from app.api.requests.bodies import json_response
 from app.api.schemas.allocations import AllocateIn, AllocateOut
 from app.api.schemas.capacity import CapacityIn, CapacityOut
 from app.api.schemas.schedules import RankIn, RankOut

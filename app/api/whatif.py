@@ -5,17 +5,17 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
 
-from app.api import plain_text
-from app.api.bodies import json_response
-from app.api.curve_documents import curve_document, curve_text
 from app.api.dependencies import Reader, ServicesDep, WorkloadPath
-from app.api.flat_queries import query_parameters, read_grid, read_point
-from app.api.forecast_documents import Document, forecast_document
-from app.api.forecast_requests import read_forecast
-from app.api.forecast_tables import forecast_csv
+from app.api.documents import plain_text
+from app.api.documents.curves import curve_document, curve_text
+from app.api.documents.forecast_tables import forecast_csv
+from app.api.documents.forecasts import Document, forecast_document
 from app.api.forecasts import FORECAST_PROBLEMS
 from app.api.negotiation import CSV, JSON, TEXT
+from app.api.requests.bodies import json_response
+from app.api.requests.forecasts import read_forecast
 from app.api.schemas.curves import CurveOut, CurveQuery
+from app.api.schemas.flat_queries import query_parameters, read_grid, read_point
 from app.api.schemas.forecast_answers import ForecastOut, GridOut
 from app.domain.errors import DomainError
 from app.domain.negotiation import preferred

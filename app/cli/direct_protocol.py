@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import asyncio
 
     # At run time the application is imported only when it is built.
-    from app.api.direct_answers import DirectAnswers, Question
+    from app.api.shortcut.protocol import DirectAnswers, Question
 
 
 @dataclass(slots=True)

@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from app.api.ci_documents import report_document
+from app.api.documents.ci import report_document
 from app.domain.access import DEFAULT_PROJECT
 from app.domain.ci import CiReportRequest
 from app.domain.fits import FitRequest

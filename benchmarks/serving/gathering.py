@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from itertools import count
 from typing import Any, Final
 
-from app.api.encoded_answers import EncodedAnswers
-from app.api.forecast_requests import read_forecast
-from app.api.joint_answers import JointAnswer, answer_together
-from app.api.told_forecasts import answer_at_once
+from app.api.encoded.cache import EncodedAnswers
+from app.api.encoded.forecasts import answer_at_once
+from app.api.requests.forecasts import read_forecast
+from app.api.shortcut.joint_answers import JointAnswer, answer_together
 from app.domain.access import DEFAULT_PROJECT
 from benchmarks.serving.load import MARK
 from benchmarks.serving.slices import Figure, Goal, alternate, cpu_seconds

@@ -8,7 +8,7 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from starlette.types import Message, Scope
 
-from app.api.batch_room import BatchRoom, release_memory
+from app.api.batches.room import BatchRoom, release_memory
 from app.api.schemas.forecasts import MAX_BATCH
 from app.domain.availability_errors import BatchesUnderWayError
 from app.main import build_app

@@ -5,7 +5,7 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
-from app.api.column_texts import decimal_texts
+from app.api.batches.column_texts import decimal_texts
 
 
 @pytest.mark.parametrize("most", [3, 9, 17])

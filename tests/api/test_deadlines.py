@@ -9,10 +9,10 @@ import sqlalchemy as sa
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.api import preferences
 from app.api.middleware.deadlines import DeadlineWatch
 from app.api.middleware.exchanges import ExchangeMiddleware
 from app.api.middleware.metrics import RequestMetrics
+from app.api.requests import preferences
 from app.domain import deadlines
 from app.domain.availability_errors import DeadlineExceededError, StorageUnavailableError
 from app.domain.deadlines import Deadline

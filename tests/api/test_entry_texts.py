@@ -8,8 +8,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from app.api.entry_texts import alike_entries
-from app.api.request_columns import members_of
+from app.api.requests.columns import members_of
+from app.api.requests.entry_texts import alike_entries
 
 numbers = st.one_of(st.integers(-(2**70), 2**70), st.floats(allow_nan=False, allow_infinity=False))
 words = st.one_of(

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.api.forecast_columns import forecast_texts
-from app.api.forecast_documents import FORECAST_MEMBERS, forecast_document
-from app.api.forecast_requests import read_forecasts
+from app.api.batches.forecasts import forecast_texts
+from app.api.documents.forecasts import FORECAST_MEMBERS, forecast_document
+from app.api.requests.forecasts import read_forecasts
 from app.domain.access import DEFAULT_PROJECT
 from app.domain.errors import DomainError
 from app.domain.forecasts import ForecastRequest

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from app.api.forecast_requests import read_forecast, read_forecasts
+from app.api.requests.forecasts import read_forecast, read_forecasts
 from app.api.schemas.forecasts import FORECAST_IN
 from app.domain.configurations import Configuration, Purchase, Scenario, Work
 from app.domain.energy import EnergyTerms

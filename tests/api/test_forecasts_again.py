@@ -7,7 +7,7 @@ import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
-from app.api.encoded_answers import MAX_BODY_BYTES, EncodedAnswers
+from app.api.encoded.cache import MAX_BODY_BYTES, EncodedAnswers
 from app.domain.access import DEFAULT_PROJECT, Scope
 from app.services.wiring import Services
 from app.storage.database import Database

@@ -16,7 +16,7 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 from typing_extensions import override
 
-from app.api.gathering import FEWEST, MOST, Gatherer
+from app.api.shortcut.gathering import FEWEST, MOST, Gatherer
 from app.domain import deadlines
 from app.domain.access import DEFAULT_PROJECT, Scope
 from app.domain.deadlines import Deadline

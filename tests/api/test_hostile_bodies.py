@@ -11,7 +11,7 @@ import zstandard
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
-from app.api import record_files
+from app.api.documents import records
 from app.domain.spelling import nearest_field
 from app.main import build_app
 from app.services.context import ServiceContext
@@ -184,7 +184,7 @@ def test_pointers_lead_into_the_document_that_was_sent(client: TestClient, opera
 def test_tables_of_records_are_bounded_in_every_direction(
     application: FastAPI, monkeypatch: pytest.MonkeyPatch, path: str, file: bytes, told: str
 ) -> None:
-    monkeypatch.setattr(record_files, "_MAX_LINES", 100_000)
+    monkeypatch.setattr(records, "_MAX_LINES", 100_000)
     with TestClient(application) as client:
         answer = client.post(path, content=file, headers={"Content-Type": "text/csv"})
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.api.column_texts import Piece
-from app.api.joined_texts import joined, joined_blocks
+from app.api.batches.column_texts import Piece
+from app.api.batches.joined_texts import joined, joined_blocks
 from app.domain.columns import Repeated
 
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from app.api.encoded_answers import named
-from app.api.joint_answers import JointAnswer, answer_together
+from app.api.encoded.cache import named
+from app.api.shortcut.joint_answers import JointAnswer, answer_together
 from app.domain.access import DEFAULT_PROJECT
 from app.domain.ages import day_after
 from app.domain.configurations import Configuration, Scenario, Work

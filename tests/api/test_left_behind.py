@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from app.api.encoded_answers import EncodedAnswers
-from app.api.forecast_requests import read_forecasts
-from app.api.joint_answers import answer_together
-from app.api.told_forecasts import answer_at_once
+from app.api.encoded.cache import EncodedAnswers
+from app.api.encoded.forecasts import answer_at_once
+from app.api.requests.forecasts import read_forecasts
+from app.api.shortcut.joint_answers import answer_together
 from app.domain.access import DEFAULT_PROJECT
 from app.domain.errors import DomainError
 from app.domain.forecasts import ForecastRequest

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from app.api.plain_text import forecast_sentences, forecast_table, recommendation_text
+from app.api.documents.plain_text import forecast_sentences, forecast_table, recommendation_text
 
 
 def make_forecast(**changes: Any) -> dict[str, Any]:

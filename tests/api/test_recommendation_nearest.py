@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from app.api.needed_changes import change_document
+from app.api.documents.needed_changes import change_document
 from app.domain.recommendations import NeededChange
 from app.services.wiring import Services
 from tests.support.regressors import fit, publish_regressor

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, reject
 from hypothesis import strategies as st
 
-from app.api.forecast_requests import read_alike, read_forecasts, read_together
-from app.api.request_columns import NotColumnsError
+from app.api.requests.columns import NotColumnsError
+from app.api.requests.forecasts import read_alike, read_forecasts, read_together
 
 pytestmark = pytest.mark.lengthy
 

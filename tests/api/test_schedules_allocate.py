@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from app.api.allocation_documents import allocation_text
+from app.api.documents.allocations import allocation_text
 from app.services.wiring import Services
 from tests.support.clock import FakeClock
 from tests.support.regressors import fit, publish_regressor

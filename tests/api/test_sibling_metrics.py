@@ -10,7 +10,7 @@ import pytest
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import GaugeMetricFamily
 
-from app.api.sibling_metrics import SiblingMetrics
+from app.api.metrics.siblings import SiblingMetrics
 
 _ALIVE = os.getppid()
 

@@ -12,7 +12,7 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from opentelemetry.sdk.trace import TracerProvider
 
-from app.api.direct_answers import MAX_HEADS
+from app.api.shortcut.protocol import MAX_HEADS
 from app.cli.direct_protocol import is_as_known
 from app.domain.access import DEFAULT_PROJECT, Scope
 from app.domain.quotas import Limit

@@ -6,7 +6,7 @@ import gzip
 import orjson
 import pytest
 
-from app.api.encoded_answers import MAX_BODY_BYTES
+from app.api.encoded.cache import MAX_BODY_BYTES
 from app.cli.direct_protocol import DirectProtocol
 from app.cli.guarded_protocol import GuardedProtocol
 from tests.support.connections import listening, read_answer

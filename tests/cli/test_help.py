@@ -2,8 +2,8 @@
 
 import pytest
 
-from app.api.flat_queries import FLAT_FIELDS
 from app.api.schemas.fits import FitIn
+from app.api.schemas.flat_queries import FLAT_FIELDS
 from app.cli.fields import FORECAST_FIELDS, RECOMMEND_FIELDS
 from app.settings import Settings
 from tests.support.terminal import Terminal

@@ -1,4 +1,4 @@
-"""Counts and times requests by route template; `app.api.serving_metrics` exports the counts."""
+"""Counts and times requests by route template; `app.api.metrics.serving` exports the counts."""
 
 from bisect import bisect_left
 from typing import Final, TypeAlias

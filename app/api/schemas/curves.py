@@ -6,8 +6,8 @@ from pydantic import ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 from typing_extensions import override
 
-from app.api.flat_queries import FLAT_FIELDS
 from app.api.schemas.base import RequestModel, ResponseModel
+from app.api.schemas.flat_queries import FLAT_FIELDS
 from app.api.schemas.forecast_answers import ForecastOut
 from app.api.schemas.texts import Printable
 from app.domain.curves import Axis

@@ -14,13 +14,13 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.api import problems
-from app.api.bodies import parse_json
-from app.api.encoded_answers import MAX_BODY_BYTES, EncodedAnswers
+from app.api.encoded.cache import MAX_BODY_BYTES, EncodedAnswers
+from app.api.encoded.forecasts import answer_again, answer_at_once
 from app.api.forecasts import PATH, make_forecast, router
-from app.api.gathering import Gatherer
-from app.api.known_queries import check_query
 from app.api.middleware.exchanges import exchange_of, json_headers
-from app.api.told_forecasts import answer_again, answer_at_once
+from app.api.requests.bodies import parse_json
+from app.api.requests.known_queries import check_query
+from app.api.shortcut.gathering import Gatherer
 from app.domain.access import Principal
 from app.domain.access import Scope as AccessScope
 from app.domain.access_errors import ForbiddenError
@@ -87,7 +87,7 @@ class ForecastShortcut:
 
     def _import(self) -> None:
         """Import the forecasting code: this takes tenths of a second, so it runs in a thread."""
-        from app.api import forecast_columns  # noqa: F401, PLC0415 - imported for later
+        from app.api.batches import forecasts  # noqa: F401, PLC0415 - imported for later
 
         _ = self._services.forecasts
 

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from app.api.ci_markdown import comment, signed_money, summary
-from app.api.forecast_documents import configuration_document
+from app.api.documents.ci_markdown import comment, signed_money, summary
+from app.api.documents.forecasts import configuration_document
 from app.api.schemas.fits import FitOut
 from app.api.schemas.quantities import plain_number
 from app.domain.accuracy import DriftReport

@@ -3,7 +3,7 @@
 from typing import Any
 
 from app.api import problems
-from app.api.schedule_documents import Document, expectation_document, say_band, say_on_time
+from app.api.documents.schedules import Document, expectation_document, say_band, say_on_time
 from app.api.schemas.quantities import plain_number, significant
 from app.domain.allocations import ANY_TYPE, AllocatedJob, Allocation, OmittedJob
 from app.domain.wording import align, say_count, say_number, say_seconds, say_share

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
-from app.api.encoded_answers import EncodedAnswer, EncodedAnswers, named, rest_of
-from app.api.forecast_documents import Document, forecast_document
-from app.api.forecast_requests import read_forecast
+from app.api.documents.forecasts import Document, forecast_document
+from app.api.encoded.cache import EncodedAnswer, EncodedAnswers, named, rest_of
+from app.api.requests.forecasts import read_forecast
 from app.domain.ages import day_after
 from app.domain.forecasts import Forecast, ForecastRequest, LedgerQuestion, LedgerRecord
 from app.domain.identifiers import ProjectId

@@ -14,8 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from app.api import forecast_documents as documents
-from app.api.column_texts import (
+from app.api.batches.column_texts import (
     Piece,
     as_repeated,
     distinct_texts,
@@ -29,9 +28,10 @@ from app.api.column_texts import (
     shared_texts,
     where,
 )
-from app.api.cost_texts import cost_pieces
-from app.api.forecast_documents import MEMBERS
-from app.api.joined_texts import Blocks, joined, joined_blocks
+from app.api.batches.cost_texts import cost_pieces
+from app.api.batches.joined_texts import Blocks, joined, joined_blocks
+from app.api.documents import forecasts as documents
+from app.api.documents.forecasts import MEMBERS
 from app.domain.alike import AlikeScenarios, configurations_of
 from app.domain.columns import Repeated
 from app.domain.configurations import Work

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import orjson
 
-from app.api.column_texts import (
+from app.api.batches.column_texts import (
     Piece,
     decimal_texts,
     filled,
@@ -22,7 +22,7 @@ from app.api.column_texts import (
     parts_of,
     plain_texts,
 )
-from app.api.forecast_documents import Document, cost_document
+from app.api.documents.forecasts import Document, cost_document
 from app.api.schemas.quantities import number_text
 from app.domain.ages import day_of
 from app.domain.columns import Repeated

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-from app.api.encoded_answers import NAMELESS
-from app.api.forecast_documents import FORECAST_MEMBERS
-from app.api.forecast_requests import read_together
+from app.api.documents.forecasts import FORECAST_MEMBERS
+from app.api.encoded.cache import NAMELESS
+from app.api.requests.forecasts import read_together
 from app.domain.ages import day_after
 from app.domain.alike import AlikeRequests, column_of, rows_by_regressor
 from app.domain.errors import DomainError
@@ -81,7 +81,7 @@ def _answers(
     forecasts: "ForecastService", grounds: "Grounds", requests: Sequence[ForecastRequest]
 ) -> Iterator[Found]:
     """Yield the answers to questions with the same grounds."""
-    from app.api.forecast_columns import (  # noqa: PLC0415 - numpy and models are not for the start
+    from app.api.batches.forecasts import (  # noqa: PLC0415 - numpy and models are not for the start
         forecast_texts,
     )
 

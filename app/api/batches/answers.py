@@ -10,13 +10,13 @@ from fastapi import Response
 from pydantic import TypeAdapter
 
 from app.api import problems
-from app.api.bodies import check, parse_json
-from app.api.entry_texts import AlikeEntries, alike_entries
-from app.api.forecast_documents import FORECAST_MEMBERS, Document
-from app.api.forecast_requests import read_alike, read_columns, read_forecasts
+from app.api.batches.responses import PartsResponse
+from app.api.documents.forecasts import FORECAST_MEMBERS, Document
 from app.api.negotiation import JSON
-from app.api.parts_response import PartsResponse
-from app.api.request_columns import NotColumnsError
+from app.api.requests.bodies import check, parse_json
+from app.api.requests.columns import NotColumnsError
+from app.api.requests.entry_texts import AlikeEntries, alike_entries
+from app.api.requests.forecasts import read_alike, read_columns, read_forecasts
 from app.api.schemas.forecasts import MAX_BATCH, BatchIn
 from app.domain.alike import AlikeRequests
 from app.domain.errors import DomainError, Fault, InvalidRequestError, UnknownFieldError
@@ -71,7 +71,7 @@ def _all_told(
     refs: Sequence[Any], answers: "AllAnswered", now: datetime, fields: Sequence[str]
 ) -> PartsResponse:
     """Return the response of a batch without refusals."""
-    from app.api.forecast_columns import (  # noqa: PLC0415 - as above
+    from app.api.batches.forecasts import (  # noqa: PLC0415 - as above
         forecast_blocks,
     )
 
@@ -93,7 +93,7 @@ def _told(
     refs: Sequence[Any], answers: "Sequence[Asked]", now: datetime, fields: Sequence[str]
 ) -> Response:
     """Return the response of a batch that may contain refusals."""
-    from app.api.forecast_columns import forecast_texts  # noqa: PLC0415 - as above
+    from app.api.batches.forecasts import forecast_texts  # noqa: PLC0415 - as above
 
     if not answers:
         return Response(_BEGIN + _end(0)[1:], media_type=JSON)

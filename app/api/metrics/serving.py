@@ -13,8 +13,8 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 from typing_extensions import override
 
-from app.api.counted import Count
-from app.api.encoded_answers import EncodedAnswers
+from app.api.encoded.cache import EncodedAnswers
+from app.api.metrics.counters import Count
 from app.api.middleware.metrics import BUCKETS_S, RequestMetrics
 from app.services.recently_used import CacheFigures
 from app.services.wiring import Services

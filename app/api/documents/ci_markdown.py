@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import Final
 
-from app.api.markdown import as_code, as_text
+from app.api.documents.markdown import as_code, as_text
 from app.api.schemas.quantities import money_text
 from app.domain.ci import CONFIDENCE, CiReport, CostChange, GateVerdict, JudgedRun, RunCost
 from app.domain.wording import say_count, say_number, say_seconds

@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from app.api.column_texts import Piece
+from app.api.batches.column_texts import Piece
 from app.domain.columns import Repeated
 
 _BLOCK_BYTES: Final = 1 << 18

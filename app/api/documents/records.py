@@ -12,8 +12,8 @@ from typing import Any, Final, Generic, TypeVar
 import orjson
 from pydantic import BaseModel, ValidationError
 
-from app.api.bodies import malformed_json, reference_to, refused
 from app.api.negotiation import CSV, JSON
+from app.api.requests.bodies import malformed_json, reference_to, refused
 from app.api.schemas.quantities import money_text
 from app.domain.errors import (
     Fault,

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from pydantic import TypeAdapter, ValidationError
 
-from app.api.bodies import check
-from app.api.request_columns import Columns, NotColumnsError, apart, checked, members_of
+from app.api.requests.bodies import check
+from app.api.requests.columns import Columns, NotColumnsError, apart, checked, members_of
 from app.api.schemas.forecasts import (
     FORECAST_IN,
     ConfigurationIn,

@@ -11,15 +11,15 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from app.api.bodies import parse_json
-from app.api.counted import Count
-from app.api.encoded_answers import MAX_BODY_BYTES, EncodedAnswers
-from app.api.forecast_shortcut import is_plain
+from app.api.encoded.cache import MAX_BODY_BYTES, EncodedAnswers
+from app.api.encoded.forecasts import answer_again, answer_at_once
 from app.api.forecasts import PATH
-from app.api.gathering import Gatherer
+from app.api.metrics.counters import Count
 from app.api.middleware.exchanges import json_head
 from app.api.middleware.metrics import RequestMetrics
-from app.api.told_forecasts import answer_again, answer_at_once
+from app.api.requests.bodies import parse_json
+from app.api.shortcut.asgi import is_plain
+from app.api.shortcut.gathering import Gatherer
 from app.domain.access import Scope
 from app.domain.errors import DomainError, InvalidRequestError
 from app.domain.identifiers import ProjectId

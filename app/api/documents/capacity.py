@@ -1,7 +1,7 @@
 """Documents and tables of future GPU demand."""
 
 from app.api import problems
-from app.api.schedule_documents import Document
+from app.api.documents.schedules import Document
 from app.api.schemas.quantities import significant
 from app.domain.allocations import ANY_TYPE
 from app.domain.capacity import CapacityView, OmittedFromDemand, TypeDemand

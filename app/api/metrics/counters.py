@@ -1,8 +1,8 @@
-"""What one process counts: plain numbers, which `app.api.exposition` exports."""
+"""What one process counts: plain numbers, which `app.api.metrics.exposition` exports."""
 
 from dataclasses import dataclass
 
-from app.api.encoded_answers import EncodedAnswers
+from app.api.encoded.cache import EncodedAnswers
 from app.api.middleware.metrics import RequestMetrics
 from app.services.wiring import Services
 

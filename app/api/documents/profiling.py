@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from app.api.forecast_documents import Document, rounded_band, scenario_document, warning_documents
+from app.api.documents.forecasts import Document, rounded_band, scenario_document, warning_documents
 from app.api.schemas.quantities import money_text, significant
 from app.domain.flat_fields import say_members
 from app.domain.profiling import PlannedRun, ProfilingPlan, StopReason, TargetOutlook

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import orjson
 
-from app.api.forecast_documents import Document
+from app.api.documents.forecasts import Document
 from app.domain.forecasts import LedgerQuestion
 from app.domain.identifiers import ForecastId, ProjectId
 from app.services.recently_used import CacheFigures, RecentlyUsed

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from app.api.forecast_documents import Document, forecast_document
+from app.api.documents.forecasts import Document, forecast_document
 from app.api.schemas.quantities import plain_number, significant
 from app.domain.curves import Curve, CurvePoint, MeasuredPoint
 from app.domain.wording import align, say_count, say_number, say_odds, say_seconds

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, Protocol
 
-from app.api.counted import Count
-from app.api.encoded_answers import EncodedAnswer, EncodedAnswers, named
-from app.api.joint_answers import JointAnswer, answer_together
-from app.api.told_forecasts import question_of, recorded
+from app.api.encoded.cache import EncodedAnswer, EncodedAnswers, named
+from app.api.encoded.forecasts import question_of, recorded
+from app.api.metrics.counters import Count
+from app.api.shortcut.joint_answers import JointAnswer, answer_together
 from app.domain import deadlines
 from app.domain.deadlines import Deadline
 from app.domain.identifiers import ProjectId

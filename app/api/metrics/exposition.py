@@ -6,10 +6,10 @@ from pathlib import Path
 from prometheus_client import CollectorRegistry, Gauge, ProcessCollector, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
-from app.api.counted import Counted
-from app.api.queue_metrics import QueueMetrics
-from app.api.serving_metrics import CacheCollector, CountCollector, RequestCollector
-from app.api.sibling_metrics import SiblingMetrics
+from app.api.metrics.counters import Counted
+from app.api.metrics.queue import QueueMetrics
+from app.api.metrics.serving import CacheCollector, CountCollector, RequestCollector
+from app.api.metrics.siblings import SiblingMetrics
 from app.api.watching import OneReading
 
 

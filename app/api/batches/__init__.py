@@ -1,0 +1,1 @@
+"""Batches: thousands of forecasts evaluated together and written column by column."""

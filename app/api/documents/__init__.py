@@ -1,0 +1,1 @@
+"""What answers say: JSON documents, tables and sentences, one module per resource."""

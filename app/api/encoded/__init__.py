@@ -1,0 +1,1 @@
+"""Forecasts as encoded bytes: written once, cached by the request's bytes, recorded."""

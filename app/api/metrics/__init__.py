@@ -1,0 +1,1 @@
+"""The metrics of Prometheus: what one process counts, its siblings, and the database."""
