@@ -12,9 +12,10 @@ from typing import Annotated, Final
 
 import typer
 
-from app.cli import backups, client, keys, operator, profiling, projects, pruning, refitting
+from app.cli import backups, client, keys, operator, projects, pruning, refitting
 from app.cli.extensions import GROUP, add_extensions
 from app.cli.failures import CommandError, ExitCode
+from app.cli.profiling import command as profiling
 from app.cli.remedies import in_cli_words, where_listed
 from app.domain.availability_errors import StorageUnavailableError
 from app.domain.errors import DomainError, NotFoundError

@@ -11,11 +11,11 @@ import stamina
 from rich.markup import escape
 
 from app.cli.asking import show_forecasts, show_recommendation
-from app.cli.background import BackgroundService, background_service
 from app.cli.connection import Connection, connected, path_of
 from app.cli.failures import FitFailedError, RefusedError, UsageError
 from app.cli.following import follow, request_fit
 from app.cli.output import out, print_note, print_table
+from app.cli.processes.background import BackgroundService, background_service
 from app.cli.questions import Question, ask_about
 from app.cli.schema import migrate_schema
 from app.cli.surroundings import make_data_folder

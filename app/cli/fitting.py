@@ -3,10 +3,10 @@
 import threading
 from typing import Final
 
-from app.cli.ending import end_within, told_to_end
 from app.cli.failures import RefusedError
 from app.cli.logs import configure_logging
-from app.cli.orphans import end_when_orphaned
+from app.cli.processes.ending import end_within, told_to_end
+from app.cli.processes.orphans import end_when_orphaned
 from app.cli.surroundings import require_database
 from app.settings import Settings
 

@@ -95,18 +95,18 @@ def serve(
 
         migrate_schema(settings)
     if supervised:
-        from app.cli.orphans import end_when_orphaned
+        from app.cli.processes.orphans import end_when_orphaned
 
         end_when_orphaned()
     if with_fitter:
-        from app.cli.supervisor import serve_with_fitter
+        from app.cli.processes.supervisor import serve_with_fitter
 
         serve_with_fitter(settings, access_log=access_log)
         return
-    from app.cli import collecting
+    from app.cli.processes import garbage
 
-    collecting.rest()
-    from app.cli import serving
+    garbage.rest()
+    from app.cli.processes import serving
 
     serving.serve(settings, access_log=access_log)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from fastapi import FastAPI
 
-from app.cli.guarded_protocol import GuardedProtocol
+from app.cli.processes.guarded_protocol import GuardedProtocol
 from app.services.wiring import Services
 from tests.support.direct import PLAIN, RECORDED, Stage
 from tests.support.regressors import publish_regressor

@@ -13,7 +13,7 @@ from fastapi.testclient import TestClient
 from opentelemetry.sdk.trace import TracerProvider
 
 from app.api.shortcut.protocol import MAX_HEADS
-from app.cli.direct_protocol import is_as_known
+from app.cli.processes.direct_protocol import is_as_known
 from app.domain.access import DEFAULT_PROJECT, Scope
 from app.domain.quotas import Limit
 from app.main import build_app

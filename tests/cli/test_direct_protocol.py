@@ -7,8 +7,8 @@ import orjson
 import pytest
 
 from app.api.encoded.cache import MAX_BODY_BYTES
-from app.cli.direct_protocol import DirectProtocol
-from app.cli.guarded_protocol import GuardedProtocol
+from app.cli.processes.direct_protocol import DirectProtocol
+from app.cli.processes.guarded_protocol import GuardedProtocol
 from tests.support.connections import listening, read_answer
 from tests.support.direct import (
     ASKED,

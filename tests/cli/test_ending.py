@@ -13,14 +13,14 @@ from urllib.parse import urlsplit
 import httpx2
 import pytest
 
-from app.cli.ending import told_to_end
+from app.cli.processes.ending import told_to_end
 from tests.support.server import running_service, start_process
 
 pytestmark = pytest.mark.lengthy
 
 _WAITS_FOR_EVER = """
 import threading
-from app.cli.ending import end_within, told_to_end
+from app.cli.processes.ending import end_within, told_to_end
 with told_to_end() as told:
     has_ended = end_within({seconds}, told)
     print("ready", flush=True)

@@ -7,7 +7,7 @@ import pytest
 
 from app.cli.failures import UsageError
 from app.cli.fields import recommendation_request, value_of, values_of
-from app.cli.profiling_requests import scenario_from
+from app.cli.profiling.requests import scenario_from
 from tests.support.terminal import Terminal
 
 pytestmark = pytest.mark.lengthy

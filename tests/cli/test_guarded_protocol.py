@@ -16,8 +16,8 @@ from starlette.background import BackgroundTask
 from typing_extensions import override
 from uvicorn.server import ServerState
 
-from app.cli.direct_protocol import DirectProtocol
-from app.cli.guarded_protocol import GuardedProtocol
+from app.cli.processes.direct_protocol import DirectProtocol
+from app.cli.processes.guarded_protocol import GuardedProtocol
 from tests.support.connections import listening, send_in_pieces
 
 _WHOLE = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.lengthy
 _ASK = """
 import sys
 from fastapi.testclient import TestClient
-from app.cli.web_process import build
+from app.cli.processes.web import build
 from app.settings import Settings
 
 with TestClient(build(Settings(data_dir={folder!r}, database_url={url!r}))) as client:
@@ -25,7 +25,7 @@ print(*sorted(name for name, module in sys.modules.items() if module and (
     "." not in name or "dialects" in name or name == "pydantic.v1")))
 """
 _COUNT_THREADS = """
-from app.cli.web_process import build
+from app.cli.processes.web import build
 from app.settings import Settings
 
 build(Settings(data_dir={folder!r}, database_url={url!r}))
@@ -36,7 +36,7 @@ print(*(pool["num_threads"] for pool in threadpool_info()))
 """
 _BEFORE_BUILDING = """
 import sys
-import app.cli.serving
+import app.cli.processes.serving
 
 print(*sorted({"app.main", "app.api.forecasts", "pydantic.v1"} & set(sys.modules)))
 """

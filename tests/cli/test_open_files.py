@@ -4,7 +4,7 @@ import resource
 
 import pytest
 
-from app.cli.serving import allow_connections
+from app.cli.processes.serving import allow_connections
 
 _UNLIMITED = resource.RLIM_INFINITY
 

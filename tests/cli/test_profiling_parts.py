@@ -10,7 +10,8 @@ import pytest
 
 from app.cli.failures import UsageError
 from app.cli.machine import Machine, gpu_names, this_machine
-from app.cli.profiling_command import (
+from app.cli.profiling.log import SessionLog
+from app.cli.profiling.training import (
     CommandRunner,
     birth_of,
     end_group,
@@ -18,7 +19,6 @@ from app.cli.profiling_command import (
     fields_of,
     fill_in,
 )
-from app.cli.profiling_log import SessionLog
 
 T4 = ("Tesla T4",)
 PLANNED = {

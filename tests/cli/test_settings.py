@@ -3,7 +3,7 @@
 import pytest
 from sqlalchemy.engine import make_url
 
-from app.cli.supervisor import environment_of
+from app.cli.processes.supervisor import environment_of
 from app.domain.access import Scope
 from app.settings import Settings
 from app.storage.database import make_engine

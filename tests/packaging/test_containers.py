@@ -10,7 +10,7 @@ import pytest
 import yaml
 from compose_spec import PyCompose, PyOptions
 
-from app.cli.serving import GRACE_S
+from app.cli.processes.serving import GRACE_S
 
 _ROOT = Path(__file__).parents[2]
 _DOCKERFILE = (_ROOT / "Dockerfile").read_text()

@@ -12,7 +12,7 @@ from fastapi import FastAPI
 from typing_extensions import override
 from uvicorn.server import ServerState
 
-from app.cli.guarded_protocol import GuardedProtocol
+from app.cli.processes.guarded_protocol import GuardedProtocol
 
 
 @dataclass

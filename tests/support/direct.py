@@ -10,8 +10,8 @@ from typing import Any
 import orjson
 from fastapi import FastAPI
 
-from app.cli.direct_protocol import DirectProtocol
-from app.cli.guarded_protocol import GuardedProtocol
+from app.cli.processes.direct_protocol import DirectProtocol
+from app.cli.processes.guarded_protocol import GuardedProtocol
 from app.services.wiring import Services
 from tests.support.connections import listening, read_answer, send_in_pieces
 

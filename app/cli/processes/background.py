@@ -10,7 +10,7 @@ from queue import Empty, Queue
 from typing import Final
 
 from app.cli.failures import RefusedError
-from app.cli.supervisor import environment_of
+from app.cli.processes.supervisor import environment_of
 from app.settings import Settings
 
 _START_TIMEOUT_S: Final = 60.0

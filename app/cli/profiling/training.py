@@ -12,8 +12,8 @@ from types import FrameType
 from typing import Any, BinaryIO, Final
 
 from app.cli.client import KEY_VARIABLES
-from app.cli.ending import hearing_the_end
 from app.cli.failures import UsageError
+from app.cli.processes.ending import hearing_the_end
 from app.domain.flat_fields import PARAMETER, WORK
 
 _CONFIGURATION: Final = ("workers", "nodes", "gpu_type", "instance_type")

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final, cast
 
 from fastapi import FastAPI
 
-from app.cli import collecting
-from app.cli.ending import end_within
-from app.cli.orphans import end_with_parent
+from app.cli.processes import garbage
+from app.cli.processes.ending import end_within
+from app.cli.processes.orphans import end_with_parent
 from app.domain.threads import ONE_THREAD
 from app.settings import Settings
 
@@ -35,14 +35,14 @@ def build(settings: Settings, siblings: Path | None = None) -> FastAPI:
     # costs more than it saves. The operator's own settings take precedence.
     for name, count in ONE_THREAD.items():
         os.environ.setdefault(name, count)
-    collecting.rest()
+    garbage.rest()
     _leave_out_unused()
     sys.setswitchinterval(_SWITCH_S)
     from app.main import build_app
 
     app = build_app(settings, siblings=siblings)
     end_within(_END_S, app.state.services.context.stopping)
-    collecting.settle()
+    garbage.settle()
     return app
 
 

@@ -83,10 +83,10 @@ def profile(  # noqa: PLR0913 - each is an option
     """
     from app.cli.connection import connected
     from app.cli.machine import this_machine
-    from app.cli.profiling_command import CommandRunner
-    from app.cli.profiling_requests import Wanted, read_plan
-    from app.cli.profiling_session import Profiler
-    from app.cli.profiling_telling import show_dry_run
+    from app.cli.profiling.printing import show_dry_run
+    from app.cli.profiling.requests import Wanted, read_plan
+    from app.cli.profiling.session import Profiler
+    from app.cli.profiling.training import CommandRunner
 
     machine = this_machine(max_workers, is_any=any_hardware)
     changes = Wanted(target, search, budget, price_per_hour, width)

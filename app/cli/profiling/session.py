@@ -14,7 +14,10 @@ from app.cli.failures import ExitCode, RefusedError, UnreachableError, UsageErro
 from app.cli.following import follow, request_fit
 from app.cli.machine import Machine
 from app.cli.output import print_note, share_progress
-from app.cli.profiling_command import (
+from app.cli.profiling.log import Event, Session, SessionLog, scenario_of
+from app.cli.profiling.printing import short, show_session, tell_next, tell_outcome
+from app.cli.profiling.requests import PlanRequest, workload_or_refusal
+from app.cli.profiling.training import (
     CommandRunner,
     birth_of,
     end_group,
@@ -22,9 +25,6 @@ from app.cli.profiling_command import (
     fields_of,
     fill_in,
 )
-from app.cli.profiling_log import Event, Session, SessionLog, scenario_of
-from app.cli.profiling_requests import PlanRequest, workload_or_refusal
-from app.cli.profiling_telling import short, show_session, tell_next, tell_outcome
 from app.domain.wording import say_count
 
 Document = dict[str, Any]

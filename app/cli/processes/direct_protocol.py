@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from typing_extensions import override
 
-from app.cli.guarded_protocol import GuardedProtocol
+from app.cli.processes.guarded_protocol import GuardedProtocol
 
 if TYPE_CHECKING:
     import asyncio

@@ -18,12 +18,12 @@ import uvicorn
 from typing_extensions import override
 from uvicorn.supervisors import Multiprocess
 
-from app.cli import collecting
-from app.cli.direct_protocol import DirectProtocol
 from app.cli.failures import RefusedError
 from app.cli.logs import configure_logging, log_config
+from app.cli.processes import garbage
+from app.cli.processes.direct_protocol import DirectProtocol
+from app.cli.processes.web import build
 from app.cli.surroundings import require_database
-from app.cli.web_process import build
 from app.domain.addresses import is_loopback
 from app.services.access import AccessService, keys_required
 from app.services.context import ServiceContext
@@ -180,7 +180,7 @@ def _serve(settings: Settings, siblings: Path | None, *, access_log: bool) -> No
     _logger.info("listening", extra={"url": url, "web_workers": settings.web_workers})
     try:
         if settings.web_workers > 1:
-            collecting.settle()
+            garbage.settle()
             Multiprocess(config, sockets=[listening]).run()
         else:
             _Server(config).run(sockets=[listening])

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from app.cli.output import out, print_json, print_note, print_table
-from app.cli.profiling_command import RunOutcome, fields_of
-from app.cli.profiling_log import Event, Session, scenario_of
+from app.cli.profiling.log import Event, Session, scenario_of
+from app.cli.profiling.training import RunOutcome, fields_of
 from app.cli.wording import interval, percent
 from app.domain.wording import say_seconds
 

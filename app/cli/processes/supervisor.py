@@ -10,9 +10,9 @@ from typing import Final
 
 import orjson
 
-from app.cli.ending import told_to_end
 from app.cli.failures import RefusedError
 from app.cli.logs import configure_logging
+from app.cli.processes.ending import told_to_end
 from app.cli.surroundings import require_database
 from app.settings import Settings
 

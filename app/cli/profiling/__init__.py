@@ -1,0 +1,1 @@
+"""`trainfare profile`: a profiling plan measured on this machine, run by run."""
