@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from trainfare_client.ci.sources import TableRun
 from trainfare_client.errors import TrainfareError
+from trainfare_client.importers.fields import is_number_field
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -32,10 +33,10 @@ def _line(runs: Sequence[Run], fault: Mapping[str, Any]) -> str:
     run = runs[number - 1] if number is not None and 0 < number <= len(runs) else None
     message, remedy, value = fault.get("message"), fault.get("remedy"), fault.get("value")
     if isinstance(run, TableRun) and field in run.cells:
-        value = run.cells[field]
-        if message == f"{field} is a text.":
-            # True of the JSON in which the cell was sent, but the file has no types.
+        if isinstance(value, str) and is_number_field(field):
+            # The service speaks of the JSON in which the cell was sent; the file has no types.
             message, remedy = f"{field} is not a number.", "Write a number, such as 4 or 0.5."
+        value = run.cells[field]
     shown = f"{field} {value!r}" if field and value is not None else field
     place = ", ".join(part for part in (_place(run, number), shown) if part)
     told = " ".join(str(part) for part in (message, remedy) if part)

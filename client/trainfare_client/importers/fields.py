@@ -90,6 +90,17 @@ def field_of(name: str) -> str | None:
     return known if _MEMBER.fullmatch(known) else None
 
 
+def is_number_field(name: str) -> bool:
+    """Return whether a field takes numbers only; a parameter may take either.
+
+    Examples
+    --------
+    >>> is_number_field("workers"), is_number_field("gpu_type"), is_number_field("param.width")
+    (True, False, False)
+    """
+    return name in NUMBERS or name.startswith(("phase.", "resource."))
+
+
 def status_of(word: str) -> str | None:
     """Return how a run ended, given another tool's word for it; None if it has not ended.
 
