@@ -54,8 +54,8 @@ class ReductionClock:
 
     def __init__(self, workers: int) -> None:
         self._workers = workers
-        self._handed_over = 0.0
-        self._reduced = 0.0
+        self._handed_over_at = 0.0
+        self._reduced_at = 0.0
 
     def reduce(
         self,
@@ -64,19 +64,19 @@ class ReductionClock:
     ) -> torch.futures.Future[Tensor]:
         """Average one bucket of gradients; the communication hook of DDP."""
         gradients = bucket.buffer().div_(self._workers)
-        self._handed_over = time.perf_counter()
+        self._handed_over_at = time.perf_counter()
         work = dist.all_reduce(gradients, async_op=True)
         future: torch.futures.Future[Tensor] = work.get_future().then(self._note_end)
         return future
 
     def _note_end(self, future: torch.futures.Future[Any]) -> Tensor:
-        self._reduced = time.perf_counter()
+        self._reduced_at = time.perf_counter()
         gradients: Tensor = future.value()[0]
         return gradients
 
     def exposed_seconds(self) -> float:
         """Return the seconds that the last step waited for its reductions."""
-        return max(0.0, self._reduced - self._handed_over)
+        return max(0.0, self._reduced_at - self._handed_over_at)
 
 
 class Replica:
@@ -108,18 +108,18 @@ class Replica:
 
     def train(self, epochs: int) -> Measurement:
         """Train and return the measurement between the barriers before and after."""
-        measured = Measurement(communication_seconds=0.0)
+        measurement = Measurement(communication_seconds=0.0)
         dist.barrier()
-        measured.started_at = datetime.now(UTC)
+        measurement.started_at = datetime.now(UTC)
         began = time.perf_counter()
         for _ in range(epochs):
             for batch in torch.randperm(len(self._inputs)).split(self._local_batch_size):
-                self._step(batch, measured)
+                self._step(batch, measurement)
         dist.barrier()
-        measured.duration_seconds = time.perf_counter() - began
-        return measured
+        measurement.duration_seconds = time.perf_counter() - began
+        return measurement
 
-    def _step(self, batch: Tensor | slice, measured: Measurement) -> None:
+    def _step(self, batch: Tensor | slice, measurement: Measurement) -> None:
         began = time.perf_counter()
         inputs, targets = self._inputs[batch], self._targets[batch]
         loaded = time.perf_counter()
@@ -128,13 +128,13 @@ class Replica:
         loss.backward()
         self._optimizer.step()
         computed = time.perf_counter()
-        waited = self._clock.exposed_seconds()
-        measured.data_loading_seconds += loaded - began
-        measured.compute_seconds += computed - loaded - waited
-        measured.communication_seconds = (measured.communication_seconds or 0.0) + waited
+        exposed_s = self._clock.exposed_seconds()
+        measurement.data_loading_seconds += loaded - began
+        measurement.compute_seconds += computed - loaded - exposed_s
+        measurement.communication_seconds = (measurement.communication_seconds or 0.0) + exposed_s
 
 
-def work(rank: int, trial: Trial, meeting: str, results: SimpleQueue[Measurement]) -> None:
+def run_worker(rank: int, trial: Trial, rendezvous: str, results: SimpleQueue[Measurement]) -> None:
     """Run one worker of a trial; rank 0 reports the measurement.
 
     Parameters
@@ -143,7 +143,7 @@ def work(rank: int, trial: Trial, meeting: str, results: SimpleQueue[Measurement
         Number of this worker, from 0.
     trial
         What is being measured.
-    meeting
+    rendezvous
         Address of the rendezvous.
     results
         Where rank 0 puts the measurement.
@@ -153,14 +153,14 @@ def work(rank: int, trial: Trial, meeting: str, results: SimpleQueue[Measurement
     cores = available_cores()
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {cores[rank % len(cores)]})
-    dist.init_process_group("gloo", init_method=meeting, rank=rank, world_size=trial.workers)
+    dist.init_process_group("gloo", init_method=rendezvous, rank=rank, world_size=trial.workers)
     replica = Replica(trial, rank)
     replica.warm_up()
     setup_seconds = time.perf_counter() - began
-    measured = replica.train(trial.epochs)
-    measured.setup_seconds = setup_seconds
+    measurement = replica.train(trial.epochs)
+    measurement.setup_seconds = setup_seconds
     if rank == 0:
-        results.put(measured)
+        results.put(measurement)
     dist.destroy_process_group()
 
 
@@ -168,9 +168,12 @@ def measure(trial: Trial) -> Measurement:
     """Execute a trial in separate processes and return the measurement of rank 0."""
     results: SimpleQueue[Measurement] = get_context("forkserver").SimpleQueue()
     with tempfile.TemporaryDirectory() as folder:
-        meeting = f"file://{folder}/meeting"
+        rendezvous = f"file://{folder}/meeting"
         start_processes(
-            work, args=(trial, meeting, results), nprocs=trial.workers, start_method="forkserver"
+            run_worker,
+            args=(trial, rendezvous, results),
+            nprocs=trial.workers,
+            start_method="forkserver",
         )
     return results.get()
 

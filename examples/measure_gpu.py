@@ -52,12 +52,12 @@ class Timeline:
     """
 
     def __init__(self, device: torch.device) -> None:
-        self._on_gpu = device.type == "cuda"
+        self._is_gpu = device.type == "cuda"
         self._steps: list[tuple[torch.cuda.Event | float, ...]] = []
 
     def instant(self) -> torch.cuda.Event | float:
         """Return the instant at which all work queued so far will be done."""
-        if not self._on_gpu:
+        if not self._is_gpu:
             return time.perf_counter()
         event = torch.cuda.Event(enable_timing=True)
         event.record()
@@ -128,22 +128,22 @@ class Trainer:
             self._step(slice(self._batch_size), Timeline(self._device))
         wait_for(self._device)
 
-    def train(self, epochs: int, measured: Measurement) -> None:
+    def train(self, epochs: int, measurement: Measurement) -> None:
         """Train and record what it took until the device was idle again."""
         timeline = Timeline(self._device)
         energy = EnergyMeter()
         energy.begin()
-        measured.started_at = datetime.now(UTC)
+        measurement.started_at = datetime.now(UTC)
         began = time.perf_counter()
         for _ in range(epochs):
             for batch in torch.randperm(len(self._inputs)).split(self._batch_size):
                 self._step(batch, timeline)
         wait_for(self._device)
-        measured.duration_seconds = time.perf_counter() - began
+        measurement.duration_seconds = time.perf_counter() - began
         watts = energy.mean_watts()
         if watts is not None:
-            measured.energy_joules = round(watts * measured.duration_seconds, 3)
-        measured.data_loading_seconds, measured.compute_seconds = timeline.phases()
+            measurement.energy_joules = round(watts * measurement.duration_seconds, 3)
+        measurement.data_loading_seconds, measurement.compute_seconds = timeline.phases()
 
     def _step(self, batch: Tensor | slice, timeline: Timeline) -> None:
         begin = timeline.instant()
@@ -167,21 +167,21 @@ def allow_tf32(*, allowed: bool) -> None:
 
 def measure(trial: Trial, device: torch.device) -> Measurement:
     """Execute a trial on the device; running out of memory is a measurement too."""
-    measured = Measurement()
+    measurement = Measurement()
     allow_tf32(allowed=trial.precision == "tf32")
     began = time.perf_counter()
     try:
         trainer = Trainer(trial, device)
         trainer.warm_up()
-        measured.setup_seconds = time.perf_counter() - began
-        trainer.train(trial.epochs, measured)
+        measurement.setup_seconds = time.perf_counter() - began
+        trainer.train(trial.epochs, measurement)
     except torch.OutOfMemoryError:
-        measured.status = "out_of_memory"
-        measured.duration_seconds = time.perf_counter() - began
+        measurement.status = "out_of_memory"
+        measurement.duration_seconds = time.perf_counter() - began
     if device.type == "cuda":
-        measured.gpu_type = torch.cuda.get_device_name(device)
-        measured.peak_gpu_memory_bytes = torch.cuda.max_memory_allocated(device)
-    return measured
+        measurement.gpu_type = torch.cuda.get_device_name(device)
+        measurement.peak_gpu_memory_bytes = torch.cuda.max_memory_allocated(device)
+    return measurement
 
 
 def measure_alone(trial: Trial, device: torch.device) -> Measurement:
@@ -234,8 +234,8 @@ def main() -> None:
     """Measure until everything is measured or the budget is used up."""
     arguments = read_arguments()
     device = arguments.device
-    on_gpu = device.type == "cuda"
-    processor = torch.cuda.get_device_name(device) if on_gpu else cpu_model()
+    is_gpu = device.type == "cuda"
+    processor = torch.cuda.get_device_name(device) if is_gpu else cpu_model()
     profile = Profile(arguments.out, arguments.machine or machine_name(processor))
     measure_all(
         plan(arguments),

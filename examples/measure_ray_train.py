@@ -61,14 +61,14 @@ class Trial:
 
 def plan(repeated: int, seed: int) -> list[Trial]:
     """Return all configurations and the repetitions of some of them, in random order."""
-    chance = random.Random(seed)
-    grid = [Trial(*each) for each in itertools.product(WORKERS, SIZES, CPUS_PER_WORKER)]
-    again = [
-        Trial(each.workers, each.dataset_size, each.cpus_per_worker, 1)
-        for each in chance.sample(grid, repeated)
+    generator = random.Random(seed)
+    grid = [Trial(*point) for point in itertools.product(WORKERS, SIZES, CPUS_PER_WORKER)]
+    repetitions = [
+        Trial(trial.workers, trial.dataset_size, trial.cpus_per_worker, 1)
+        for trial in generator.sample(grid, repeated)
     ]
-    trials = [*grid, *again]
-    chance.shuffle(trials)
+    trials = [*grid, *repetitions]
+    generator.shuffle(trials)
     return trials
 
 
@@ -137,9 +137,9 @@ def measure(trial: Trial, workload: str, folder: str, priority: int) -> None:
 
 def missing(trials: Sequence[Trial], client: Client, workload: str) -> Iterator[Trial]:
     """Yield the trials whose runs are not stored yet, so that a restart continues."""
-    there = {workload_document["workload"] for workload_document in client.workloads.all()}
-    known = client.runs.all(workload) if workload in there else ()
-    names = {run["external_id"] for run in known}
+    workloads = {document["workload"] for document in client.workloads.all()}
+    runs = client.runs.all(workload) if workload in workloads else ()
+    names = {run["external_id"] for run in runs}
     yield from (trial for trial in trials if trial.name not in names)
 
 
@@ -160,31 +160,34 @@ def main() -> None:
     # More threads than cores: they must not spin while they wait.
     passive = {"env_vars": {"OMP_WAIT_POLICY": "PASSIVE"}}
     ray.init(address=cluster.address, log_to_driver=False, runtime_env=passive)
-    started = time.monotonic()
+    started_at = time.monotonic()
     with Client() as client, tempfile.TemporaryDirectory() as folder:
         for trial in missing(plan(arguments.repeated, arguments.seed), client, arguments.workload):
-            if time.monotonic() - started > arguments.seconds_budget:
+            if time.monotonic() - started_at > arguments.seconds_budget:
                 print("The time is used up; start again to go on.")
                 break
             measure(trial, arguments.workload, folder, arguments.priority)
-            print(f"{time.monotonic() - started:6.0f} s {trial}", flush=True)
+            print(f"{time.monotonic() - started_at:6.0f} s {trial}", flush=True)
         fit = client.fits.wait(client.fits.request(arguments.workload, seed=1)["fit_id"])
-        print(fit["state"], [each for each in fit["candidates"] or () if each.get("weight")])
+        print(
+            fit["state"],
+            [candidate for candidate in fit["candidates"] or () if candidate.get("weight")],
+        )
         export(arguments.workload, arguments.out)
     ray.shutdown()
     cluster.shutdown()
 
 
-def _node(**more: Any) -> dict[str, Any]:
-    return {"num_cpus": CPUS_PER_NODE, "object_store_memory": OBJECT_STORE_BYTES, **more}
+def _node(**options: Any) -> dict[str, Any]:
+    return {"num_cpus": CPUS_PER_NODE, "object_store_memory": OBJECT_STORE_BYTES, **options}
 
 
 def export(workload: str, file: Path) -> None:
     """Write the service's export of a workload's runs to a file."""
     url = os.environ.get("TRAINFARE_URL", "http://127.0.0.1:8000")
-    address = f"{url}/v1/workloads/{workload}/runs"
-    answer = httpx.get(address, params={"page_size": 1000}, headers={"Accept": "text/csv"})
-    file.write_bytes(answer.raise_for_status().content)
+    runs_url = f"{url}/v1/workloads/{workload}/runs"
+    response = httpx.get(runs_url, params={"page_size": 1000}, headers={"Accept": "text/csv"})
+    file.write_bytes(response.raise_for_status().content)
 
 
 if __name__ == "__main__":

@@ -130,12 +130,12 @@ def in_random_order(trials: Iterable[Trial], *, seed: int) -> list[Trial]:
     The order is random so that a drift of the machine does not align with an axis. Repetitions
     are shuffled in as well, since two in a row would share the machine's momentary state.
     """
-    shuffler = random.Random(seed)
+    generator = random.Random(seed)
     planned = list(trials)
-    shuffler.shuffle(planned)
-    again = [replace(trial, repetition=r) for trial in planned[::4] for r in (2, 3)]
-    planned += again
-    shuffler.shuffle(planned)
+    generator.shuffle(planned)
+    repetitions = [replace(trial, repetition=r) for trial in planned[::4] for r in (2, 3)]
+    planned += repetitions
+    generator.shuffle(planned)
     return planned
 
 
@@ -143,9 +143,9 @@ def cpu_model() -> str:
     """Return the processor's name as the kernel reports it."""
     information = Path("/proc/cpuinfo")
     if information.exists():
-        found = re.search(r"^model name\s*:\s*(.+)$", information.read_text(), re.MULTILINE)
-        if found:
-            return found.group(1).strip()
+        match = re.search(r"^model name\s*:\s*(.+)$", information.read_text(), re.MULTILINE)
+        if match:
+            return match.group(1).strip()
     return platform.processor() or platform.machine()
 
 
@@ -193,16 +193,16 @@ class Profile:
         """Return the run's identifier, which is the same whenever the trial is planned again."""
         return f"{self._machine}/{trial}"
 
-    def add(self, trial: Trial, measured: Measurement) -> None:
+    def add(self, trial: Trial, measurement: Measurement) -> None:
         """Append a run and flush it, so that it survives an interruption."""
         identifier = self.external_id(trial)
         processor, cores, version = self._labels
         row: dict[str, object] = {
             "workload": trial.workload,
             "external_id": identifier,
-            "status": measured.status,
-            "started_at": measured.started_at.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
-            "gpu_type": measured.gpu_type,
+            "status": measurement.status,
+            "started_at": measurement.started_at.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+            "gpu_type": measurement.gpu_type,
             "nodes": 1,
             "workers": trial.workers,
             "dataset_size": trial.dataset_size,
@@ -215,9 +215,9 @@ class Profile:
             "label.cpu_model": processor,
             "label.cores": cores,
             "label.torch_version": version,
-            "resource.peak_gpu_memory_bytes": measured.peak_gpu_memory_bytes,
-            "resource.energy_joules": measured.energy_joules,
-            **_seconds_of(measured),
+            "resource.peak_gpu_memory_bytes": measurement.peak_gpu_memory_bytes,
+            "resource.energy_joules": measurement.energy_joules,
+            **_seconds_of(measurement),
         }
         self._append([row.get(column) for column in COLUMNS])
         self._measured.add(identifier)
@@ -227,16 +227,16 @@ class Profile:
             csv.writer(file, lineterminator="\n").writerow(cells)
 
 
-def _seconds_of(measured: Measurement) -> dict[str, str]:
-    if measured.status != "succeeded":
+def _seconds_of(measurement: Measurement) -> dict[str, str]:
+    if measurement.status != "succeeded":
         # The phases of a failed run are unknown, and unknown values are left out, not 0.
-        return {"duration_seconds": f"{measured.duration_seconds:.6f}"}
+        return {"duration_seconds": f"{measurement.duration_seconds:.6f}"}
     seconds = {
-        "duration_seconds": measured.duration_seconds,
-        "phase.setup_seconds": measured.setup_seconds,
-        "phase.data_loading_seconds": measured.data_loading_seconds,
-        "phase.compute_seconds": measured.compute_seconds,
-        "phase.communication_seconds": measured.communication_seconds,
+        "duration_seconds": measurement.duration_seconds,
+        "phase.setup_seconds": measurement.setup_seconds,
+        "phase.data_loading_seconds": measurement.data_loading_seconds,
+        "phase.compute_seconds": measurement.compute_seconds,
+        "phase.communication_seconds": measurement.communication_seconds,
     }
     return {name: f"{value:.6f}" for name, value in seconds.items() if value is not None}
 
@@ -261,19 +261,21 @@ def measure_all(
     seconds_budget
         No trial starts after this many seconds.
     """
-    left = [trial for trial in trials if trial not in profile]
-    print(f"{len(trials) - len(left)} of {len(trials)} runs are there already", file=sys.stderr)
+    remaining = [trial for trial in trials if trial not in profile]
+    print(
+        f"{len(trials) - len(remaining)} of {len(trials)} runs are there already", file=sys.stderr
+    )
     began = time.monotonic()
-    for number, trial in enumerate(left, start=1):
+    for number, trial in enumerate(remaining, start=1):
         elapsed = time.monotonic() - began
         if elapsed > seconds_budget:
-            print(f"budget spent, {len(left) - number + 1} runs not measured", file=sys.stderr)
+            print(f"budget spent, {len(remaining) - number + 1} runs not measured", file=sys.stderr)
             return
-        measured = measure(trial)
-        profile.add(trial, measured)
+        measurement = measure(trial)
+        profile.add(trial, measurement)
         print(
-            f"[{number}/{len(left)} {elapsed:.0f}s] {trial} "
-            f"{measured.status} {measured.duration_seconds:.3f}s",
+            f"[{number}/{len(remaining)} {elapsed:.0f}s] {trial} "
+            f"{measurement.status} {measurement.duration_seconds:.3f}s",
             file=sys.stderr,
             flush=True,
         )
