@@ -54,20 +54,20 @@ def find_faults(database: Database, promises: Promises) -> list[str]:
 def _runs(promises: Promises, stored: Any) -> list[str]:
     counts = Counter(stored)
     lost = [name for name in promises.runs if counts[name] == 0]
-    twice = [name for name, count in counts.items() if count > 1]
+    duplicated = [name for name, count in counts.items() if count > 1]
     return [f"acknowledged run {name} is lost" for name in lost] + [
-        f"run {name} is stored {counts[name]} times" for name in twice
+        f"run {name} is stored {counts[name]} times" for name in duplicated
     ]
 
 
 def _fits(promises: Promises, fits: Any, slugs: dict[int, str]) -> list[str]:
     by_id = {row["id"]: row for row in fits}
     faults = []
-    for fit_id, accepted in promises.fits.items():
+    for fit_id, acceptances in promises.fits.items():
         row = by_id.get(fit_id)
         if row is None:
             faults.append(f"accepted fit {fit_id} is lost")
-        elif {slugs[row["workload_id"]]} != {each.workload for each in accepted}:
+        elif {slugs[row["workload_id"]]} != {acceptance.workload for acceptance in acceptances}:
             faults.append(f"fit {fit_id} belongs to another workload")
     for row in fits:
         if row["state"] not in _FINAL:
@@ -79,14 +79,18 @@ def _fits(promises: Promises, fits: Any, slugs: dict[int, str]) -> list[str]:
 
 def _versions(fits: Any, regressors: Any) -> list[str]:
     """Check that each successful fit left one version, and that versions have no gaps."""
-    made = Counter(row["fit_id"] for row in regressors)
-    faults = [f"fit {fit_id} left {count} versions" for fit_id, count in made.items() if count > 1]
+    version_counts = Counter(row["fit_id"] for row in regressors)
+    faults = [
+        f"fit {fit_id} left {count} versions"
+        for fit_id, count in version_counts.items()
+        if count > 1
+    ]
     by_workload: dict[int, list[int]] = defaultdict(list)
     for row in fits:
         if row["state"] != FitState.SUCCEEDED.value:
             continue
         by_workload[row["workload_id"]].append(row["regressor_version"])
-        if not made[row["id"]]:
+        if not version_counts[row["id"]]:
             faults.append(f"fit {row['id']} succeeded and left no version")
     for workload, versions in by_workload.items():
         if sorted(versions) != list(range(1, len(versions) + 1)):
@@ -102,22 +106,24 @@ def _order(promises: Promises, fits: Any) -> list[str]:
     """
     versions = {row["id"]: row["regressor_version"] for row in fits}
     by_workload: dict[str, list[tuple[float, int, int]]] = defaultdict(list)
-    for fit_id, accepted in promises.fits.items():
-        for each in accepted:
+    for fit_id, acceptances in promises.fits.items():
+        for acceptance in acceptances:
             if versions.get(fit_id) is not None:
-                by_workload[each.workload] += [
+                by_workload[acceptance.workload] += [
                     # At the same instant, requests sort before acknowledgements.
-                    (each.asked_at, 0, versions[fit_id]),
-                    (each.known_at, 1, versions[fit_id]),
+                    (acceptance.requested_at, 0, versions[fit_id]),
+                    (acceptance.acknowledged_at, 1, versions[fit_id]),
                 ]
     faults = []
     for workload, events in by_workload.items():
-        highest_known = 0
-        for _, is_known, version in sorted(events):
-            if is_known:
-                highest_known = max(highest_known, version)
-            elif version < highest_known:
-                faults.append(f"workload {workload}: version {version} after {highest_known}")
+        highest_acknowledged = 0
+        for _, is_acknowledged, version in sorted(events):
+            if is_acknowledged:
+                highest_acknowledged = max(highest_acknowledged, version)
+            elif version < highest_acknowledged:
+                faults.append(
+                    f"workload {workload}: version {version} after {highest_acknowledged}"
+                )
     return faults
 
 

@@ -27,7 +27,7 @@ class Clock:
             file.write(seconds.to_bytes(8, "little", signed=True))
 
 
-class Clockmaker:
+class ClockFactory:
     """Makes clocks in a folder, if there is Linux and a C compiler."""
 
     def __init__(self, folder: Path) -> None:
@@ -35,7 +35,7 @@ class Clockmaker:
         self._library = folder / "stepping_clock.so"
         self._number = 0
         compiler = shutil.which("cc")
-        self.is_able = compiler is not None and self._build(compiler)
+        self.is_available = compiler is not None and self._build(compiler)
 
     def _build(self, compiler: str) -> bool:
         command = [compiler, "-shared", "-fPIC", "-O1", "-o", str(self._library), str(_SOURCE)]
@@ -43,7 +43,7 @@ class Clockmaker:
 
     def make(self) -> Clock | None:
         """Return a correct clock, None if none can be made."""
-        if not self.is_able:
+        if not self.is_available:
             return None
         self._number += 1
         return Clock(self._library, self._folder / f"clock-{self._number}")

@@ -30,16 +30,16 @@ class Fault:
     """A fault to inject into a fleet, if its prerequisites are available."""
 
     name: str
-    strike: Callable[[Fleet, threading.Event], None]
+    inject: Callable[[Fleet, threading.Event], None]
     is_possible: Callable[[Fleet], bool] = _always
 
 
 def _kill(kind: str) -> Callable[[Fleet, threading.Event], None]:
-    def strike(fleet: Fleet, _stop: threading.Event) -> None:
-        if living := fleet.members(kind):
-            random.choice(living).kill()
+    def inject(fleet: Fleet, _stop: threading.Event) -> None:
+        if members := fleet.members(kind):
+            random.choice(members).kill()
 
-    return strike
+    return inject
 
 
 def _kill_computation(fleet: Fleet, _stop: threading.Event) -> None:
@@ -56,14 +56,14 @@ def _kill_database(fleet: Fleet, stop: threading.Event) -> None:
 
 def _suspend_fitter(fleet: Fleet, stop: threading.Event) -> None:
     """Suspend a fitter until after its lease has expired, then resume it."""
-    living = fleet.members("fitter")
-    if not living:
+    fitters = fleet.members("fitter")
+    if not fitters:
         return
-    chosen = random.choice(living).process_id
+    process_id = random.choice(fitters).process_id
     with suppress(ProcessLookupError):
-        os.kill(chosen, signal.SIGSTOP)
+        os.kill(process_id, signal.SIGSTOP)
         stop.wait(2 * LEASE_S)
-        os.kill(chosen, signal.SIGCONT)
+        os.kill(process_id, signal.SIGCONT)
 
 
 def _fill_disk(fleet: Fleet, stop: threading.Event) -> None:
@@ -78,10 +78,10 @@ def _fill_disk(fleet: Fleet, stop: threading.Event) -> None:
 def _step_clock(fleet: Fleet, stop: threading.Event) -> None:
     """Set the clock of one process ahead by several lease times, and later back."""
     if clocks := fleet.clocks():
-        chosen = random.choice(clocks)
-        chosen.step(_CLOCK_STEP_S)
+        clock = random.choice(clocks)
+        clock.step(_CLOCK_STEP_S)
         stop.wait(_CLOCK_WRONG_S)
-        chosen.step(0)
+        clock.step(0)
 
 
 def _lose_ray_node(fleet: Fleet, stop: threading.Event) -> None:
@@ -108,11 +108,11 @@ ALL: Final = (
 FITTERS_ONLY: Final = (ALL[1],)
 
 
-class Misfortune:
+class FaultInjector:
     """Injects faults one after the other, at an interval in seconds."""
 
     def __init__(self, fleet: Fleet, faults: tuple[Fault, ...], every_s: float) -> None:
-        self.struck: list[str] = []
+        self.injected: list[str] = []
         self.left_out = [fault.name for fault in faults if not fault.is_possible(fleet)]
         self._fleet, self._every_s = fleet, every_s
         self._faults = [fault for fault in faults if fault.is_possible(fleet)]
@@ -127,10 +127,10 @@ class Misfortune:
         for fault in cycle(self._faults):
             if self._stop.wait(self._every_s):
                 return
-            if time.monotonic() > ends_at and len(self.struck) >= len(self._faults):
+            if time.monotonic() > ends_at and len(self.injected) >= len(self._faults):
                 return
-            fault.strike(self._fleet, self._stop)
-            self.struck.append(fault.name)
+            fault.inject(self._fleet, self._stop)
+            self.injected.append(fault.name)
 
     def end(self) -> None:
         """Stop injecting faults; what was taken away is restored."""

@@ -13,14 +13,14 @@ from typing import Final
 
 from app.storage.database import Database
 from app.storage.migration import migrate
-from tests.soak.clocks import Clock, Clockmaker
+from tests.soak.clocks import Clock, ClockFactory
 from tests.support.disk import SmallDisk, small_disk
 from tests.support.postgresql import PostgreSQLServer, running_postgresql
 from tests.support.ray_nodes import RayNodes, running_ray
 from tests.support.server import LISTENING, RunningProcess, start_process
 
 LEASE_S: Final = 3.0
-_LOOK_EVERY_S: Final = 0.2
+_POLL_S: Final = 0.2
 _DISK_BYTES: Final = 4 * 2**30
 _COMMANDS: Final = {
     "service": ("serve", "--port", "0"),
@@ -29,13 +29,13 @@ _COMMANDS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class Platform:
     """What the fleet runs on; None for what is not available here."""
 
     server: PostgreSQLServer
     disk: SmallDisk | None
     ray: RayNodes | None
-    clockmaker: Clockmaker
+    clock_factory: ClockFactory
 
 
 @dataclass
@@ -67,9 +67,9 @@ class Member:
 class Fleet:
     """Keeps a number of services and fitters running, like a supervisor."""
 
-    def __init__(self, around: Surroundings, *, services: int, fitters: int) -> None:
-        self.server, self.disk, self.ray = around.server, around.disk, around.ray
-        self._clockmaker = around.clockmaker
+    def __init__(self, platform: Platform, *, services: int, fitters: int) -> None:
+        self.server, self.disk, self.ray = platform.server, platform.disk, platform.ray
+        self._clock_factory = platform.clock_factory
         self._stop = threading.Event()
         self._members = [
             *(self._start("service") for _ in range(services)),
@@ -78,12 +78,12 @@ class Fleet:
         if self.ray is not None:
             self._members.append(self._start("fitter", self.ray.address))
         self._ended: list[Member] = []
-        self._keeper = threading.Thread(target=self._keep, name="keeper")
-        self._keeper.start()
+        self._supervisor = threading.Thread(target=self._supervise, name="keeper")
+        self._supervisor.start()
 
     def _start(self, kind: str, ray_address: str | None = None) -> Member:
         # No clock with Ray, whose own processes would inherit it.
-        clock = self._clockmaker.make() if ray_address is None else None
+        clock = self._clock_factory.make() if ray_address is None else None
         on_ray = {} if ray_address is None else {"ray_address": ray_address}
         running = start_process(
             *_COMMANDS[kind],
@@ -104,11 +104,11 @@ class Fleet:
         with member.running.process.stderr as log:
             for line in log:
                 member.lines.append(line)
-                if found := LISTENING.search(line):
-                    member.url = found["url"]
+                if match := LISTENING.search(line):
+                    member.url = match["url"]
 
-    def _keep(self) -> None:
-        while not self._stop.wait(_LOOK_EVERY_S):
+    def _supervise(self) -> None:
+        while not self._stop.wait(_POLL_S):
             for index, member in enumerate(self._members):
                 if not member.is_alive:
                     self._ended.append(member)
@@ -116,43 +116,45 @@ class Fleet:
 
     def members(self, kind: str) -> list[Member]:
         """Return the live members of a kind."""
-        return [each for each in self._members if each.kind == kind and each.is_alive]
+        return [member for member in self._members if member.kind == kind and member.is_alive]
 
     def clocks(self) -> list[Clock]:
         """Return the clocks of those live members that have their own."""
-        found = [*self.members("service"), *self.members("fitter")]
-        return [each.clock for each in found if each.clock is not None]
+        members = [*self.members("service"), *self.members("fitter")]
+        return [member.clock for member in members if member.clock is not None]
 
     def url(self) -> str | None:
         """Return the address of a listening service, None if there is none."""
-        listening = [each.url for each in self.members("service") if each.url]
+        listening = [service.url for service in self.members("service") if service.url]
         return random.choice(listening) if listening else None
 
     def tracebacks(self) -> list[str]:
         """Return the unexpected errors that members logged, with the lines after them."""
-        found = []
+        excerpts = []
         for member in [*self._members, *self._ended]:
             lines = list(member.lines)
-            found += [
-                f"{member.kind}: " + "".join(lines[max(at - 1, 0) : at + 40])
-                for at, line in enumerate(lines)
+            excerpts += [
+                f"{member.kind}: " + "".join(lines[max(index - 1, 0) : index + 40])
+                for index, line in enumerate(lines)
                 if line.startswith("Traceback")
             ]
-        return found
+        return excerpts
 
     def computing(self) -> list[int]:
         """Return the processes that are computing fits."""
-        found = []
+        process_ids = []
         for fitter in self.members("fitter"):
             for thread in Path(f"/proc/{fitter.process_id}/task").glob("*"):
                 with suppress(OSError):
-                    found += [int(each) for each in (thread / "children").read_text().split()]
-        return found
+                    process_ids += [
+                        int(process_id) for process_id in (thread / "children").read_text().split()
+                    ]
+        return process_ids
 
     def close(self) -> None:
         """Shut all members down."""
         self._stop.set()
-        self._keeper.join()
+        self._supervisor.join()
         for member in self._members:
             member.running.process.terminate()
         for member in self._members:
@@ -191,8 +193,8 @@ def running_fleet(*, services: int, fitters: int, with_ray: bool = False) -> Ite
         server = stack.enter_context(running_postgresql(synchronous_commit=True, parent=parent))
         ray = stack.enter_context(running_ray()) if with_ray else None
         _migrate(server.url)
-        around = Surroundings(server, disk, ray, Clockmaker(folder))
-        fleet = Fleet(around, services=services, fitters=fitters)
+        platform = Platform(server, disk, ray, ClockFactory(folder))
+        fleet = Fleet(platform, services=services, fitters=fitters)
         try:
             yield fleet
         finally:

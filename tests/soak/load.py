@@ -14,7 +14,7 @@ import httpx2
 from tests.soak.fleet import Fleet
 
 _PAUSE_S: Final = 0.05
-_AGAIN: Final = {429, 503}
+_RETRIED_STATUSES: Final = {429, 503}
 _TIMEOUT_S: Final = 30.0
 
 
@@ -23,8 +23,8 @@ class Acceptance:
     """When a client requested a fit and when it was acknowledged, by the monotonic clock."""
 
     workload: str
-    asked_at: float
-    known_at: float
+    requested_at: float
+    acknowledged_at: float
 
 
 @dataclass
@@ -49,18 +49,18 @@ class Promises:
             if answer.status_code >= 500 and answer.status_code != 503:
                 self.faults.append(f"{answer.status_code}: {answer.text[:300]}")
 
-    def blame(self, fault: str) -> None:
+    def add_fault(self, fault: str) -> None:
         with self._lock:
             self.faults.append(fault)
 
-    def keep_runs(self, names: list[str]) -> None:
+    def add_runs(self, names: list[str]) -> None:
         with self._lock:
             self.runs.update(names)
 
-    def keep_fit(self, fit_id: str, workload: str, asked_at: float) -> None:
+    def add_fit(self, fit_id: str, workload: str, requested_at: float) -> None:
         with self._lock:
-            accepted = Acceptance(workload, asked_at, time.monotonic())
-            self.fits.setdefault(fit_id, []).append(accepted)
+            acceptance = Acceptance(workload, requested_at, time.monotonic())
+            self.fits.setdefault(fit_id, []).append(acceptance)
 
 
 class Clients:
@@ -89,17 +89,17 @@ class Clients:
             thread.join()
 
     def _repeat(self, act: Callable[[httpx2.Client, random.Random], None]) -> None:
-        chance = random.Random(threading.get_ident())
+        generator = random.Random(threading.get_ident())
         with httpx2.Client(timeout=_TIMEOUT_S) as client:
             while not self._stop.is_set():
                 try:
-                    act(client, chance)
+                    act(client, generator)
                 except Exception as error:  # noqa: BLE001 - a client must not die unnoticed
-                    self.promises.blame(f"client: {type(error).__name__}: {error}")
+                    self.promises.add_fault(f"client: {type(error).__name__}: {error}")
                 self._stop.wait(_PAUSE_S)
 
-    def ask(
-        self, client: httpx2.Client, method: str, path: str, **more: Any
+    def send(
+        self, client: httpx2.Client, method: str, path: str, **options: Any
     ) -> httpx2.Response | None:
         """Retry until there is a final answer; return None once the clients are stopped."""
         while not self._stop.is_set():
@@ -108,68 +108,68 @@ class Clients:
                 self._stop.wait(_PAUSE_S)
                 continue
             try:
-                answer = client.request(method, url + path, **more)
+                answer = client.request(method, url + path, **options)
             except httpx2.TransportError:
                 self._stop.wait(_PAUSE_S)
                 continue
             self.promises.note(answer)
-            if answer.status_code not in _AGAIN:
+            if answer.status_code not in _RETRIED_STATUSES:
                 return answer
             if "retry-after" not in answer.headers:
-                self.promises.blame(f"{answer.status_code} without Retry-After")
+                self.promises.add_fault(f"{answer.status_code} without Retry-After")
             self._stop.wait(_PAUSE_S)
         return None
 
-    def _upload(self, client: httpx2.Client, chance: random.Random) -> None:
-        workload = chance.choice(self._workloads)
-        runs = [make_run(workload, chance) for _ in range(chance.randint(1, 20))]
+    def _upload(self, client: httpx2.Client, generator: random.Random) -> None:
+        workload = generator.choice(self._workloads)
+        runs = [make_run(workload, generator) for _ in range(generator.randint(1, 20))]
         key = {"Idempotency-Key": uuid.uuid4().hex}
-        answer = self.ask(client, "POST", "/v1/runs", json=runs, headers=key)
+        answer = self.send(client, "POST", "/v1/runs", json=runs, headers=key)
         if answer is not None and answer.is_success:
-            self.promises.keep_runs([run["external_id"] for run in runs])
+            self.promises.add_runs([run["external_id"] for run in runs])
 
-    def _fit(self, client: httpx2.Client, chance: random.Random) -> None:
-        workload = chance.choice(self._workloads)
+    def _fit(self, client: httpx2.Client, generator: random.Random) -> None:
+        workload = generator.choice(self._workloads)
         body = {"regressors": ["log_linear"], "time_budget_s": 5}
-        asked_at = time.monotonic()
-        answer = self.ask(client, "POST", f"/v1/workloads/{workload}/fits", json=body)
+        requested_at = time.monotonic()
+        answer = self.send(client, "POST", f"/v1/workloads/{workload}/fits", json=body)
         if answer is not None and answer.is_success:
-            self.promises.keep_fit(answer.json()["fit_id"], workload, asked_at)
+            self.promises.add_fit(answer.json()["fit_id"], workload, requested_at)
 
-    def _forecast(self, client: httpx2.Client, chance: random.Random) -> None:
-        workload = chance.choice(self._workloads)
-        question = {
+    def _forecast(self, client: httpx2.Client, generator: random.Random) -> None:
+        workload = generator.choice(self._workloads)
+        body = {
             "workload": workload,
-            "configuration": {"workers": chance.randint(1, 32)},
-            "work": {"dataset_size": chance.randint(100, 100_000)},
+            "configuration": {"workers": generator.randint(1, 32)},
+            "work": {"dataset_size": generator.randint(100, 100_000)},
         }
-        answer = self.ask(client, "POST", "/v1/forecasts", json=question)
+        answer = self.send(client, "POST", "/v1/forecasts", json=body)
         if answer is None or not answer.is_success:
             return
         duration = answer.json()["duration_seconds"]
         low, high = duration["lower"], duration["upper"]
         if not 0 < low <= duration["median"] <= high:
-            self.promises.blame(f"a forecast without sense: {duration}")
+            self.promises.add_fault(f"a forecast without sense: {duration}")
         self.promises.forecasts += 1
 
-    def _publish(self, client: httpx2.Client, chance: random.Random) -> None:
-        workload = chance.choice(self._workloads)
-        listed = self.ask(client, "GET", f"/v1/workloads/{workload}/regressors")
+    def _publish(self, client: httpx2.Client, generator: random.Random) -> None:
+        workload = generator.choice(self._workloads)
+        listed = self.send(client, "GET", f"/v1/workloads/{workload}/regressors")
         if listed is None or not listed.is_success:
             return
-        versions = [each["version"] for each in listed.json()["regressors"]]
+        versions = [regressor["version"] for regressor in listed.json()["regressors"]]
         if versions:
-            version = chance.choice(versions)
+            version = generator.choice(versions)
             path = f"/v1/workloads/{workload}/regressors/{version}:publish"
-            answer = self.ask(client, "POST", path)
+            answer = self.send(client, "POST", path)
             self.promises.publications += int(answer is not None and answer.is_success)
         self._stop.wait(1.0)
 
 
-def make_run(workload: str, chance: random.Random) -> dict[str, Any]:
+def make_run(workload: str, generator: random.Random) -> dict[str, Any]:
     """Return a run that follows a simple law, with a unique name."""
-    workers, size = 2 ** chance.randint(0, 4), 1000 * chance.randint(1, 8)
-    duration = (20 + 0.5 * size / workers) * chance.uniform(0.98, 1.02)
+    workers, size = 2 ** generator.randint(0, 4), 1000 * generator.randint(1, 8)
+    duration = (20 + 0.5 * size / workers) * generator.uniform(0.98, 1.02)
     return {
         "workload": workload,
         "external_id": uuid.uuid4().hex,

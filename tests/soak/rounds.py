@@ -11,12 +11,12 @@ import httpx2
 
 from app.storage.database import Database
 from tests.soak.checking import find_faults
-from tests.soak.faults import ALL, FITTERS_ONLY, Misfortune
+from tests.soak.faults import ALL, FITTERS_ONLY, FaultInjector
 from tests.soak.fleet import Fleet, running_fleet
 from tests.soak.load import Clients, make_run
 
-_SETTLE_S: Final = 180.0
-_PER_WORKLOAD: Final = 12
+_IDLE_TIMEOUT_S: Final = 180.0
+_RUNS_PER_WORKLOAD: Final = 12
 
 
 @dataclass
@@ -24,7 +24,7 @@ class Verdict:
     """What a trial did, and all broken promises."""
 
     seconds: float
-    struck: Counter[str]
+    injected: Counter[str]
     answers: Counter[int]
     counts: dict[str, int]
     left_out: list[str]
@@ -33,7 +33,7 @@ class Verdict:
     def describe(self) -> str:
         """Return the verdict as lines of text."""
         lines = [f"{self.seconds:.0f} s"]
-        lines += [f"  {number} x {name}" for name, number in self.struck.items()]
+        lines += [f"  {number} x {name}" for name, number in self.injected.items()]
         lines += [f"  not possible here: {name}" for name in self.left_out]
         lines += [
             f"  answers {status}: {number}" for status, number in sorted(self.answers.items())
@@ -52,13 +52,13 @@ def mixed_load(
         workloads = [f"workload-{index}" for index in range(n_workloads)]
         clients = Clients(fleet, workloads)
         _first_runs(clients, fleet, workloads)
-        misfortune = Misfortune(fleet, ALL, every_s)
+        injector = FaultInjector(fleet, ALL, every_s)
         clients.start(upload=2, fit=2, forecast=2, publish=1)
         try:
-            misfortune.run(seconds)
+            injector.run(seconds)
         finally:
             clients.stop()
-        return _judge(fleet, clients, misfortune, started)
+        return _judge(fleet, clients, injector, started)
 
 
 def many_fits(n_fits: int, *, n_workloads: int, every_s: float) -> Verdict:
@@ -68,68 +68,70 @@ def many_fits(n_fits: int, *, n_workloads: int, every_s: float) -> Verdict:
         workloads = [f"workload-{index}" for index in range(n_workloads)]
         clients = Clients(fleet, workloads)
         _first_runs(clients, fleet, workloads)
-        misfortune = Misfortune(fleet, FITTERS_ONLY, every_s)
-        striking = threading.Thread(target=misfortune.run, name="misfortune")
-        striking.start()
+        injector = FaultInjector(fleet, FITTERS_ONLY, every_s)
+        injection = threading.Thread(target=injector.run, name="misfortune")
+        injection.start()
         with httpx2.Client(timeout=60.0) as client:
             for index in range(n_fits):
                 # One at a time per workload: the next round waits for the last fit to end.
-                _fit_anew(clients, client, workloads[index % n_workloads])
+                _request_new_fit(clients, client, workloads[index % n_workloads])
             _wait_for_fits(clients, client)
-        misfortune.end()
-        striking.join()
+        injector.end()
+        injection.join()
         clients.stop()
-        verdict = _judge(fleet, clients, misfortune, started)
+        verdict = _judge(fleet, clients, injector, started)
     if len(clients.promises.fits) != n_fits:
         verdict.faults.append(f"{len(clients.promises.fits)} of {n_fits} fits were accepted")
     return verdict
 
 
 def _first_runs(clients: Clients, fleet: Fleet, workloads: list[str]) -> None:
-    chance = random.Random(0)
-    runs = [make_run(name, chance) for name in workloads for _ in range(_PER_WORKLOAD)]
+    generator = random.Random(0)
+    runs = [make_run(name, generator) for name in workloads for _ in range(_RUNS_PER_WORKLOAD)]
     with httpx2.Client(timeout=60.0) as client:
-        answer = clients.ask(client, "POST", "/v1/runs", json=runs)
+        answer = clients.send(client, "POST", "/v1/runs", json=runs)
         assert answer is not None
         assert answer.is_success, answer.text
-        clients.promises.keep_runs([run["external_id"] for run in runs])
+        clients.promises.add_runs([run["external_id"] for run in runs])
 
 
-def _fit_anew(clients: Clients, client: httpx2.Client, workload: str) -> None:
+def _request_new_fit(clients: Clients, client: httpx2.Client, workload: str) -> None:
     body = {"regressors": ["log_linear", "scaling_law"], "time_budget_s": 5}
     while True:
-        asked_at = time.monotonic()
-        answer = clients.ask(client, "POST", f"/v1/workloads/{workload}/fits", json=body)
+        requested_at = time.monotonic()
+        answer = clients.send(client, "POST", f"/v1/workloads/{workload}/fits", json=body)
         assert answer is not None
         assert answer.is_success, answer.text
         fit_id = answer.json()["fit_id"]
         is_new = fit_id not in clients.promises.fits
-        clients.promises.keep_fit(fit_id, workload, asked_at)
+        clients.promises.add_fit(fit_id, workload, requested_at)
         if is_new:
             return
         # The workload's previous fit is still active.
-        clients.ask(client, "GET", f"/v1/fits/{fit_id}", headers={"Prefer": "wait=10"})
+        clients.send(client, "GET", f"/v1/fits/{fit_id}", headers={"Prefer": "wait=10"})
 
 
 def _wait_for_fits(clients: Clients, client: httpx2.Client) -> None:
     for fit_id in clients.promises.fits:
         state = "queued"
         while state in {"queued", "running"}:
-            answer = clients.ask(client, "GET", f"/v1/fits/{fit_id}", headers={"Prefer": "wait=10"})
+            answer = clients.send(
+                client, "GET", f"/v1/fits/{fit_id}", headers={"Prefer": "wait=10"}
+            )
             assert answer is not None
             assert answer.is_success, answer.text
             state = answer.json()["state"]
 
 
-def _judge(fleet: Fleet, clients: Clients, misfortune: Misfortune, started: float) -> Verdict:
+def _judge(fleet: Fleet, clients: Clients, injector: FaultInjector, started: float) -> Verdict:
     promises = clients.promises
     with fleet.database() as database:
-        _settle(database)
+        _wait_until_idle(database)
         faults = find_faults(database, promises)
     return Verdict(
         seconds=time.monotonic() - started,
-        struck=Counter(misfortune.struck),
-        left_out=misfortune.left_out,
+        injected=Counter(injector.injected),
+        left_out=injector.left_out,
         answers=promises.answers,
         counts={
             "runs acknowledged": len(promises.runs),
@@ -141,9 +143,9 @@ def _judge(fleet: Fleet, clients: Clients, misfortune: Misfortune, started: floa
     )
 
 
-def _settle(database: Database) -> None:
+def _wait_until_idle(database: Database) -> None:
     """Wait until all fits have ended."""
-    deadline = time.monotonic() + _SETTLE_S
+    deadline = time.monotonic() + _IDLE_TIMEOUT_S
     while time.monotonic() < deadline:
         with database.engine.connect() as connection:
             active = connection.exec_driver_sql(

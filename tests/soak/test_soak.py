@@ -18,7 +18,7 @@ def test_mixed_load_survives_every_fault() -> None:
 
     assert not verdict.faults, verdict.describe()
     # All but the Ray node, since a cluster takes more memory than all other processes together.
-    assert len(verdict.struck) + len(verdict.left_out) == len(ALL), verdict.describe()
+    assert len(verdict.injected) + len(verdict.left_out) == len(ALL), verdict.describe()
     assert "a Ray node is lost" in verdict.left_out
     assert min(verdict.counts.values()) > 0, verdict.describe()
 
