@@ -57,14 +57,14 @@ def test_upload_onto_a_full_disk_stores_nothing_and_its_retry_stores_all(
         with running_service(url) as running, httpx2.Client(base_url=running.url) as client:
             disk.fill()
             refused = _upload(client)
-            asked = client.get("/v1/workloads/full")
+            answer = client.get("/v1/workloads/full")
             disk.free()
             stored = _upload(client)
 
     assert refused.status_code == httpx2.codes.SERVICE_UNAVAILABLE, refused.text
     assert refused.json()["code"] == "database_unavailable"
     assert "retry-after" in refused.headers
-    assert asked.status_code in {httpx2.codes.NOT_FOUND, httpx2.codes.SERVICE_UNAVAILABLE}
+    assert answer.status_code in {httpx2.codes.NOT_FOUND, httpx2.codes.SERVICE_UNAVAILABLE}
     assert stored.json()["created"] == _ROWS, stored.text
 
 

@@ -17,14 +17,14 @@ from tests.support.server import RunningProcess, running_service
 
 pytestmark = pytest.mark.slow
 _MEBIBYTE = 1 << 20
-_UNFOLDED = 60 * _MEBIBYTE
-_MORE_MEMORY = 256 * _MEBIBYTE
-_SLOW = 200
+_EXPANDED_BYTES = 60 * _MEBIBYTE
+_MAX_GROWTH_BYTES = 256 * _MEBIBYTE
+_SLOW_CONNECTIONS = 200
 _ROW = b'{"workload":"a","duration_seconds":3,"parameters":[' + b"{}," * 330_000 + b"{}]}"
 
 
 def _filled(start: bytes, piece: bytes, end: bytes) -> bytes:
-    return start + piece * (_UNFOLDED // len(piece)) + end
+    return start + piece * (_EXPANDED_BYTES // len(piece)) + end
 
 
 _HOSTILE = {
@@ -34,7 +34,7 @@ _HOSTILE = {
     "numbers of a forecast": ("/v1/forecasts", _filled(b'{"parameters":[', b"1,", b"1]}")),
     "runs": ("/v1/runs", _filled(b"[", b"{},", b"{}]")),
     "runs full of objects": ("/v1/runs", b"[" + b",".join([_ROW] * 58) + b"]"),
-    "depth": ("/v1/forecasts", b"[" * _UNFOLDED),
+    "depth": ("/v1/forecasts", b"[" * _EXPANDED_BYTES),
     "cells of one line": ("/v1/runs", _filled(b"workload,duration_seconds\n", b",", b"\n")),
     "cells of many lines": (
         "/v1/runs",
@@ -51,12 +51,12 @@ def service(services: Services, database_url: str) -> Iterator[RunningProcess]:
         yield running
 
 
-def _most_memory(running: RunningProcess) -> int:
+def _peak_memory_bytes(running: RunningProcess) -> int:
     """Return the most bytes of memory that the process ever held."""
     status = Path(f"/proc/{running.process.pid}/status").read_text()
-    found = re.search(r"VmHWM:\s+(\d+) kB", status)
-    assert found is not None
-    return int(found[1]) * 1024
+    match = re.search(r"VmHWM:\s+(\d+) kB", status)
+    assert match is not None
+    return int(match[1]) * 1024
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is read from /proc")
@@ -64,7 +64,7 @@ def test_small_bodies_that_unfold_are_problems_in_little_memory(
     service: RunningProcess, subtests: pytest.Subtests
 ) -> None:
     httpx2.get(f"{service.url}/readyz", timeout=60)
-    before = _most_memory(service)
+    before_bytes = _peak_memory_bytes(service)
 
     for name, (path, body) in _HOSTILE.items():
         is_table = name.startswith("cells")
@@ -78,7 +78,7 @@ def test_small_bodies_that_unfold_are_problems_in_little_memory(
         with subtests.test(name):
             assert answer.status_code in {413, 422, 503}, answer.text[:300]
             assert answer.headers["content-type"] == "application/problem+json"
-            assert _most_memory(service) - before < _MORE_MEMORY
+            assert _peak_memory_bytes(service) - before_bytes < _MAX_GROWTH_BYTES
 
     assert httpx2.get(f"{service.url}/healthz", timeout=60).is_success
 
@@ -87,11 +87,11 @@ def test_slow_connections_leave_the_service_to_others(service: RunningProcess) -
     url = httpx2.URL(service.url)
     question = {"workload": "known", "configuration": {"workers": 2}, "work": {"dataset_size": 9}}
     with ExitStack() as stack:
-        for index in range(_SLOW):
-            slow = stack.enter_context(socket.create_connection((url.host, url.port or 80)))
-            slow.sendall(b"POST /v1/forecasts HTTP/1.1\r\nHost: slow\r\n")
+        for index in range(_SLOW_CONNECTIONS):
+            connection = stack.enter_context(socket.create_connection((url.host, url.port or 80)))
+            connection.sendall(b"POST /v1/forecasts HTTP/1.1\r\nHost: slow\r\n")
             if index % 2:
-                slow.sendall(b"Content-Length: 9999\r\n\r\n{")
+                connection.sendall(b"Content-Length: 9999\r\n\r\n{")
 
         with ThreadPoolExecutor(4) as pool:
             answers = list(

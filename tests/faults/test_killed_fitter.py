@@ -25,11 +25,13 @@ SLOW = FitRequest(time_budget_s=60.0)
 
 
 def _children(process_id: int) -> list[Path]:
-    found = []
+    children = []
     for thread in Path(f"/proc/{process_id}/task").iterdir():
         with suppress(OSError):
-            found += [Path("/proc", child) for child in (thread / "children").read_text().split()]
-    return found
+            children += [
+                Path("/proc", child) for child in (thread / "children").read_text().split()
+            ]
+    return children
 
 
 @pytest.fixture
@@ -38,17 +40,17 @@ def living(database: Database, settings: Settings) -> Services:
     return build_services(ServiceContext(database, settings))
 
 
-def _claimed(services: Services) -> tuple[RunningProcess, Fit]:
+def _start_and_claim(services: Services) -> tuple[RunningProcess, Fit]:
     """Start a fitter process on a slow fit and return as soon as it has claimed it."""
     store_runs(services.context, "resnet", sizes=tuple(map(float, range(1000, 1060))))
-    asked, _ = services.fits.request_fit(DEFAULT_PROJECT, Slug("resnet"), SLOW)
+    requested, _ = services.fits.request_fit(DEFAULT_PROJECT, Slug("resnet"), SLOW)
     running = start_process("fitter", database_url=services.context.settings.url, lease_s=2)
     running.wait_for_line("fit claimed")
-    return running, asked
+    return running, requested
 
 
 def test_killed_fitters_fit_is_taken_over_and_finished(living: Services) -> None:
-    running, asked = _claimed(living)
+    running, requested = _start_and_claim(living)
     computing = _children(running.process.pid)
 
     os.kill(running.process.pid, signal.SIGKILL)
@@ -57,26 +59,26 @@ def test_killed_fitters_fit_is_taken_over_and_finished(living: Services) -> None
     running.drain()
     assert running.wait() == -signal.SIGKILL
     assert not any(child.exists() for child in computing)
-    left = living.fits.get(DEFAULT_PROJECT, asked.fit_id)
-    assert (left.state, left.attempts) == (FitState.RUNNING, 1)
-    later = ServiceContext(
+    abandoned = living.fits.get(DEFAULT_PROJECT, requested.fit_id)
+    assert (abandoned.state, abandoned.attempts) == (FitState.RUNNING, 1)
+    later_context = ServiceContext(
         living.context.database,
         living.context.settings,
         now=lambda: datetime.now(UTC) + timedelta(seconds=2),
     )
-    while not make_fitter(later).step():
+    while not make_fitter(later_context).step():
         pass
-    ended = living.fits.get(DEFAULT_PROJECT, asked.fit_id)
+    ended = living.fits.get(DEFAULT_PROJECT, requested.fit_id)
     assert (ended.state, ended.attempts, ended.regressor_version) == (FitState.SUCCEEDED, 2, 1)
 
 
 def test_fitter_told_to_end_gives_its_fit_back(living: Services) -> None:
-    running, asked = _claimed(living)
+    running, requested = _start_and_claim(living)
     running.drain()
 
     exit_code = running.end()
 
-    waiting = living.fits.get(DEFAULT_PROJECT, asked.fit_id)
+    waiting = living.fits.get(DEFAULT_PROJECT, requested.fit_id)
     assert exit_code == 0
     assert (waiting.state, waiting.attempts) == (FitState.QUEUED, 0)
     with living.context.database.reading() as stores:

@@ -36,13 +36,13 @@ def server() -> Iterator[PostgreSQLServer]:
 
 
 @stamina.retry(on=AssertionError, attempts=60, timeout=60, wait_initial=0.2, wait_max=1.0)
-def _ready(url: str) -> None:
+def _wait_until_ready(url: str) -> None:
     answer = httpx2.get(f"{url}/readyz")
     assert answer.is_success, answer.text
 
 
 @stamina.retry(on=AssertionError, attempts=60, timeout=60, wait_initial=0.2, wait_max=1.0)
-def _ended(url: str, fit_id: str) -> str:
+def _wait_for_end(url: str, fit_id: str) -> str:
     answer = httpx2.get(f"{url}/v1/fits/{fit_id}").json()
     assert answer["state"] in _FINAL, answer
     return str(answer["state"])
@@ -67,21 +67,21 @@ def test_service_and_fitter_live_through_the_death_of_postgresql(
         running_fitter(server.url),
         httpx2.Client(base_url=running.url, timeout=30.0) as client,
     ):
-        _ready(running.url)
+        _wait_until_ready(running.url)
         uploaded = client.post("/v1/runs", json=_RUNS)
         warm = client.post("/v1/forecasts", json=_FORECAST)
-        asked = client.post("/v1/workloads/acknowledged/fits").json()
+        requested = client.post("/v1/workloads/acknowledged/fits").json()
         server.kill()
         refused = [
             client.get("/v1/workloads"),
             client.post("/v1/runs", json=_RUNS),
             client.get("/readyz"),
         ]
-        remembered = client.post("/v1/forecasts", json=_FORECAST)
+        cached = client.post("/v1/forecasts", json=_FORECAST)
         server.start()
-        _ready(running.url)
-        state = _ended(running.url, asked["fit_id"])
-        again = client.post("/v1/forecasts", json=_FORECAST)
+        _wait_until_ready(running.url)
+        state = _wait_for_end(running.url, requested["fit_id"])
+        recovered = client.post("/v1/forecasts", json=_FORECAST)
 
     assert uploaded.json()["created"] == len(_RUNS)
     assert warm.is_success, warm.text
@@ -89,8 +89,8 @@ def test_service_and_fitter_live_through_the_death_of_postgresql(
         assert answer.status_code == httpx2.codes.SERVICE_UNAVAILABLE, answer.text
         assert answer.headers["content-type"] == "application/problem+json"
     assert refused[0].json()["code"] == "database_unavailable"
-    assert remembered.is_success, remembered.text
-    assert again.json()["duration_seconds"] == warm.json()["duration_seconds"]
+    assert cached.is_success, cached.text
+    assert recovered.json()["duration_seconds"] == warm.json()["duration_seconds"]
     assert state == "succeeded"
     with psycopg.connect(server.url) as connection:
         stored = connection.execute(
