@@ -76,8 +76,8 @@ def test_migrations_are_their_own_step_between_database_and_service(
     assert services["migrate"]["command"] == ["migrate"]
     assert services["migrate"]["depends_on"]["postgres"]["condition"] == "service_healthy"
     for name in ("api", "fitter"):
-        waits = services[name]["depends_on"]["migrate"]["condition"]
-        assert waits == "service_completed_successfully"
+        condition = services[name]["depends_on"]["migrate"]["condition"]
+        assert condition == "service_completed_successfully"
         assert "--migrate" not in services[name]["command"]
 
 
@@ -111,7 +111,7 @@ def test_images_are_pinned_and_nothing_listens_beyond_this_machine(
 
 
 def test_ray_runs_in_its_profile_only(compose: dict[str, Any]) -> None:
-    with_profile = {name for name, each in compose["services"].items() if "profiles" in each}
+    with_profile = {name for name, service in compose["services"].items() if "profiles" in service}
 
     assert with_profile == {"ray-fitter", "ray-head", "ray-worker"}
 
@@ -129,16 +129,16 @@ def test_nodes_of_the_cluster_know_no_settings_and_reach_no_database(
     compose: dict[str, Any],
 ) -> None:
     services = compose["services"]
-    of_database = set(services["postgres"].get("networks", ["default"]))
+    database_networks = set(services["postgres"].get("networks", ["default"]))
 
     for name in ("ray-head", "ray-worker"):
         node = services[name]
         assert node["env_file"] == []
         assert "POSTGRES_PASSWORD" not in str(node)
-        assert not of_database & set(node["networks"]), name
-    both = set(services["ray-fitter"]["networks"])
-    assert both == of_database | set(services["ray-head"]["networks"])
-    assert both <= compose["networks"].keys()
+        assert not database_networks & set(node["networks"]), name
+    fitter_networks = set(services["ray-fitter"]["networks"])
+    assert fitter_networks == database_networks | set(services["ray-head"]["networks"])
+    assert fitter_networks <= compose["networks"].keys()
 
 
 def test_published_port_leads_to_where_the_service_listens(compose: dict[str, Any]) -> None:

@@ -26,12 +26,16 @@ def test_bill_of_materials_is_valid_and_names_every_locked_package(tmp_path: Pat
 
     text = target.read_text()
     document = json.loads(text)
-    named = {each["name"].lower(): each["version"] for each in document["components"]}
+    versions = {
+        component["name"].lower(): component["version"] for component in document["components"]
+    }
     assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(text) is None
-    assert named.items() >= pins().items()
+    assert versions.items() >= pins().items()
     assert document["metadata"]["component"]["name"] == "trainfare"
-    locked = [each for each in document["components"] if each["name"].lower() in pins()]
-    assert all(each["externalReferences"][0]["hashes"] for each in locked)
+    locked = [
+        component for component in document["components"] if component["name"].lower() in pins()
+    ]
+    assert all(component["externalReferences"][0]["hashes"] for component in locked)
 
 
 def test_known_weakness_is_told_and_fails() -> None:

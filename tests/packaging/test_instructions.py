@@ -63,17 +63,17 @@ def test_named_version_of_the_image_is_that_of_the_manifests() -> None:
 
 def test_client_is_tried_on_every_python_in_a_fresh_clone(tmp_path: Path) -> None:
     [recipe] = re.findall(r"^pythons:.*\n\t\$\(BIN\)/python (.+)$", _MAKEFILE, re.MULTILINE)
-    bare = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
 
-    tried = subprocess.run(
+    process = subprocess.run(
         [sys.executable, *recipe.split()],
         cwd=_ROOT,
-        env=bare | {"HOME": str(tmp_path), "PATH": str(tmp_path)},
+        env=environment | {"HOME": str(tmp_path), "PATH": str(tmp_path)},
         capture_output=True,
         text=True,
         check=False,
     )
 
-    assert tried.stdout.splitlines() == [
+    assert process.stdout.splitlines() == [
         f"Python {version}: not found here" for version in ("3.10", "3.11", "3.12", "3.13")
-    ], tried.stderr
+    ], process.stderr

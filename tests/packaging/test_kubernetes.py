@@ -45,17 +45,17 @@ def _pods(layer: str) -> dict[str, dict[str, Any]]:
 
 
 def _settings_of(container: dict[str, Any]) -> dict[str, str]:
-    return {each["name"]: each.get("value", "") for each in container.get("env", [])}
+    return {variable["name"]: variable.get("value", "") for variable in container.get("env", [])}
 
 
 @pytest.mark.parametrize("version", _VERSIONS)
 @pytest.mark.parametrize("layer", _LAYERS)
 def test_manifests_follow_the_schemas(layer: str, version: str) -> None:
-    found = _manifests(layer)
+    manifests = _manifests(layer)
 
-    for manifest in found:
+    for manifest in manifests:
         kubernetes_validate.validate(manifest, version, strict=True)
-    names = [(manifest["kind"], manifest["metadata"]["name"]) for manifest in found]
+    names = [(manifest["kind"], manifest["metadata"]["name"]) for manifest in manifests]
     assert len(names) == len(set(names)) > 0
 
 
@@ -103,14 +103,14 @@ def test_images_are_pinned() -> None:
 
 
 def test_every_setting_is_one_of_the_service() -> None:
-    known = {f"TRAINFARE_{name.upper()}" for name in Settings.model_fields}
-    [settings] = [each for each in _manifests("base") if each["kind"] == "ConfigMap"]
+    setting_names = {f"TRAINFARE_{name.upper()}" for name in Settings.model_fields}
+    [settings] = [manifest for manifest in _manifests("base") if manifest["kind"] == "ConfigMap"]
     patch = yaml.safe_load((_FOLDER / "ray" / "fitter.yaml").read_text())
     [container] = patch["spec"]["template"]["spec"]["containers"]
 
-    given = {*settings["data"], *_settings_of(container)}
+    variables = {*settings["data"], *_settings_of(container)}
 
-    assert {name for name in given if name.startswith("TRAINFARE_")} <= known
+    assert {name for name in variables if name.startswith("TRAINFARE_")} <= setting_names
     Settings(**{name.removeprefix("TRAINFARE_").lower(): v for name, v in settings["data"].items()})
 
 
@@ -150,7 +150,9 @@ def test_what_the_cluster_says_of_its_service_is_no_port(monkeypatch: pytest.Mon
 
 
 def test_fitter_reaches_the_cluster_where_it_listens() -> None:
-    manifests = {(each["kind"], each["metadata"]["name"]): each for each in _manifests("ray")}
+    manifests = {
+        (manifest["kind"], manifest["metadata"]["name"]): manifest for manifest in _manifests("ray")
+    }
     ports = {
         port["name"]: port["port"]
         for port in manifests["Service", "trainfare-ray"]["spec"]["ports"]
@@ -165,8 +167,10 @@ def test_fitter_reaches_the_cluster_where_it_listens() -> None:
 
 
 def test_scaling_follows_a_metric_that_exists(client: TestClient) -> None:
-    scalers = [each for each in _manifests("autoscaling") if "Autoscaler" in each["kind"]]
-    asked = {
+    scalers = [
+        manifest for manifest in _manifests("autoscaling") if "Autoscaler" in manifest["kind"]
+    ]
+    metrics = {
         metric["external"]["metric"]["name"]
         for scaler in scalers
         for metric in scaler["spec"]["metrics"]
@@ -178,18 +182,20 @@ def test_scaling_follows_a_metric_that_exists(client: TestClient) -> None:
 
     exposed = client.get("/metrics").text
 
-    assert asked == {rule["name"]["as"]}
-    assert all(f"\n{name} " in exposed for name in asked)
+    assert metrics == {rule["name"]["as"]}
+    assert all(f"\n{name} " in exposed for name in metrics)
     deployments = set(_pods("base"))
     assert {scaler["spec"]["scaleTargetRef"]["name"] for scaler in scalers} <= deployments
 
 
 def test_apply_leaves_the_replicas_to_the_autoscalers() -> None:
-    found = _manifests("autoscaling")
-    manifests = {(each["kind"], each["metadata"]["name"]): each for each in found}
+    documents = _manifests("autoscaling")
+    manifests = {
+        (manifest["kind"], manifest["metadata"]["name"]): manifest for manifest in documents
+    }
     scaled = {
-        (each["spec"]["scaleTargetRef"]["kind"], each["spec"]["scaleTargetRef"]["name"])
-        for (kind, _), each in manifests.items()
+        (manifest["spec"]["scaleTargetRef"]["kind"], manifest["spec"]["scaleTargetRef"]["name"])
+        for (kind, _), manifest in manifests.items()
         if kind == "HorizontalPodAutoscaler"
     }
 

@@ -40,45 +40,45 @@ def _panels() -> list[dict[str, Any]]:
     return panels
 
 
-def _told(client: TestClient, services: Services) -> set[str]:
+def _exposed_metrics(client: TestClient, services: Services) -> set[str]:
     realise_forecast(client, services)
     text = client.get("/metrics").text
     return {line.partition("{")[0].split(" ")[0] for line in text.splitlines() if line[0] != "#"}
 
 
 def test_every_metric_that_an_alert_names_is_told(client: TestClient, services: Services) -> None:
-    told = _told(client, services)
+    exposed = _exposed_metrics(client, services)
 
     for rule in _rules():
         named = set(_METRIC.findall(rule["expr"]))
         assert named, rule["alert"]
-        assert named <= told, rule["alert"]
+        assert named <= exposed, rule["alert"]
 
 
 def test_every_metric_that_the_dashboard_names_is_told(
     client: TestClient, services: Services
 ) -> None:
-    told = _told(client, services)
+    exposed = _exposed_metrics(client, services)
 
     for panel in _panels():
         named = {name for target in panel["targets"] for name in _METRIC.findall(target["expr"])}
         assert named, panel["title"]
-        assert named <= told, panel["title"]
+        assert named <= exposed, panel["title"]
 
 
 def test_every_label_that_is_asked_for_is_told(client: TestClient, services: Services) -> None:
     realise_forecast(client, services)
-    told = client.get("/metrics").text
-    asked = [rule["expr"] for rule in _rules()]
-    asked += [target["expr"] for panel in _panels() for target in panel["targets"]]
-    selectors = [each for expr in asked for each in _SELECTOR.findall(expr)]
+    exposition = client.get("/metrics").text
+    queries = [rule["expr"] for rule in _rules()]
+    queries += [target["expr"] for panel in _panels() for target in panel["targets"]]
+    selectors = [selector for expr in queries for selector in _SELECTOR.findall(expr)]
 
     assert len(selectors) > 10
     for metric, matchers in selectors:
         equal = re.findall(r"\w+=\"[^\"]*\"", matchers)
         names = [f"{name}=" for name in re.findall(r"(\w+)(?:=~|!~|!=)", matchers)]
-        series = [line for line in told.splitlines() if line.startswith(metric + "{")]
-        assert any(all(each in line for each in [*equal, *names]) for line in series), matchers
+        series = [line for line in exposition.splitlines() if line.startswith(metric + "{")]
+        assert any(all(text in line for text in [*equal, *names]) for line in series), matchers
 
 
 def test_alerts_compare_wait_and_say_what_to_do() -> None:
@@ -99,19 +99,19 @@ def test_memory_is_drawn_of_this_service_alone() -> None:
 
 def test_panels_of_workloads_name_the_setting_that_they_need() -> None:
     for panel in _panels():
-        asked = " ".join(target["expr"] for target in panel["targets"])
-        if "trainfare_realised" in asked:
+        queries = " ".join(target["expr"] for target in panel["targets"])
+        if "trainfare_realised" in queries:
             assert "TRAINFARE_METRICS_WORKLOADS" in panel["description"], panel["title"]
 
 
 def test_alerts_name_only_what_the_service_answers(client: TestClient) -> None:
     paths = client.get("/openapi.json").json()["paths"]
-    told = " ".join(rule["annotations"]["description"] for rule in _rules())
+    descriptions = " ".join(rule["annotations"]["description"] for rule in _rules())
 
-    told = re.sub(r"\{\{.*?\}\}|WORKLOAD", "{workload}", told)
-    named = re.findall(r"(?:GET|POST) (/[\w/{}]+)", told)
-    assert "/v1/workloads/{workload}/accuracy" in named
-    assert set(named) <= paths.keys()
+    descriptions = re.sub(r"\{\{.*?\}\}|WORKLOAD", "{workload}", descriptions)
+    routes = re.findall(r"(?:GET|POST) (/[\w/{}]+)", descriptions)
+    assert "/v1/workloads/{workload}/accuracy" in routes
+    assert set(routes) <= paths.keys()
 
 
 def test_panels_stand_side_by_side_and_have_their_own_numbers() -> None:
@@ -132,8 +132,8 @@ def test_each_alert_is_tested_to_fire() -> None:
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
 @pytest.mark.parametrize(("command", "path"), [("check", _RULES), ("test", _RULES_TEST)])
 def test_promtool_takes_the_rules_and_their_tests(command: str, path: Path) -> None:
-    checked = subprocess.run(
+    process = subprocess.run(
         ["promtool", command, "rules", path], check=False, capture_output=True, text=True
     )
 
-    assert checked.returncode == 0, checked.stdout + checked.stderr
+    assert process.returncode == 0, process.stdout + process.stderr

@@ -12,8 +12,8 @@ FILES = [path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.
 
 
 def lines_of_body(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
-    told = function.body[1:] if ast.get_docstring(function) is not None else function.body
-    return (told[-1].end_lineno or 0) - told[0].lineno + 1 if told else 0
+    statements = function.body[1:] if ast.get_docstring(function) is not None else function.body
+    return (statements[-1].end_lineno or 0) - statements[0].lineno + 1 if statements else 0
 
 
 @pytest.mark.parametrize("folder", FOLDERS)

@@ -73,20 +73,20 @@ def test_lock_pins_what_is_asked_for_with_extras() -> None:
     ]
     extras = {canonicalize_name(pin.name): pin.extras for pin in locked}
 
-    asked = [
-        wanted
+    requirements = [
+        requirement
         for installed in distributions()
         if (name := canonicalize_name(installed.name)) in extras
-        for wanted in map(Requirement, installed.requires or [])
-        if wanted.extras and _counts(wanted, extras[name])
+        for requirement in map(Requirement, installed.requires or [])
+        if requirement.extras and _applies(requirement, extras[name])
     ]
 
-    assert asked
-    for wanted in asked:
-        assert wanted.extras <= extras[canonicalize_name(wanted.name)], wanted
+    assert requirements
+    for requirement in requirements:
+        assert requirement.extras <= extras[canonicalize_name(requirement.name)], requirement
 
 
-def _counts(wanted: Requirement, extras: set[str]) -> bool:
-    return wanted.marker is None or any(
-        wanted.marker.evaluate({"extra": extra}) for extra in ("", *extras)
+def _applies(requirement: Requirement, extras: set[str]) -> bool:
+    return requirement.marker is None or any(
+        requirement.marker.evaluate({"extra": extra}) for extra in ("", *extras)
     )
