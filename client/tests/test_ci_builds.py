@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from trainfare_client.ci.builds import Build, read_build
 from trainfare_client.ci.comments import thread_of
-from trainfare_client.ci.telling import tell
+from trainfare_client.ci.telling import write_findings
 
 
 def _event(tmp_path: Path, document: object) -> dict[str, str]:
@@ -205,6 +205,6 @@ def test_creeping_durations_are_a_warning(capsys: pytest.CaptureFixture[str]) ->
         "drift": [{"workload": "cnn", "change_ratio": 1.03}],
     }
 
-    tell(report, Build(system="github"))
+    write_findings(report, Build(system="github"))
 
     assert "::warning title=Trainfare::cnn: durations creep up, +3.0%25" in capsys.readouterr().out

@@ -13,7 +13,7 @@ import trainfare_client
 from trainfare_client import Client, ClientSettings
 from trainfare_client.collectors.recording import Recorder
 from trainfare_client.collectors.surroundings import Place
-from trainfare_client.collectors.witness import Witness, kernel_kills, tell_of, watch
+from trainfare_client.collectors.witness import Witness, kernel_kills, report_run, watch
 
 pytestmark = pytest.mark.lengthy
 
@@ -108,10 +108,10 @@ def test_end_of_the_pipe_is_the_end_of_the_watch() -> None:
     os.close(writing)
 
     with os.fdopen(reading, "rb") as pipe:
-        said, lacked_memory = watch(pipe, kills=lambda: 3)
+        said, ran_out_of_memory = watch(pipe, kills=lambda: 3)
 
     assert said == b"a line\ndone\n"
-    assert not lacked_memory
+    assert not ran_out_of_memory
 
 
 def test_kill_by_the_kernel_in_the_last_moments_is_for_lack_of_memory(
@@ -125,8 +125,8 @@ def test_kill_by_the_kernel_in_the_last_moments_is_for_lack_of_memory(
     os.close(writing)
 
     with os.fdopen(reading, "rb") as pipe:
-        said, lacked_memory = watch(pipe, kills=lambda: next(counts))
-    sentence = tell_of(said, lacked_memory=lacked_memory, seconds=12.5)
+        said, ran_out_of_memory = watch(pipe, kills=lambda: next(counts))
+    sentence = report_run(said, ran_out_of_memory=ran_out_of_memory, duration_s=12.5)
 
     (stored,) = client.runs.all(workload)
     assert sentence is None
@@ -135,7 +135,7 @@ def test_kill_by_the_kernel_in_the_last_moments_is_for_lack_of_memory(
 
 
 def test_nothing_said_is_nothing_to_tell() -> None:
-    assert tell_of(b"", lacked_memory=True, seconds=1.0) is None
+    assert report_run(b"", ran_out_of_memory=True, duration_s=1.0) is None
 
 
 def test_kernel_that_counts_no_kills_is_silent(tmp_path: Path) -> None:
@@ -159,7 +159,7 @@ def test_kernels_count_is_read_again_while_the_training_runs() -> None:
         return 0
 
     with os.fdopen(reading, "rb") as pipe:
-        said, lacked_memory = watch(pipe, kills=kills)
+        said, ran_out_of_memory = watch(pipe, kills=kills)
 
-    assert (said, lacked_memory) == (b"", False)
+    assert (said, ran_out_of_memory) == (b"", False)
     assert len(looks) == 4

@@ -18,7 +18,7 @@ def without_login(url: str) -> str:
     >>> without_login("https://ada:secret@fare.example/v1")
     'https://fare.example/v1'
     """
-    return _LOGIN.sub(lambda found: found[1] or "", url)
+    return _LOGIN.sub(lambda match: match[1] or "", url)
 
 
 def login_of(url: str) -> tuple[str, str] | None:
@@ -29,7 +29,7 @@ def login_of(url: str) -> tuple[str, str] | None:
     return unquote(parts.username), unquote(parts.password or "")
 
 
-def is_here(url: str) -> bool:
+def is_loopback(url: str) -> bool:
     """Return whether an address is of this machine, for which no proxy is used."""
     host = urlsplit(url).hostname or ""
     try:
@@ -47,7 +47,7 @@ def unproxied(url: str) -> dict[str, Any]:
     ({'trust_env': False}, {'mounts': {'all://[::1]': None}}, {})
     """
     parts = urlsplit(url)
-    if not is_here(url):
+    if not is_loopback(url):
         return {}
     if parts.scheme == "http":
         return {"trust_env": False}
@@ -63,6 +63,6 @@ def proxy_to(url: str) -> str | None:
 
     parts, proxies = urlsplit(url), getproxies()
     proxy = proxies.get(parts.scheme) or proxies.get("all")
-    if not proxy or is_here(url) or proxy_bypass(parts.hostname or ""):
+    if not proxy or is_loopback(url) or proxy_bypass(parts.hostname or ""):
         return None
     return without_login(proxy)

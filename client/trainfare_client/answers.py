@@ -14,23 +14,23 @@ if TYPE_CHECKING:
 
     from trainfare_client.errors import ProblemError
 
-_DISTRUSTED: Final = "CERTIFICATE_VERIFY_FAILED"
-_NAME_AUTHORITY: Final = (
+_CERTIFICATE_FAILED: Final = "CERTIFICATE_VERIFY_FAILED"
+_CERTIFICATE_REMEDY: Final = (
     "Name the file of the authority that signed the certificate by SSL_CERT_FILE, or the host as"
     " the certificate does."
 )
-_CHECK_URL: Final = "Is the service up, and is TRAINFARE_URL its address?"
+_URL_REMEDY: Final = "Is the service up, and is TRAINFARE_URL its address?"
 _NO_CONTENT: Final = 204
 _TOO_LARGE: Final = 413
-_REFUSED_BEFORE: Final = frozenset({401, 403, 407})
+_ACCESS_DENIED: Final = frozenset({401, 403, 407})
 
 
-def document_of(answer: httpx.Response, telling: str = "") -> Any:
+def document_of(answer: httpx.Response, expected_field: str = "") -> Any:
     """Return the answer's document, None if it has no body.
 
     Parameters
     ----------
-    telling
+    expected_field
         A field that the service's answer has and a stranger's hardly has.
 
     Raises
@@ -40,19 +40,19 @@ def document_of(answer: httpx.Response, telling: str = "") -> Any:
     UnreachableError
         If something other than the service answered.
     """
-    check(answer)
-    if answer.status_code == _NO_CONTENT and not telling:
+    raise_for_problem(answer)
+    if answer.status_code == _NO_CONTENT and not expected_field:
         return None
     try:
         document = answer.json()
     except ValueError:
-        raise stranger(answer) from None
-    if not isinstance(document, dict) or (telling and telling not in document):
-        raise stranger(answer)
+        raise foreign_answer(answer) from None
+    if not isinstance(document, dict) or (expected_field and expected_field not in document):
+        raise foreign_answer(answer)
     return document
 
 
-def check(answer: httpx.Response) -> None:
+def raise_for_problem(answer: httpx.Response) -> None:
     """Raise an exception for an answer that is a problem.
 
     Raises
@@ -71,20 +71,20 @@ def check(answer: httpx.Response) -> None:
     if not isinstance(problem, dict) or "code" not in problem:
         if answer.status_code == _TOO_LARGE:
             raise _too_large(answer)
-        raise stranger(answer)
+        raise foreign_answer(answer)
     pause_s = retry_after_s(answer.headers.get("retry-after"))
     raise problem_error(answer.status_code, problem, retry_after_s=pause_s)
 
 
 def unreachable(url: str, error: Exception) -> UnreachableError:
     """Return the exception for a service that does not answer."""
-    proxy, said = proxy_to(url), str(error) or type(error).__name__
+    proxy, reason = proxy_to(url), str(error) or type(error).__name__
     if proxy is not None:
         return UnreachableError(
-            f"{url} does not answer through the proxy {proxy}: {said}.", _past_proxy(url, proxy)
+            f"{url} does not answer through the proxy {proxy}: {reason}.", _proxy_remedy(url, proxy)
         )
-    remedy = _NAME_AUTHORITY if _DISTRUSTED in said else _CHECK_URL
-    return UnreachableError(f"{url} does not answer: {said}.", remedy)
+    remedy = _CERTIFICATE_REMEDY if _CERTIFICATE_FAILED in reason else _URL_REMEDY
+    return UnreachableError(f"{url} does not answer: {reason}.", remedy)
 
 
 def unusable_proxy(error: Exception) -> SettingsError:
@@ -94,28 +94,28 @@ def unusable_proxy(error: Exception) -> SettingsError:
     )
 
 
-def _past_proxy(url: str, proxy: str) -> str:
+def _proxy_remedy(url: str, proxy: str) -> str:
     return f"Is {proxy} the right proxy? NO_PROXY={urlsplit(url).hostname} bypasses it."
 
 
-def stranger(answer: httpx.Response) -> UnreachableError:
+def foreign_answer(answer: httpx.Response) -> UnreachableError:
     """Return the exception for an answer that is not the service's."""
     proxy = proxy_to(str(answer.url))
-    said = f"{answer.url} answered {answer.status_code}, but not as Trainfare does"
+    message = f"{answer.url} answered {answer.status_code}, but not as Trainfare does"
     if answer.has_redirect_location:
         return UnreachableError(
-            f"{said}: it points to {without_login(answer.headers['location'])}.",
+            f"{message}: it points to {without_login(answer.headers['location'])}.",
             "Set TRAINFARE_URL to its present address.",
         )
     if proxy is not None:
-        remedy = _past_proxy(str(answer.url), proxy)
-    elif answer.status_code in _REFUSED_BEFORE:
+        remedy = _proxy_remedy(str(answer.url), proxy)
+    elif answer.status_code in _ACCESS_DENIED:
         remedy = "Is there a proxy or a login page in front of the service?"
     elif answer.is_server_error:
         remedy = "A proxy may be in front of a service that is down; try again later."
     else:
         remedy = "Is TRAINFARE_URL the address of a Trainfare service?"
-    return UnreachableError(f"{said}.", remedy)
+    return UnreachableError(f"{message}.", remedy)
 
 
 def _too_large(answer: httpx.Response) -> ProblemError:

@@ -18,7 +18,7 @@ from trainfare_client.errors import (
 from trainfare_client.options import add_service
 from trainfare_client.settings import read_settings
 from trainfare_client.spool import Spool
-from trainfare_client.streams import leave_unwritten, open_streams
+from trainfare_client.streams import open_streams, report_unwritable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
     from trainfare_client.spool import FlushReport
 
 _REFUSED = 1
-_WRONG_USE = 2
+_USAGE_ERROR = 2
 _UNREACHABLE = 3
 _INTERRUPTED = 130
-_UNWRITTEN: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EPIPE})
+_WRITE_ERRORS: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EPIPE})
 _EPILOG: Final = (
     "Exit codes: 0 done; 1 refused; 2 wrong usage; 3 the service does not answer; 130 interrupted."
 )
 # Commands with many options of their own, each loaded only when used.
-_OWN: Final = {
+_DELEGATED: Final = {
     "import": (
         "trainfare_client.importers.command",
         "import runs from Spark, Slurm, MLflow, benchmarks, tables",
@@ -51,17 +51,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         exit_code = _main(sys.argv[1:] if arguments is None else list(arguments))
         sys.stdout.flush()
     except OSError as error:
-        if error.errno not in _UNWRITTEN:
+        if error.errno not in _WRITE_ERRORS:
             raise
-        leave_unwritten(error)
+        report_unwritable(error)
         return _REFUSED
     return exit_code
 
 
-def _main(given: list[str]) -> int:
-    if given and given[0] in _OWN:
-        module, _ = _OWN[given[0]]
-        return int(importlib.import_module(module).main(given[1:], program="trainfare-client"))
+def _main(arguments: list[str]) -> int:
+    if arguments and arguments[0] in _DELEGATED:
+        module, _ = _DELEGATED[arguments[0]]
+        return int(importlib.import_module(module).main(arguments[1:], program="trainfare-client"))
     parser = argparse.ArgumentParser(
         prog="trainfare-client",
         description="Brings measured runs to the service.",
@@ -70,9 +70,9 @@ def _main(given: list[str]) -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     _add_options(commands.add_parser("flush", help="upload the spooled runs"))
     _add_options(commands.add_parser("waiting", help="count the spooled runs"))
-    for name, (_, said) in _OWN.items():
-        commands.add_parser(name, help=said)
-    return _run(parser.parse_args(given))
+    for name, (_, help_text) in _DELEGATED.items():
+        commands.add_parser(name, help=help_text)
+    return _run(parser.parse_args(arguments))
 
 
 def flush(arguments: Sequence[str]) -> int:
@@ -95,7 +95,7 @@ def _run(options: argparse.Namespace) -> int:
     try:
         settings = read_settings(url=options.url, api_key=options.api_key, spool=options.spool)
         if options.command == "waiting":
-            _say(options, {"waiting": Spool(settings.spool).waiting()})
+            _print_counts(options, {"waiting": Spool(settings.spool).waiting()})
             return 0
         # Only a flush needs the client.
         from trainfare_client._sync.client import Client  # noqa: PLC0415
@@ -109,20 +109,20 @@ def _run(options: argparse.Namespace) -> int:
         sys.stderr.write(f"Error: {error.message}\n")
         sys.stderr.write(f"Remedy: {error.remedy}\n" if error.remedy else "")
         if isinstance(error, SettingsError):
-            return _WRONG_USE
-        is_away = isinstance(error, (UnreachableError, ServiceFailedError))
-        return _UNREACHABLE if is_away else _REFUSED
-    return _tell(options, report, Spool(settings.spool).rejected)
+            return _USAGE_ERROR
+        is_unavailable = isinstance(error, (UnreachableError, ServiceFailedError))
+        return _UNREACHABLE if is_unavailable else _REFUSED
+    return _print_report(options, report, Spool(settings.spool).rejected)
 
 
-def _tell(options: argparse.Namespace, report: FlushReport, rejected: Path) -> int:
+def _print_report(options: argparse.Namespace, report: FlushReport, rejected: Path) -> int:
     counts = {
         "created": report.created,
         "duplicates": report.duplicates,
         "refused": len(report.refused),
         "unreadable": report.unreadable,
     }
-    _say(options, counts)
+    _print_counts(options, counts)
     for reason in report.refused:
         sys.stderr.write(f"Refused: {reason}\n")
     if report.refused or report.unreadable:
@@ -131,6 +131,6 @@ def _tell(options: argparse.Namespace, report: FlushReport, rejected: Path) -> i
     return 0
 
 
-def _say(options: argparse.Namespace, counts: dict[str, int]) -> None:
+def _print_counts(options: argparse.Namespace, counts: dict[str, int]) -> None:
     text = ", ".join(f"{count} {name}" for name, count in counts.items())
     sys.stdout.write((json.dumps(counts) if options.json else text) + "\n")

@@ -28,10 +28,10 @@ class TrainfareError(Exception):
     def __reduce__(self) -> tuple[Any, ...]:  # type: ignore[explicit-override]
         # By default, unpickling calls the class with the message: most of ours take other
         # arguments.
-        return _remade, (type(self), self.args), vars(self)
+        return _unpickled, (type(self), self.args), vars(self)
 
 
-def _remade(kind: type[TrainfareError], args: tuple[Any, ...]) -> TrainfareError:
+def _unpickled(kind: type[TrainfareError], args: tuple[Any, ...]) -> TrainfareError:
     """Return an exception as it was pickled, without its attributes, which are set next."""
     return kind.__new__(kind, *args)
 
@@ -247,8 +247,8 @@ def problem_error(
     """Return the exception for a problem: by its code, else by its status."""
     fallback = ServiceFailedError if status >= _SERVICE_FAILED else ProblemError
     by_status = _BY_STATUS.get(status, fallback)
-    found = _BY_CODE.get(str(document.get("code", "")), by_status)
-    return found(status, document, retry_after_s=retry_after_s)
+    problem_class = _BY_CODE.get(str(document.get("code", "")), by_status)
+    return problem_class(status, document, retry_after_s=retry_after_s)
 
 
 def _remedy(document: Mapping[str, Any], errors: Sequence[Mapping[str, Any]]) -> str:
@@ -256,9 +256,9 @@ def _remedy(document: Mapping[str, Any], errors: Sequence[Mapping[str, Any]]) ->
     for fault in errors[:_SHOWN_FAULTS]:
         row = f"row {fault['row']}" if fault.get("row") is not None else ""
         place = ", ".join(part for part in (row, str(fault.get("field") or "")) if part)
-        told = (_sentence(str(fault.get(part) or "")) for part in ("message", "remedy"))
-        said = " ".join(part for part in told if part)
-        parts.append(f"{place}: {said}" if place else said)
+        sentences = (_sentence(str(fault.get(part) or "")) for part in ("message", "remedy"))
+        explanation = " ".join(part for part in sentences if part)
+        parts.append(f"{place}: {explanation}" if place else explanation)
     if len(errors) > _SHOWN_FAULTS:
         parts.append(f"... and {len(errors) - _SHOWN_FAULTS} more in `errors`.")
     return " ".join(dict.fromkeys(part for part in parts if part))

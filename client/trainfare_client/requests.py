@@ -28,7 +28,7 @@ class Request(Generic[T_co]):
     ----------
     wait_s
         How long the service was asked to hold back its answer, in seconds.
-    telling
+    expected_field
         A field that distinguishes the service's answer from a stranger's; empty if a stranger's
         does no harm.
     """
@@ -39,7 +39,7 @@ class Request(Generic[T_co]):
     headers: Mapping[str, str] = field(default_factory=dict)
     content: bytes = b""
     wait_s: float = 0.0
-    telling: str = ""
+    expected_field: str = ""
 
 
 def get(
@@ -47,11 +47,13 @@ def get(
     params: Mapping[str, Any] | None = None,
     *,
     wait_s: float = 0,
-    telling: str = "",
+    expected_field: str = "",
 ) -> Request[Any]:
     """Return a request that changes nothing."""
-    headers = _preference(wait_s)
-    return Request("GET", path, _flat(params), headers, wait_s=wait_s, telling=telling)
+    headers = _prefer_header(wait_s)
+    return Request(
+        "GET", path, _query(params), headers, wait_s=wait_s, expected_field=expected_field
+    )
 
 
 def post(
@@ -61,11 +63,11 @@ def post(
     params: Mapping[str, Any] | None = None,
     idempotency_key: str | None = None,
     wait_s: float = 0,
-    telling: str = "",
+    expected_field: str = "",
 ) -> Request[Any]:
     """Return a request with a JSON body and an idempotency key, by default a new one."""
-    headers = {**_JSON, **_preference(wait_s), **keyed(idempotency_key)}
-    return Request("POST", path, _flat(params), headers, encoded(body), wait_s, telling)
+    headers = {**_JSON, **_prefer_header(wait_s), **idempotency_header(idempotency_key)}
+    return Request("POST", path, _query(params), headers, encoded(body), wait_s, expected_field)
 
 
 def put(path: str, body: object) -> Request[Any]:
@@ -83,7 +85,7 @@ def delete(path: str) -> Request[None]:
     return Request("DELETE", path)
 
 
-def keyed(idempotency_key: str | None) -> dict[str, str]:
+def idempotency_header(idempotency_key: str | None) -> dict[str, str]:
     """Return the header that makes a repetition harmless."""
     return {"Idempotency-Key": idempotency_key or str(uuid.uuid4())}
 
@@ -113,25 +115,25 @@ def _quoted(part: str) -> str:
     return quote(part, safe="")
 
 
-def given(**fields: Any) -> dict[str, Any]:
-    """Return the given fields: those that are not None.
+def without_none(**fields: Any) -> dict[str, Any]:
+    """Return the fields that are not None.
 
     Examples
     --------
-    >>> given(seed=1, publish=None)
+    >>> without_none(seed=1, publish=None)
     {'seed': 1}
     """
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def encoded(body: object, whose: str = "") -> bytes:
+def encoded(body: object, error_prefix: str = "") -> bytes:
     """Return a document as JSON; money and instants as text, numpy's numbers as numbers.
 
     Parameters
     ----------
     body
         The document.
-    whose
+    error_prefix
         What an error says before the name of a member that is not a finite number.
 
     Raises
@@ -140,28 +142,30 @@ def encoded(body: object, whose: str = "") -> bytes:
         If a number is infinite or NaN: the service accepts neither.
     """
     try:
-        return json.dumps(body, default=_plain, allow_nan=False, separators=(",", ":")).encode()
+        return json.dumps(
+            body, default=_json_value, allow_nan=False, separators=(",", ":")
+        ).encode()
     except ValueError as error:
-        place = next(_bad_numbers(body), None)
+        place = next(_non_finite_members(body), None)
         if place is None:
             raise
         raise BadNumberError(
-            f"{whose}{place}, not a finite number.", "Leave out what is unknown."
+            f"{error_prefix}{place}, not a finite number.", "Leave out what is unknown."
         ) from error
 
 
-def _bad_numbers(body: object, name: str = "") -> Iterator[str]:
+def _non_finite_members(body: object, name: str = "") -> Iterator[str]:
     """Yield a message for each member of a document that is infinite or NaN."""
     if isinstance(body, Mapping):
         for key, value in body.items():
-            yield from _bad_numbers(value, f"{name}.{key}" if name else str(key))
+            yield from _non_finite_members(value, f"{name}.{key}" if name else str(key))
     elif isinstance(body, list | tuple):
-        for number, value in enumerate(body):
-            yield from _bad_numbers(value, f"{name}[{number}]")
+        for index, value in enumerate(body):
+            yield from _non_finite_members(value, f"{name}[{index}]")
     else:
-        plain = _plain(body)
-        if isinstance(plain, float) and not math.isfinite(plain):
-            yield f"{name} is {plain}"
+        scalar = _json_value(body)
+        if isinstance(scalar, float) and not math.isfinite(scalar):
+            yield f"{name} is {scalar}"
 
 
 def flat_fields(
@@ -172,15 +176,17 @@ def flat_fields(
     **others: Any,
 ) -> dict[str, Any]:
     """Return the flat fields of a what-if; parameters become `param.NAME`."""
-    named = {f"param.{name}": value for name, value in (parameters or {}).items()}
-    return {**(configuration or {}), **(work or {}), **named, **given(**others)}
+    parameter_fields = {f"param.{name}": value for name, value in (parameters or {}).items()}
+    return {**(configuration or {}), **(work or {}), **parameter_fields, **without_none(**others)}
 
 
-def _flat(params: Mapping[str, Any] | None) -> list[tuple[str, str]]:
-    return [(name, _word(value)) for name, value in (params or {}).items() if value is not None]
+def _query(params: Mapping[str, Any] | None) -> list[tuple[str, str]]:
+    return [
+        (name, _query_value(value)) for name, value in (params or {}).items() if value is not None
+    ]
 
 
-def _word(value: Any) -> str:
+def _query_value(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (list, tuple)):
@@ -189,15 +195,15 @@ def _word(value: Any) -> str:
 
 
 def _comma_list(values: Iterable[Any]) -> str:
-    return ",".join(_listed(_word(value)) for value in values)
+    return ",".join(_list_item(_query_value(value)) for value in values)
 
 
-def _listed(word: str) -> str:
+def _list_item(word: str) -> str:
     """Return a value as written in a list: one with commas in quotes, as in a CSV cell."""
     return '"' + word.replace('"', '""') + '"' if "," in word else word
 
 
-def _plain(value: Any) -> Any:
+def _json_value(value: Any) -> Any:
     """Return a number for a numpy or torch scalar, and a text for all else."""
     if isinstance(value, float):
         return value
@@ -209,5 +215,5 @@ def _text(value: Any) -> str:
     return str(value.isoformat()) if hasattr(value, "isoformat") else str(value)
 
 
-def _preference(wait_s: float) -> dict[str, str]:
+def _prefer_header(wait_s: float) -> dict[str, str]:
     return {"Prefer": f"wait={int(wait_s)}"} if wait_s else {}

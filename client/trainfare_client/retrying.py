@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from trainfare_client.settings import ClientSettings
 
-_RETRIED: Final = frozenset({429, 500, 502, 503, 504})
+_RETRIED_STATUSES: Final = frozenset({429, 500, 502, 503, 504})
 _CONFLICT: Final = 409
 
 
@@ -27,28 +27,28 @@ class Retries:
     `first_pause_s * 2**k`, at most `longest_pause_s`.
     """
 
-    def __init__(self, settings: ClientSettings, chance: random.Random | None = None) -> None:
+    def __init__(self, settings: ClientSettings, generator: random.Random | None = None) -> None:
         self._settings = settings
-        self._chance = chance or random.Random()  # noqa: S311 - jitter is no secret
-        self._done = 0
+        self._generator = generator or random.Random()  # noqa: S311 - jitter is no secret
+        self._attempts_made = 0
 
     def pause_after_fault(self) -> float | None:
         """Return the pause before the next attempt in seconds, None if this was the last."""
-        self._done += 1
-        if self._done >= self._settings.attempts:
+        self._attempts_made += 1
+        if self._attempts_made >= self._settings.attempts:
             return None
-        longest = self._settings.first_pause_s * 2.0 ** (self._done - 1)
-        return self._chance.uniform(0, min(longest, self._settings.longest_pause_s))
+        longest_s = self._settings.first_pause_s * 2.0 ** (self._attempts_made - 1)
+        return self._generator.uniform(0, min(longest_s, self._settings.longest_pause_s))
 
     def pause_after(self, answer: httpx.Response) -> float | None:
         """Return the pause before the next attempt in seconds, None if this answer is final."""
         if not _is_worth_repeating(answer):
             return None
         pause_s = self.pause_after_fault()
-        asked_s = retry_after_s(answer.headers.get("retry-after"))
-        if pause_s is None or asked_s is None:
+        requested_s = retry_after_s(answer.headers.get("retry-after"))
+        if pause_s is None or requested_s is None:
             return pause_s
-        return None if asked_s > self._settings.longest_pause_s else max(pause_s, asked_s)
+        return None if requested_s > self._settings.longest_pause_s else max(pause_s, requested_s)
 
 
 def retry_after_s(header: str | None, now: datetime | None = None) -> float | None:
@@ -74,6 +74,6 @@ def retry_after_s(header: str | None, now: datetime | None = None) -> float | No
 
 
 def _is_worth_repeating(answer: httpx.Response) -> bool:
-    if answer.status_code in _RETRIED:
+    if answer.status_code in _RETRIED_STATUSES:
         return True
     return answer.status_code == _CONFLICT and b'"in_progress"' in answer.content

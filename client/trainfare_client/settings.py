@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 LOCAL_URL: Final = "http://127.0.0.1:8000"
 _SPOOL_NAME: Final = "spool.jsonl"
-_KEY: Final = re.compile(r"[!-~]+")
+_KEY_PATTERN: Final = re.compile(r"[!-~]+")
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class ClientSettings:
                 f"The address {self.shown_url!r} is not an http or https URL.",
                 "Correct TRAINFARE_URL.",
             )
-        if self.api_key is not None and not _KEY.fullmatch(self.api_key):
+        if self.api_key is not None and not _KEY_PATTERN.fullmatch(self.api_key):
             # Never shown: the message may end up in a log.
             raise SettingsError(
                 "The API key has characters that no key has.",
@@ -101,19 +101,19 @@ def read_settings(
     SettingsError
         If a value is invalid.
     """
-    named_timeout = environ.get("TRAINFARE_TIMEOUT_S")
+    timeout_text = environ.get("TRAINFARE_TIMEOUT_S")
     try:
-        seconds = timeout_s if timeout_s is not None else float(named_timeout or 30.0)
+        seconds = timeout_s if timeout_s is not None else float(timeout_text or 30.0)
     except ValueError:
         raise SettingsError(
-            f"TRAINFARE_TIMEOUT_S {named_timeout!r} is not a number of seconds.", "Correct it."
+            f"TRAINFARE_TIMEOUT_S {timeout_text!r} is not a number of seconds.", "Correct it."
         ) from None
-    named_key = environ.get("TRAINFARE_API_KEY") or environ.get("TRAINFARE_KEY")
+    environment_key = environ.get("TRAINFARE_API_KEY") or environ.get("TRAINFARE_KEY")
     file = spool or environ.get("TRAINFARE_SPOOL") or _default_spool(environ)
     # Secrets and variables read from files end with a newline.
     return ClientSettings(
         url=(url or environ.get("TRAINFARE_URL") or LOCAL_URL).strip().rstrip("/"),
-        api_key=(api_key or named_key or "").strip() or None,
+        api_key=(api_key or environment_key or "").strip() or None,
         timeout_s=seconds,
         spool=Path(file).expanduser(),
         offline=environ.get("TRAINFARE_OFFLINE", "").casefold() in {"1", "true", "yes"},

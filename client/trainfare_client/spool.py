@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _PATIENCE_S: Final = 10.0
 _NEWLINE: Final = b"\n"
-_ALWAYS: Final = frozenset({"workload", "duration_seconds"})
+_REQUIRED_FIELDS: Final = frozenset({"workload", "duration_seconds"})
 """Every run has these, and hardly anything else has both."""
 
 
@@ -78,7 +78,7 @@ class Spool:
         self._file, self._patience_s = file, patience_s
         self._taken = file.with_suffix(".taken" + file.suffix)
         self.rejected = file.with_suffix(".rejected" + file.suffix)
-        self._broken: list[str] = []
+        self._broken_lines: list[str] = []
 
     def append(self, runs: Sequence[MeasuredRun]) -> None:
         """Add runs; they are on the disk when this returns.
@@ -88,7 +88,7 @@ class Spool:
         SpoolError
             If they cannot be written. The earlier content of the spool is unchanged.
         """
-        with self._guarded(), self._lock("append"):
+        with self._translated_errors(), self._lock("append"):
             _append_lines(self._file, [encoded(run) for run in runs])
 
     def withdraw(self, run: MeasuredRun) -> None:
@@ -100,19 +100,19 @@ class Spool:
             If the spool cannot be changed.
         """
         line = encoded(run) + _NEWLINE
-        with self._guarded(), self._lock("append"):
+        with self._translated_errors(), self._lock("append"):
             if not self._file.exists():
                 return
             with self._file.open("r+b") as stream:
-                begin = max(stream.seek(0, os.SEEK_END) - len(line), 0)
-                stream.seek(begin)
+                start = max(stream.seek(0, os.SEEK_END) - len(line), 0)
+                stream.seek(start)
                 if stream.read() == line:
-                    stream.truncate(begin)
+                    stream.truncate(start)
 
     def waiting(self) -> int:
         """Return how many runs wait, including those of a flush that died."""
-        with self._guarded():
-            return sum(len(_read(file)[0]) for file in (self._taken, self._file))
+        with self._translated_errors():
+            return sum(len(_read_lines(file)[0]) for file in (self._taken, self._file))
 
     @contextlib.contextmanager
     def flushing(self) -> Iterator[None]:
@@ -123,7 +123,7 @@ class Spool:
         SpoolError
             If another one takes too long.
         """
-        with self._guarded():
+        with self._translated_errors():
             lock = self._lock("flush")
             lock.acquire()
         try:
@@ -139,16 +139,16 @@ class Spool:
         SpoolError
             If it is not a spool: a file of something else is left as it is.
         """
-        with self._guarded():
+        with self._translated_errors():
             if not self._taken.exists():
                 with self._lock("append"):
                     if not self._file.exists():
                         return None
                     self._check_form()
                     self._file.replace(self._taken)
-            runs, broken = _read(self._taken)
+            runs, broken = _read_lines(self._taken)
         report.unreadable += len(broken)
-        self._broken = broken
+        self._broken_lines = broken
         return runs
 
     def take_all(self, report: FlushReport) -> list[MeasuredRun]:
@@ -159,7 +159,7 @@ class Spool:
         SpoolError
             If it is not a spool, or cannot be moved: nothing is lost then.
         """
-        with self._guarded(), self._lock("append"):
+        with self._translated_errors(), self._lock("append"):
             if self._taken.exists() and self._file.exists():
                 self._check_form()
                 # A crash between these two leaves runs in both files: by their ids they count once.
@@ -169,24 +169,26 @@ class Spool:
 
     def drop_taken(self) -> None:
         """Remove the file moved aside: its runs are stored, its broken lines kept."""
-        with self._guarded():
-            said = [{"reason": "the line is not a run", "line": line} for line in self._broken]
-            if said:
-                _append_lines(self.rejected, [encoded(each) for each in said])
+        with self._translated_errors():
+            entries = [
+                {"reason": "the line is not a run", "line": line} for line in self._broken_lines
+            ]
+            if entries:
+                _append_lines(self.rejected, [encoded(entry) for entry in entries])
             self._taken.unlink(missing_ok=True)
 
     def reject(self, run: MeasuredRun, reason: str) -> None:
         """Keep a run that the service refused, with the reason, for a person to examine."""
-        with self._guarded():
+        with self._translated_errors():
             _append_lines(self.rejected, [encoded({"reason": reason, "run": run})])
 
     def _check_form(self) -> None:
         lines = [line for line in self._file.read_bytes().splitlines() if line.strip()]
-        runs = sum(_run_of(line) is not None for line in lines)
-        cut = sum(_is_cut(line) for line in lines)
+        runs = sum(_parsed_run(line) is not None for line in lines)
+        truncated = sum(_is_truncated(line) for line in lines)
         # A README may show a run, and every line of a configuration may look like part of one:
         # most of what is moved aside must be runs.
-        if lines and not (runs and 2 * runs >= len(lines) - cut):
+        if lines and not (runs and 2 * runs >= len(lines) - truncated):
             raise SpoolError(
                 f"{self._file} is not a spool: {runs} of its {len(lines)} lines are runs.",
                 "Set TRAINFARE_SPOOL to the spool file; `trainfare upload` takes other files.",
@@ -200,13 +202,13 @@ class Spool:
         return filelock.FileLock(name, timeout=self._patience_s)
 
     @contextlib.contextmanager
-    def _guarded(self) -> Iterator[None]:
+    def _translated_errors(self) -> Iterator[None]:
         try:
             yield
         except OSError as error:
-            raise self._fault(error) from error
+            raise self._spool_error(error) from error
 
-    def _fault(self, error: OSError) -> SpoolError:
+    def _spool_error(self, error: OSError) -> SpoolError:
         # filelock's timeout is an OSError too, but without an errno.
         if isinstance(error, TimeoutError) and error.errno is None:
             return SpoolError(
@@ -235,9 +237,9 @@ def _append_lines(file: Path, lines: Sequence[bytes]) -> None:
 
 
 def _write_all(stream: Any, content: bytes) -> None:
-    left = memoryview(content)
-    while left:
-        left = left[stream.write(left) :]
+    remaining = memoryview(content)
+    while remaining:
+        remaining = remaining[stream.write(remaining) :]
 
 
 def _ends_a_line(file: Path, size: int) -> bool:
@@ -248,7 +250,7 @@ def _ends_a_line(file: Path, size: int) -> bool:
         return stream.read(1) == _NEWLINE
 
 
-def _read(file: Path) -> tuple[list[MeasuredRun], list[str]]:
+def _read_lines(file: Path) -> tuple[list[MeasuredRun], list[str]]:
     """Return a file's runs and its broken lines."""
     try:
         content = file.read_bytes()
@@ -256,22 +258,22 @@ def _read(file: Path) -> tuple[list[MeasuredRun], list[str]]:
         return [], []
     # A run whose append was interrupted by a signal may be there twice.
     lines = dict.fromkeys(line for line in content.split(_NEWLINE) if line.strip())
-    read = [(line, _run_of(line)) for line in lines]
-    runs = [run for _, run in read if run is not None]
-    return runs, [line.decode(errors="backslashreplace") for line, run in read if run is None]
+    parsed = [(line, _parsed_run(line)) for line in lines]
+    runs = [run for _, run in parsed if run is not None]
+    return runs, [line.decode(errors="backslashreplace") for line, run in parsed if run is None]
 
 
-def _run_of(line: bytes) -> MeasuredRun | None:
+def _parsed_run(line: bytes) -> MeasuredRun | None:
     try:
         run = json.loads(line)
         # Python reads NaN and 1e400, which no request may contain.
         encoded(run)
     except ValueError:
         return None
-    is_run = isinstance(run, dict) and run.keys() >= _ALWAYS
+    is_run = isinstance(run, dict) and run.keys() >= _REQUIRED_FIELDS
     return run if is_run else None
 
 
-def _is_cut(line: bytes) -> bool:
+def _is_truncated(line: bytes) -> bool:
     """Return whether a line may be the start of a run cut off by a crash."""
-    return line.startswith(b'{"') and not line.endswith(b"}") and _run_of(line) is None
+    return line.startswith(b'{"') and not line.endswith(b"}") and _parsed_run(line) is None

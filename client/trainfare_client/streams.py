@@ -15,7 +15,7 @@ def open_streams() -> None:
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
 
 
-def leave_unwritten(error: OSError, kind: str = "Error") -> None:
+def report_unwritable(error: OSError, kind: str = "Error") -> None:
     """Report why output cannot be written, except to a reader that closed the pipe."""
     with contextlib.suppress(OSError):
         # What is still buffered is discarded.

@@ -9,20 +9,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from trainfare_client.errors import UploadFileError
-from trainfare_client.requests import Request, encoded, keyed, path_of
+from trainfare_client.requests import Request, encoded, idempotency_header, path_of
 
 if TYPE_CHECKING:
     from trainfare_client.documents import MeasuredRun, UploadAnswer
 
 T = TypeVar("T")
 
-_TYPES: Final[Mapping[str, str]] = {
+_CONTENT_TYPES: Final[Mapping[str, str]] = {
     ".csv": "text/csv",
     ".json": "application/json",
     ".ndjson": "application/x-ndjson",
     ".jsonl": "application/x-ndjson",
 }
-_TELLING: Final = "created"
+_EXPECTED_FIELD: Final = "created"
 _ENCODINGS: Final[Mapping[str, str]] = {".gz": "gzip", ".zst": "zstd"}
 
 
@@ -39,11 +39,16 @@ def runs_upload(
     BadNumberError
         If a number is infinite or NaN, as pandas writes missing values.
     """
-    rows = enumerate(_listed(runs), start=1)
+    rows = enumerate(_as_list(runs), start=1)
     lines = b"".join(encoded(run, f"Row {row}: ") + b"\n" for row, run in rows)
-    headers = {"Content-Type": "application/x-ndjson", **keyed(idempotency_key)}
+    headers = {"Content-Type": "application/x-ndjson", **idempotency_header(idempotency_key)}
     return Request(
-        "POST", path_of("runs"), list((params or {}).items()), headers, lines, telling=_TELLING
+        "POST",
+        path_of("runs"),
+        list((params or {}).items()),
+        headers,
+        lines,
+        expected_field=_EXPECTED_FIELD,
     )
 
 
@@ -66,15 +71,18 @@ def file_upload(
         content = path.read_bytes()
     except OSError as error:
         raise UploadFileError(f"{path} cannot be read: {error}.", "Name a file.") from error
-    asked, headers = list((params or {}).items()), {**headers, **keyed(idempotency_key)}
-    return Request("POST", path_of("runs"), asked, headers, content, telling=_TELLING)
+    query, headers = (
+        list((params or {}).items()),
+        {**headers, **idempotency_header(idempotency_key)},
+    )
+    return Request("POST", path_of("runs"), query, headers, content, expected_field=_EXPECTED_FIELD)
 
 
 def with_external_ids(runs: MeasuredRun | Iterable[MeasuredRun]) -> list[MeasuredRun]:
     """Return the runs with an `external_id` each, so that none is ever stored twice."""
     return [
         run if run.get("external_id") else {**run, "external_id": f"client-{uuid.uuid4()}"}
-        for run in _listed(runs)
+        for run in _as_list(runs)
     ]
 
 
@@ -94,11 +102,11 @@ def chunked(items: Iterable[T], size: int) -> Iterator[tuple[int, list[T]]]:
     if size < 1:
         raise ValueError(f"A request holds at least one run, not {size}.")
     source = iter(items)
-    for number in itertools.count():
+    for index in itertools.count():
         chunk = list(itertools.islice(source, size))
         if not chunk:
             return
-        yield number * size, chunk
+        yield index * size, chunk
 
 
 def merged(answers: Sequence[tuple[int, UploadAnswer]]) -> UploadAnswer:
@@ -113,7 +121,7 @@ def merged(answers: Sequence[tuple[int, UploadAnswer]]) -> UploadAnswer:
         for offset, answer in answers
         for row in answer["invalid"]
     ]
-    whole: dict[str, Any] = {
+    document: dict[str, Any] = {
         "created": sum(answer["created"] for _, answer in answers),
         "duplicates": sum(answer["duplicates"] for _, answer in answers),
         "dry_run": False,
@@ -122,10 +130,10 @@ def merged(answers: Sequence[tuple[int, UploadAnswer]]) -> UploadAnswer:
         "invalid_count": sum(answer["invalid_count"] for _, answer in answers),
         "warnings": [warning for _, answer in answers for warning in answer["warnings"]],
     }
-    return whole  # type: ignore[return-value] # built from answers, field by field
+    return document  # type: ignore[return-value] # built from answers, field by field
 
 
-def _listed(runs: MeasuredRun | Iterable[MeasuredRun]) -> list[MeasuredRun]:
+def _as_list(runs: MeasuredRun | Iterable[MeasuredRun]) -> list[MeasuredRun]:
     if isinstance(runs, Mapping):
         return [runs]  # type: ignore[list-item] # a mapping here is one run
     return list(runs)
@@ -134,10 +142,10 @@ def _listed(runs: MeasuredRun | Iterable[MeasuredRun]) -> list[MeasuredRun]:
 def _file_headers(path: Path) -> dict[str, str]:
     encoding = _ENCODINGS.get(path.suffix.casefold())
     plain = path.with_suffix("") if encoding else path
-    content_type = _TYPES.get(plain.suffix.casefold())
+    content_type = _CONTENT_TYPES.get(plain.suffix.casefold())
     if content_type is None:
         raise UploadFileError(
             f"{path}: the name shows no file type.",
-            f"Name it {', '.join(_TYPES)}, each also with .gz or .zst.",
+            f"Name it {', '.join(_CONTENT_TYPES)}, each also with .gz or .zst.",
         )
     return {"Content-Type": content_type, **({"Content-Encoding": encoding} if encoding else {})}

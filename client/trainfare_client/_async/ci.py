@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from trainfare_client.requests import get, given, path_of, post
+from trainfare_client.requests import get, path_of, post, without_none
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
@@ -32,9 +32,12 @@ class AsyncCi:
 
         `options` may hold `commit`, `branch`, `base_branch`, `pull_request` and `gate`.
         """
-        body = {"runs": list(runs), **given(workload=workload), **options}
+        body = {"runs": list(runs), **without_none(workload=workload), **options}
         request: Request[CiReport] = post(
-            path_of("ci", "reports"), body, idempotency_key=idempotency_key, telling="verdict"
+            path_of("ci", "reports"),
+            body,
+            idempotency_key=idempotency_key,
+            expected_field="verdict",
         )
         return await self._transport.send(request)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from trainfare_client.errors import FitFailedError, FitTimeoutError
 from trainfare_client.events import EventReader
 from trainfare_client.progress import ProgressBar
-from trainfare_client.requests import get, given, path_of, post
+from trainfare_client.requests import get, path_of, post, without_none
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from trainfare_client.requests import Request
 
 _FINAL: Final = frozenset({"succeeded", "failed", "cancelled"})
-_LOOK_S: Final = 10.0
+_POLL_S: Final = 10.0
 """How long the service may hold back one answer; it answers at once when the fit has ended."""
 
 
@@ -40,7 +40,9 @@ class AsyncFits:
         **options: Any,
     ) -> Fit:
         """Request a fit and return it, or the active one; waits up to `wait_s` (60 at most)."""
-        body = given(time_budget_s=time_budget_s, seed=seed, regressors=regressors, publish=publish)
+        body = without_none(
+            time_budget_s=time_budget_s, seed=seed, regressors=regressors, publish=publish
+        )
         request: Request[Fit] = post(
             path_of("workloads", workload, "fits"), {**body, **options}, wait_s=wait_s
         )
@@ -64,8 +66,8 @@ class AsyncFits:
         ends_at = time.monotonic() + timeout_s
         with ProgressBar(fit_id, total=1.0) as progress:
             while True:
-                left_s = ends_at - time.monotonic()
-                fit = await self.get(fit_id, wait_s=max(1.0, min(_LOOK_S, left_s)))
+                remaining_s = ends_at - time.monotonic()
+                fit = await self.get(fit_id, wait_s=max(1.0, min(_POLL_S, remaining_s)))
                 progress.show(fit["progress"])
                 if fit["state"] in _FINAL:
                     return _succeeded(fit)

@@ -11,7 +11,7 @@ from trainfare_client.errors import (
     UnreachableError,
 )
 from trainfare_client.progress import ProgressBar
-from trainfare_client.requests import delete, get, given, patch, path_of
+from trainfare_client.requests import delete, get, patch, path_of, without_none
 from trainfare_client.spool import Spool
 from trainfare_client.uploads import chunked, file_upload, merged, runs_upload, with_external_ids
 
@@ -133,9 +133,11 @@ class AsyncRuns:
         **filters: Any,
     ) -> AsyncIterator[Run]:
         """Yield a workload's runs, newest first; `filters` are the service's."""
-        named = given(status=status, gpu_type=gpu_type, excluded=excluded, page_size=page_size)
+        stated = without_none(
+            status=status, gpu_type=gpu_type, excluded=excluded, page_size=page_size
+        )
         return self._transport.items(
-            path_of("workloads", workload, "runs"), "runs", {**named, **filters}
+            path_of("workloads", workload, "runs"), "runs", {**stated, **filters}
         )
 
     async def get(self, run_id: str) -> Run:
@@ -157,7 +159,7 @@ class AsyncRuns:
         labels: dict[str, str | None] | None = None,
     ) -> Run:
         """Exclude a run from fits (with a reason) or change its labels; None removes a label."""
-        body = given(excluded=excluded, reason=reason, labels=labels)
+        body = without_none(excluded=excluded, reason=reason, labels=labels)
         request: Request[Run] = patch(path_of("runs", run_id), body)
         return await self._transport.send(request)
 

@@ -7,7 +7,13 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from trainfare_client.addresses import login_of, unproxied
-from trainfare_client.answers import check, document_of, stranger, unreachable, unusable_proxy
+from trainfare_client.answers import (
+    document_of,
+    foreign_answer,
+    raise_for_problem,
+    unreachable,
+    unusable_proxy,
+)
 from trainfare_client.requests import Request, get
 from trainfare_client.retrying import Retries
 
@@ -57,7 +63,7 @@ class AsyncTransport:
         UnreachableError
             If it did not answer, after all attempts.
         """
-        document: T = document_of(await self.answer(request), request.telling)
+        document: T = document_of(await self.answer(request), request.expected_field)
         return document
 
     async def answer(self, request: Request[Any]) -> httpx.Response:
@@ -97,8 +103,8 @@ class AsyncTransport:
         """Yield the items of a list, page after page."""
         token: str | None = None
         while True:
-            asked = {**(params or {}), "page_token": token}
-            page = await self.send(get(path, asked, telling=name))
+            query = {**(params or {}), "page_token": token}
+            page = await self.send(get(path, query, expected_field=name))
             for item in page[name]:
                 yield item
             token = page.get("next_page_token")
@@ -120,9 +126,9 @@ class AsyncTransport:
             async with self._connections().stream("GET", path, timeout=None) as answer:
                 if not answer.is_success:
                     await answer.aread()
-                check(answer)
+                raise_for_problem(answer)
                 if not answer.headers.get("content-type", "").startswith("text/event-stream"):
-                    raise stranger(answer)
+                    raise foreign_answer(answer)
                 yield answer.aiter_lines()
         except _transport_error() as error:
             raise unreachable(self.settings.shown_url, error) from error

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from trainfare_client.progress import ProgressBar
-from trainfare_client.requests import flat_fields, get, given, path_of, post
+from trainfare_client.requests import flat_fields, get, path_of, post, without_none
 from trainfare_client.uploads import chunked
 
 if TYPE_CHECKING:
@@ -49,8 +49,8 @@ class Forecasts:
         `options` may hold `confidence`, `deadline_s`, `budget`, `pricing`, `regressor_version`,
         `time_limit_quantile`, `record` and `explain`.
         """
-        asked = given(configuration=configuration, work=work, parameters=parameters)
-        body = {"workload": workload, **asked, **options}
+        question = without_none(configuration=configuration, work=work, parameters=parameters)
+        body = {"workload": workload, **question, **options}
         request: Request[Forecast] = post(path_of("forecasts"), body)
         return self._transport.send(request)
 
@@ -65,7 +65,7 @@ class Forecasts:
 
         More than 10,000 are sent in several requests. Nothing is recorded in the ledger.
         """
-        shared = given(defaults=defaults, fields=fields)
+        shared = without_none(defaults=defaults, fields=fields)
         entries: list[BatchEntry] = []
         failed = 0
         with ProgressBar("forecasts") as progress:
@@ -139,10 +139,10 @@ class Forecasts:
         `options` may hold `parameters`, `segments` (past ones on other configurations),
         `confidence` and `deadline`.
         """
-        asked = given(
+        question = without_none(
             configuration=configuration, work=work, progress=progress, elapsed_s=elapsed_s
         )
-        body = {"workload": workload, **asked, **options}
+        body = {"workload": workload, **question, **options}
         request: Request[Remaining] = post(path_of("forecasts") + ":remaining", body)
         return self._transport.send(request)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from trainfare_client.requests import delete, get, given, path_of, post, put
+from trainfare_client.requests import delete, get, path_of, post, put, without_none
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -68,7 +68,7 @@ class Workloads:
         `options` may hold `candidates`, `search`, `exclude`, `repeat`, `confidence`, `stop` and
         `pricing`.
         """
-        body = {"target": target, **given(runs=runs, budget=budget), **options}
+        body = {"target": target, **without_none(runs=runs, budget=budget), **options}
         request: Request[ProfilingPlan] = post(
             path_of("workloads", workload, "profiling-plans"), body
         )

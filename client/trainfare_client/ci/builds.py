@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 GITHUB: Final = "github"
 GITLAB: Final = "gitlab"
 _GIT_TIMEOUT_S: Final = 5.0
-_LABEL: Final = "git_sha"
+_SHA_LABEL: Final = "git_sha"
 _GITLAB_PIPELINE: Final = ("CI_SERVER_URL", "CI_PROJECT_ID", "CI_PIPELINE_ID")
 
 
@@ -57,12 +57,16 @@ class Build:
         Collectors record the commit that the CI system states. For a pull request GitHub states the
         merge commit, whereas `commit` is the head of its branch: runs of either belong here.
         """
-        known = [each for each in (self.commit, read_labels().get(_LABEL)) if each]
+        own_commits = [commit for commit in (self.commit, read_labels().get(_SHA_LABEL)) if commit]
         own: list[MeasuredRun] = []
         others: list[MeasuredRun] = []
         for run in runs:
-            told = _commit_of(run)
-            is_own = not told or not self.commit or any(_is_same(told, each) for each in known)
+            run_commit = _commit_of(run)
+            is_own = (
+                not run_commit
+                or not self.commit
+                or any(_is_same_commit(run_commit, commit) for commit in own_commits)
+            )
             (own if is_own else others).append(run)
         return own, others
 
@@ -102,11 +106,11 @@ def _has_id(run: Mapping[str, Any]) -> bool:
 
 def _commit_of(run: Mapping[str, Any]) -> str:
     labels = run.get("labels")
-    told = labels.get(_LABEL) if isinstance(labels, dict) else run.get(f"label.{_LABEL}")
-    return str(told or "")
+    sha = labels.get(_SHA_LABEL) if isinstance(labels, dict) else run.get(f"label.{_SHA_LABEL}")
+    return str(sha or "")
 
 
-def _is_same(one: str, other: str) -> bool:
+def _is_same_commit(one: str, other: str) -> bool:
     """Whether two commit hashes, each perhaps abbreviated, are of the same commit."""
     return one.startswith(other) or other.startswith(one)
 
@@ -117,10 +121,10 @@ def read_build(environ: Mapping[str, str] = os.environ) -> Build:
         return _github(environ)
     if environ.get("GITLAB_CI"):
         return _gitlab(environ)
-    return _elsewhere(environ)
+    return _other_system(environ)
 
 
-def _elsewhere(environ: Mapping[str, str]) -> Build:
+def _other_system(environ: Mapping[str, str]) -> Build:
     system = system_of(environ)
     if system is None:
         commit, branch = _git("rev-parse", "HEAD"), _git("branch", "--show-current")
@@ -141,17 +145,17 @@ def _default_branch() -> str | None:
         return remote.removeprefix("origin/")
     # A CI system often fetches only the branch that it builds, without an origin/HEAD.
     for name in ("main", "master"):
-        for place in (f"refs/remotes/origin/{name}", f"refs/heads/{name}"):
-            if _git("rev-parse", "--verify", "--quiet", place) is not None:
+        for reference in (f"refs/remotes/origin/{name}", f"refs/heads/{name}"):
+            if _git("rev-parse", "--verify", "--quiet", reference) is not None:
                 return name
     return None
 
 
 def _github(environ: Mapping[str, str]) -> Build:
     event = _event(environ)
-    pull = _inner(event, "pull_request")
-    head, base = _inner(pull, "head"), _inner(pull, "base")
-    is_fork = _inner(head, "repo").get("full_name") != _inner(base, "repo").get("full_name")
+    pull = _nested(event, "pull_request")
+    head, base = _nested(pull, "head"), _nested(pull, "base")
+    is_fork = _nested(head, "repo").get("full_name") != _nested(base, "repo").get("full_name")
     names = (environ.get("GITHUB_REPOSITORY"), environ.get("GITHUB_RUN_ID"))
     return Build(
         system=GITHUB,
@@ -161,7 +165,7 @@ def _github(environ: Mapping[str, str]) -> Build:
         or environ.get("GITHUB_REF_NAME"),
         base_branch=base.get("ref")
         or environ.get("GITHUB_BASE_REF")
-        or _inner(event, "repository").get("default_branch"),
+        or _nested(event, "repository").get("default_branch"),
         pull_request=pull.get("number"),
         key=" ".join(["github", *(name or "" for name in names)]),
     )
@@ -175,9 +179,9 @@ def _event(environ: Mapping[str, str]) -> Mapping[str, Any]:
     return event if isinstance(event, dict) else {}
 
 
-def _inner(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    found = document.get(name)
-    return found if isinstance(found, dict) else {}
+def _nested(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    value = document.get(name)
+    return value if isinstance(value, dict) else {}
 
 
 def _gitlab(environ: Mapping[str, str]) -> Build:
@@ -200,7 +204,7 @@ def _gitlab(environ: Mapping[str, str]) -> Build:
 
 def _git(*arguments: str) -> str | None:
     try:
-        answer = subprocess.run(
+        process = subprocess.run(
             ["git", *arguments],  # noqa: S607 - the user's own git
             capture_output=True,
             text=True,
@@ -209,4 +213,4 @@ def _git(*arguments: str) -> str | None:
         )
     except (OSError, subprocess.SubprocessError):
         return None
-    return answer.stdout.strip() or None if answer.returncode == 0 else None
+    return process.stdout.strip() or None if process.returncode == 0 else None

@@ -11,10 +11,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from trainfare_client.ci.builds import Build, read_build
-from trainfare_client.ci.comments import CommentError, place, thread_of
+from trainfare_client.ci.comments import CommentError, post_comment, thread_of
 from trainfare_client.ci.refusals import RefusedRunsError
 from trainfare_client.ci.sources import read_files, with_categories
-from trainfare_client.ci.telling import hand_on, put, say, summarize, tell
+from trainfare_client.ci.telling import (
+    annotate,
+    append_outputs,
+    append_summary,
+    write_findings,
+    write_line,
+)
 from trainfare_client.errors import (
     ProblemError,
     QuotaExceededError,
@@ -26,7 +32,7 @@ from trainfare_client.errors import (
     UploadFileError,
 )
 from trainfare_client.options import add_service, number
-from trainfare_client.requests import encoded, given
+from trainfare_client.requests import encoded, without_none
 from trainfare_client.settings import read_settings
 from trainfare_client.spool import FlushReport, Spool
 
@@ -36,8 +42,8 @@ if TYPE_CHECKING:
     from trainfare_client.documents import CiReport, MeasuredRun
     from trainfare_client.settings import ClientSettings
 
-_WRONG_USE: Final = 2
-_AWAY: Final = 3
+_USAGE_ERROR: Final = 2
+_UNAVAILABLE: Final = 3
 _REFUSED: Final = 4
 _INTERRUPTED: Final = 130
 _EXIT_CODES: Final = (
@@ -57,17 +63,17 @@ def main(arguments: Sequence[str], *, program: str = "trainfare") -> int:
             report = _send(options, build, settings, runs)
             _publish(options, build, report)
     except (UnreachableError, ServiceFailedError, QuotaExceededError) as error:
-        return _be_without(options, build, error)
+        return _report_unavailable(options, build, error)
     except KeyboardInterrupt:
         sys.stderr.write("Interrupted. Report again: no run is stored twice.\n")
         return _INTERRUPTED
     except (SettingsError, SpoolError, UploadFileError, OSError) as error:
-        say(build, "error", str(error))
-        return _WRONG_USE
+        annotate(build, "error", str(error))
+        return _USAGE_ERROR
     except TrainfareError as error:
         for line in getattr(error, "lines", ()):
-            say(build, "error", line)
-        say(build, "error", str(error))
+            annotate(build, "error", line)
+        annotate(build, "error", str(error))
         return _REFUSED
     return report["exit_code"]
 
@@ -99,13 +105,13 @@ def _add_sources(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_build(parser: argparse.ArgumentParser) -> None:
-    found = "found in the CI system's environment or by git"
-    parser.add_argument("--commit", help=found)
-    parser.add_argument("--branch", help=found)
+    origin = "found in the CI system's environment or by git"
+    parser.add_argument("--commit", help=origin)
+    parser.add_argument("--branch", help=origin)
     parser.add_argument(
-        "--base-branch", help="branch whose durations are the normal ones; " + found
+        "--base-branch", help="branch whose durations are the normal ones; " + origin
     )
-    parser.add_argument("--pull-request", type=int, help=found)
+    parser.add_argument("--pull-request", type=int, help=origin)
 
 
 def _add_gate(parser: argparse.ArgumentParser) -> None:
@@ -126,14 +132,14 @@ def _add_outputs(parser: argparse.ArgumentParser) -> None:
 
 
 def _build(options: argparse.Namespace) -> Build:
-    found = read_build()
+    detected = read_build()
     build = Build(
-        system=found.system,
-        commit=options.commit or found.commit,
-        branch=options.branch or found.branch,
-        base_branch=options.base_branch or found.base_branch,
-        pull_request=options.pull_request or found.pull_request,
-        key=found.key,
+        system=detected.system,
+        commit=options.commit or detected.commit,
+        branch=options.branch or detected.branch,
+        base_branch=options.base_branch or detected.base_branch,
+        pull_request=options.pull_request or detected.pull_request,
+        key=detected.key,
     )
     if build.branch and not build.base_branch:
         sys.stderr.write(
@@ -154,7 +160,7 @@ def _runs(
     """
     runs = read_files(options.files)
     if not options.from_spool:
-        _check_some(runs)
+        _require_runs(runs)
         yield runs
         return
     spool, report = Spool(settings.spool), FlushReport()
@@ -165,8 +171,8 @@ def _runs(
             _store(build, settings, earlier, spool, report)
         if runs:
             yield runs
-        _leave(build, spool)
-    _check_some(runs)
+        _drop_delivered(build, spool)
+    _require_runs(runs)
 
 
 def _store(
@@ -182,19 +188,19 @@ def _store(
     with contextlib.closing(Transport(settings)) as transport:
         store(transport, runs, spool, report)
     for reason in report.refused:
-        say(build, "warning", f"A run of another commit was refused: {reason}")
+        annotate(build, "warning", f"A run of another commit was refused: {reason}")
     count = f"{report.created + report.duplicates} of {len(runs)}"
     sys.stderr.write(f"Runs of other commits are stored, not judged: {count}.\n")
 
 
-def _leave(build: Build, spool: Spool) -> None:
+def _drop_delivered(build: Build, spool: Spool) -> None:
     try:
         spool.drop_taken()
     except SpoolError as error:
-        say(build, "warning", f"{error} The next report sends its runs again.")
+        annotate(build, "warning", f"{error} The next report sends its runs again.")
 
 
-def _check_some(runs: list[dict[str, Any]]) -> None:
+def _require_runs(runs: list[dict[str, Any]]) -> None:
     if not runs:
         raise UploadFileError(
             "There are no runs to report.",
@@ -210,12 +216,12 @@ def _send(
 ) -> CiReport:
     from trainfare_client._sync.client import Client  # noqa: PLC0415 - loaded when it is used
 
-    gate = given(
+    gate = without_none(
         fail_probability=options.fail_probability,
         min_effect=options.min_effect,
         on_insufficient_data=options.on_insufficient_data,
     )
-    context = given(
+    context = without_none(
         workload=options.workload,
         commit=build.commit,
         branch=build.branch,
@@ -226,36 +232,36 @@ def _send(
     )
     with Client(settings=settings) as client:
 
-        def report(sent: list[dict[str, Any]]) -> CiReport:
-            key = build.idempotency_key(encoded([sent, context]))
-            return client.ci.report(build.identified(sent), idempotency_key=key, **context)
+        def submit(submitted: list[dict[str, Any]]) -> CiReport:
+            key = build.idempotency_key(encoded([submitted, context]))
+            return client.ci.report(build.identified(submitted), idempotency_key=key, **context)
 
         try:
-            return report(runs)
+            return submit(runs)
         except ProblemError as error:
-            mended = with_categories(runs, error)
-            if mended is None:
-                raise _told(runs, error) from error
+            corrected = with_categories(runs, error)
+            if corrected is None:
+                raise _with_places(runs, error) from error
         try:
-            return report(mended)
+            return submit(corrected)
         except ProblemError as error:
-            raise _told(mended, error) from error
+            raise _with_places(corrected, error) from error
 
 
-def _told(runs: list[dict[str, Any]], error: ProblemError) -> TrainfareError:
+def _with_places(runs: list[dict[str, Any]], error: ProblemError) -> TrainfareError:
     """Return the error for refused runs with their places, any other error unchanged."""
-    is_of_rows = any(fault.get("row") is not None for fault in error.errors)
-    return RefusedRunsError(runs, error) if is_of_rows else error
+    has_row_faults = any(fault.get("row") is not None for fault in error.errors)
+    return RefusedRunsError(runs, error) if has_row_faults else error
 
 
 def _publish(options: argparse.Namespace, build: Build, report: CiReport) -> None:
     markdown = report["comment_markdown"]
     if options.json:
-        put(json.dumps(report))
+        write_line(json.dumps(report))
     else:
-        tell(report, build)
+        write_findings(report, build)
     if options.output:
-        with _warned(build):
+        with _warning_if_unwritable(build):
             Path(options.output).write_text(markdown, encoding="utf-8")
     _write_summary(options, build, markdown)
     outputs = {
@@ -269,26 +275,26 @@ def _publish(options: argparse.Namespace, build: Build, report: CiReport) -> Non
 
 
 @contextlib.contextmanager
-def _warned(build: Build) -> Iterator[None]:
+def _warning_if_unwritable(build: Build) -> Iterator[None]:
     """Warn of a file that cannot be written: the verdict stands."""
     try:
         yield
     except OSError as error:
-        say(build, "warning", f"{error.filename} cannot be written: {error.strerror}.")
+        annotate(build, "warning", f"{error.filename} cannot be written: {error.strerror}.")
 
 
 def _write_summary(options: argparse.Namespace, build: Build, markdown: str) -> None:
     summary = options.summary or os.environ.get("GITHUB_STEP_SUMMARY")
     if summary:
-        with _warned(build):
-            summarize(Path(summary), markdown)
+        with _warning_if_unwritable(build):
+            append_summary(Path(summary), markdown)
 
 
 def _write_outputs(build: Build, outputs: dict[str, str]) -> None:
     file = os.environ.get("GITHUB_OUTPUT")
     if file:
-        with _warned(build):
-            hand_on(Path(file), outputs)
+        with _warning_if_unwritable(build):
+            append_outputs(Path(file), outputs)
 
 
 def _comment(options: argparse.Namespace, build: Build, markdown: str) -> None:
@@ -296,18 +302,18 @@ def _comment(options: argparse.Namespace, build: Build, markdown: str) -> None:
     if thread is None:
         return
     try:
-        done = place(thread, markdown)
+        action = post_comment(thread, markdown)
     except CommentError as error:
         # A fork's token may not comment; the verdict stands.
-        say(build, "warning", str(error))
+        annotate(build, "warning", str(error))
         return
-    sys.stderr.write(f"The comment was {done}.\n")
+    sys.stderr.write(f"The comment was {action}.\n")
 
 
-def _be_without(options: argparse.Namespace, build: Build, error: TrainfareError) -> int:
+def _report_unavailable(options: argparse.Namespace, build: Build, error: TrainfareError) -> int:
     """Report that nothing was judged; the build continues unless it is strict."""
-    say(build, "error" if options.strict else "warning", f"Nothing was judged: {error}")
+    annotate(build, "error" if options.strict else "warning", f"Nothing was judged: {error}")
     _write_summary(options, build, f"### Training cost: not judged\n\n{error.message}\n")
-    exit_code = str(_AWAY if options.strict else 0)
+    exit_code = str(_UNAVAILABLE if options.strict else 0)
     _write_outputs(build, {"verdict": "unavailable", "exit-code": exit_code})
-    return _AWAY if options.strict else 0
+    return _UNAVAILABLE if options.strict else 0

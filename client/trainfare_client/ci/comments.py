@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 MARKER: Final = "<!-- trainfare:ci "
 _PER_PAGE: Final = 100
-_MOST_PAGES: Final = 50
+_MAX_PAGES: Final = 50
 _TIMEOUT_S: Final = 20.0
 
 
@@ -78,7 +78,7 @@ def thread_of(build: Build, environ: Mapping[str, str] = os.environ) -> Thread |
     return None
 
 
-def place(thread: Thread, markdown: str) -> str:
+def post_comment(thread: Thread, markdown: str) -> str:
     """Write a comment in place of the earlier one with the same hidden marker; say which.
 
     Parameters
@@ -103,12 +103,12 @@ def place(thread: Thread, markdown: str) -> str:
     marker = markdown.partition("\n")[0].strip()
     try:
         with httpx.Client(headers=thread.headers, timeout=_TIMEOUT_S) as forge:
-            found = _find(forge, thread, marker)
-            if found is None:
+            comment_id = _find(forge, thread, marker)
+            if comment_id is None:
                 forge.post(thread.comments, json={"body": markdown}).raise_for_status()
                 return "written"
-            address = f"{thread.comment}/{found}"
-            forge.request(thread.edit, address, json={"body": markdown}).raise_for_status()
+            url = f"{thread.comment}/{comment_id}"
+            forge.request(thread.edit, url, json={"body": markdown}).raise_for_status()
     except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
         raise CommentError(
             f"The comment could not be written: {error}.",
@@ -126,7 +126,7 @@ def _find(forge: httpx.Client, thread: Thread, marker: str) -> int | None:
 
 
 def _comments(forge: httpx.Client, thread: Thread) -> Iterator[Mapping[str, Any]]:
-    for page in range(1, _MOST_PAGES + 1):
+    for page in range(1, _MAX_PAGES + 1):
         answer = forge.get(thread.comments, params={"per_page": _PER_PAGE, "page": page})
         comments = answer.raise_for_status().json()
         yield from comments

@@ -14,17 +14,17 @@ if TYPE_CHECKING:
     from trainfare_client.ci.sources import Run
     from trainfare_client.errors import ProblemError
 
-_MOST_LINES: Final = 20
+_MAX_LINES: Final = 20
 
 
 class RefusedRunsError(TrainfareError):
     """The service refused runs of a report; `lines` lists them, up to a limit."""
 
     def __init__(self, runs: Sequence[Run], error: ProblemError) -> None:
-        said = f"{error.title} ({error.status} {error.code}): {error.detail}"
-        super().__init__(said, str(error.document.get("remedy") or ""))
-        self.lines = [_line(runs, fault) for fault in error.errors[:_MOST_LINES]]
-        more = len(error.errors) - _MOST_LINES
+        message = f"{error.title} ({error.status} {error.code}): {error.detail}"
+        super().__init__(message, str(error.document.get("remedy") or ""))
+        self.lines = [_line(runs, fault) for fault in error.errors[:_MAX_LINES]]
+        more = len(error.errors) - _MAX_LINES
         self.lines += [f"... and {more} more."] if more > 0 else []
 
 
@@ -37,10 +37,10 @@ def _line(runs: Sequence[Run], fault: Mapping[str, Any]) -> str:
             # The service speaks of the JSON in which the cell was sent; the file has no types.
             message, remedy = f"{field} is not a number.", "Write a number, such as 4 or 0.5."
         value = run.cells[field]
-    shown = f"{field} {value!r}" if field and value is not None else field
-    place = ", ".join(part for part in (_place(run, number), shown) if part)
-    told = " ".join(str(part) for part in (message, remedy) if part)
-    return f"{place}: {told}" if place else told
+    subject = f"{field} {value!r}" if field and value is not None else field
+    place = ", ".join(part for part in (_place(run, number), subject) if part)
+    explanation = " ".join(str(part) for part in (message, remedy) if part)
+    return f"{place}: {explanation}" if place else explanation
 
 
 def _place(run: Run | None, number: int | None) -> str:

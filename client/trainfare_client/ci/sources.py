@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 
 Run = dict[str, Any]
 
-_TEXTS: Final = frozenset(
+_TEXT_FIELDS: Final = frozenset(
     {
         "workload", "external_id", "run_id", "status", "gpu_type", "instance_type", "provider",
         "region", "purchase", "framework", "started_at", "ended_at", "cost_usd", "cost_amount",
         "cost_currency", "forecast_id", "excluded_reason",
     }
 )  # fmt: skip
-_LABEL: Final = "label."
-_DRIFT: Final = "schema_drift"
+_LABEL_PREFIX: Final = "label."
+_SCHEMA_DRIFT: Final = "schema_drift"
 _NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
 
 
@@ -39,7 +39,7 @@ class TableRun(Run):
     """
 
     def __init__(self, cells: Mapping[str, str], place: str) -> None:
-        super().__init__({name: _value(name, cell) for name, cell in cells.items()})
+        super().__init__({name: _typed(name, cell) for name, cell in cells.items()})
         self.cells, self.place = cells, place
 
 
@@ -49,14 +49,16 @@ def with_categories(runs: Sequence[Run], error: ProblemError) -> list[Run] | Non
     A cell "16" of a CSV file is sent as a number until the service says that the parameter is a
     category (16, bf16). None if the error names nothing of the kind.
     """
-    mended = [TableRun(run.cells, run.place) if isinstance(run, TableRun) else run for run in runs]
-    is_mended = False
-    for fault in error.errors if error.code == _DRIFT else []:
-        run, name = mended[fault.get("row", 1) - 1], fault.get("field", "")
+    corrected = [
+        TableRun(run.cells, run.place) if isinstance(run, TableRun) else run for run in runs
+    ]
+    is_corrected = False
+    for fault in error.errors if error.code == _SCHEMA_DRIFT else []:
+        run, name = corrected[fault.get("row", 1) - 1], fault.get("field", "")
         if isinstance(run, TableRun) and not isinstance(run.get(name, ""), str):
             run[name] = run.cells[name]
-            is_mended = True
-    return mended if is_mended else None
+            is_corrected = True
+    return corrected if is_corrected else None
 
 
 def read_files(names: Sequence[str]) -> list[Run]:
@@ -71,7 +73,7 @@ def read_files(names: Sequence[str]) -> list[Run]:
 
 
 def _read(path: Path) -> Iterator[Run]:
-    readers = {".csv": _csv, ".json": _json, ".jsonl": _lines, ".ndjson": _lines}
+    readers = {".csv": _csv, ".json": _json, ".jsonl": _json_lines, ".ndjson": _json_lines}
     reader = readers.get(path.suffix.casefold())
     if reader is None:
         raise UploadFileError(
@@ -108,15 +110,15 @@ def _json(content: str, _path: Path) -> list[Any]:
     return document if isinstance(document, list) else [document]
 
 
-def _lines(content: str, _path: Path) -> list[Any]:
+def _json_lines(content: str, _path: Path) -> list[Any]:
     return [json.loads(line) for line in content.split("\n") if line.strip()]
 
 
 def _csv(content: str, path: Path) -> list[Any]:
     rows = csv.DictReader(io.StringIO(content.lstrip("\n")), strict=True)
     names = rows.fieldnames or []
-    if len(names) == 1 and (mark := next((each for each in ";\t|" if each in names[0]), None)):
-        raise ValueError(f"its columns are separated by {mark!r}, not by commas")
+    if len(names) == 1 and (separator := next((mark for mark in ";\t|" if mark in names[0]), None)):
+        raise ValueError(f"its columns are separated by {separator!r}, not by commas")
     return [_flat_run(row, f"{path}, row {number}") for number, row in enumerate(rows, start=1)]
 
 
@@ -127,15 +129,15 @@ def _flat_run(row: dict[str, Any], place: str) -> Run:
     return TableRun({name: cell for name, cell in cells.items() if cell}, place)
 
 
-def _value(name: str, cell: str) -> float | int | str:
+def _typed(name: str, cell: str) -> float | int | str:
     """Return a cell in its field's type: JSON has types, a CSV file has none.
 
     Examples
     --------
-    >>> _value("workers", "4"), _value("param.lr", "1e-3"), _value("label.build", "17")
+    >>> _typed("workers", "4"), _typed("param.lr", "1e-3"), _typed("label.build", "17")
     (4, 0.001, '17')
     """
-    if name in _TEXTS or name.startswith(_LABEL) or not _NUMBER.fullmatch(cell):
+    if name in _TEXT_FIELDS or name.startswith(_LABEL_PREFIX) or not _NUMBER.fullmatch(cell):
         return cell
     number = float(cell)
     if math.isinf(number):

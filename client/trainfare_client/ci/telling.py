@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from trainfare_client.ci.builds import GITHUB
 from trainfare_client.ci.comments import MARKER
-from trainfare_client.streams import leave_unwritten
+from trainfare_client.streams import report_unwritable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -16,21 +16,21 @@ if TYPE_CHECKING:
     from trainfare_client.ci.builds import Build
     from trainfare_client.documents import CiReport
 
-_KINDS: Final = {"fail": "error", "warn": "warning"}
-_MOST_ANNOTATIONS: Final = 10
+_ANNOTATION_KINDS: Final = {"fail": "error", "warn": "warning"}
+_MAX_ANNOTATIONS: Final = 10
 """GitHub shows ten of each kind per step."""
 
 
-def put(line: str) -> None:
+def write_line(line: str) -> None:
     """Write a line to standard output; if that fails, the exit code does not change."""
     try:
         sys.stdout.write(line + "\n")
         sys.stdout.flush()
     except OSError as error:
-        leave_unwritten(error, "Warning")
+        report_unwritable(error, "Warning")
 
 
-def say(build: Build, kind: str, text: str) -> None:
+def annotate(build: Build, kind: str, text: str) -> None:
     """Write a line to standard output, on GitHub as an annotation of a given kind.
 
     Parameters
@@ -43,26 +43,26 @@ def say(build: Build, kind: str, text: str) -> None:
         One sentence.
     """
     if build.system == GITHUB:
-        put(f"::{kind} title=Trainfare::{_escaped(text)}")
+        write_line(f"::{kind} title=Trainfare::{_escaped(text)}")
     else:
-        put(f"{kind.capitalize()}: {text}")
+        write_line(f"{kind.capitalize()}: {text}")
 
 
-def tell(report: CiReport, build: Build) -> None:
+def write_findings(report: CiReport, build: Build) -> None:
     """Write a report's findings: its sentence, and what is wrong with single runs."""
-    put(report["summary"])
-    for kind, text in list(_findings(report))[:_MOST_ANNOTATIONS]:
-        say(build, kind, text)
+    write_line(report["summary"])
+    for kind, text in list(_findings(report))[:_MAX_ANNOTATIONS]:
+        annotate(build, kind, text)
     if report["verdict"] == "insufficient_data":
-        say(build, "notice", report["summary"])
+        annotate(build, "notice", report["summary"])
 
 
 def _findings(report: CiReport) -> Iterator[tuple[str, str]]:
     """Yield the kind and sentence of each finding, the most severe first."""
     runs = sorted(report["runs"], key=lambda run: run["verdict"] != "fail")
     for run in runs:
-        if run["verdict"] in _KINDS:
-            yield _KINDS[run["verdict"]], _sentence(run)
+        if run["verdict"] in _ANNOTATION_KINDS:
+            yield _ANNOTATION_KINDS[run["verdict"]], _sentence(run)
     for drift in report["drift"]:
         change = f"{drift['change_ratio'] - 1:+.1%}"
         yield "warning", f"{drift['workload']}: durations creep up, {change} by now."
@@ -78,13 +78,13 @@ def _sentence(run: Mapping[str, Any]) -> str:
     )
 
 
-def summarize(file: Path, markdown: str) -> None:
+def append_summary(file: Path, markdown: str) -> None:
     """Append a comment to a job summary, without its hidden marker."""
     lines = [line for line in markdown.splitlines() if not line.startswith(MARKER)]
     _append(file, "\n".join(lines) + "\n")
 
 
-def hand_on(file: Path, outputs: Mapping[str, str]) -> None:
+def append_outputs(file: Path, outputs: Mapping[str, str]) -> None:
     """Append the outputs of a step in GitHub's format."""
     _append(file, "".join(f"{name}={value}\n" for name, value in outputs.items()))
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from trainfare_client.collectors.recording import RunOptions
 
-_KNOWN: Final = ("dataset_size", "batch_size", "epochs")
+_SIZE_FIELDS: Final = ("dataset_size", "batch_size", "epochs")
 
 
 class TrainfareTracker(GeneralTracker):
@@ -42,7 +42,7 @@ class TrainfareTracker(GeneralTracker):
         self._hook: Any = None
         with Guard():
             if read_place().rank != 0:
-                _tell_of_failures(workload, options)
+                _report_failures(workload, options)
 
     @property
     def tracker(self) -> Recorder | None:
@@ -63,9 +63,9 @@ class TrainfareTracker(GeneralTracker):
         with self._recorder.guard:
             from torch.optim.optimizer import register_optimizer_step_post_hook
 
-            self._hook = register_optimizer_step_post_hook(self._stepped)
+            self._hook = register_optimizer_step_post_hook(self._on_optimizer_step)
 
-    def _stepped(self, optimizer: Any, *call: Any) -> None:
+    def _on_optimizer_step(self, optimizer: Any, *call: Any) -> None:
         if self._recorder is not None:
             with self._recorder.guard:
                 self._optimizer = self._optimizer or optimizer
@@ -76,7 +76,7 @@ class TrainfareTracker(GeneralTracker):
         """Take the sizes named in the configuration; the set-up is over."""
         if self._recorder is not None:
             with self._recorder.guard:
-                self._recorder.know(**{name: values.get(name) for name in _KNOWN})
+                self._recorder.add_facts(**{name: values.get(name) for name in _SIZE_FIELDS})
                 self._recorder.setup_is_over()
 
     def log(self, values: dict[str, Any], step: int | None = None, **kwargs: Any) -> None:
@@ -97,15 +97,15 @@ class TrainfareTracker(GeneralTracker):
             recorder.finish(status)
 
 
-def _tell_of_failures(workload: str, options: RunOptions) -> None:
+def _report_failures(workload: str, options: RunOptions) -> None:
     """Let rank 0 know why this rank fails: Accelerate starts its trackers on rank 0 alone."""
     # Writing a note needs no address, and a wrong one is reported on rank 0 already.
     settings = options.get("settings") or read_settings(url=LOCAL_URL, api_key="none")
     notes = RankNotes(settings.spool.parent, workload, os.environ)
 
-    def leave(status: str) -> None:
+    def leave_note(status: str) -> None:
         # A process that exits by itself was not cancelled: this rank never hears of a normal end.
         if status != CANCELLED:
             notes.leave(status)
 
-    EndWatch(leave).start()
+    EndWatch(leave_note).start()

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from trainfare_client.documents import MeasuredRun, UploadAnswer, UploadedRun
 
 DEADLINE_S: Final = 15.0
-_GLANCE_S: Final = 0.02
-_WORDS: Final = {"as_expected": "as expected", "slower": "slower", "faster": "faster"}
+_POLL_S: Final = 0.02
+_VERDICTS: Final = {"as_expected": "as expected", "slower": "slower", "faster": "faster"}
 
 
 def delivery_settings(guard: Guard) -> ClientSettings:
@@ -30,8 +30,8 @@ def delivery_settings(guard: Guard) -> ClientSettings:
     except SettingsError as error:
         guard.complain(error)
         # A long training is not lost to a wrong address or key: its run waits in the spool.
-        kept = read_settings(url=LOCAL_URL, api_key="none", timeout_s=1.0)
-        return dataclasses.replace(kept, offline=True)
+        offline_settings = read_settings(url=LOCAL_URL, api_key="none", timeout_s=1.0)
+        return dataclasses.replace(offline_settings, offline=True)
     return dataclasses.replace(settings, attempts=2, timeout_s=min(settings.timeout_s, 6.0))
 
 
@@ -66,7 +66,7 @@ class Delivery:
         self._thread: threading.Thread | None = None
         self._answer: UploadAnswer | None = None
         self._error: Exception | None = None
-        self._is_safe = self._is_kept = self._is_told = False
+        self._is_safe = self._is_spooled = self._is_reported = False
 
     def upload(self) -> None:
         """Give the service its time; `settle` reports the outcome."""
@@ -74,15 +74,15 @@ class Delivery:
         if self._thread is not None:
             self._thread.join(self._deadline_s)
 
-    async def uploaded(self) -> None:
+    async def upload_async(self) -> None:
         """Do the same as `upload`, but let asyncio's event loop continue meanwhile."""
         import asyncio
 
         self._begin()
-        ends = time.monotonic() + self._deadline_s
+        ends_at = time.monotonic() + self._deadline_s
         # Not an asyncio event: the thread may outlive the loop.
-        while self._is_under_way() and time.monotonic() < ends:  # noqa: ASYNC110 - see above
-            await asyncio.sleep(_GLANCE_S)
+        while self._is_under_way() and time.monotonic() < ends_at:  # noqa: ASYNC110 - see above
+            await asyncio.sleep(_POLL_S)
 
     def _is_under_way(self) -> bool:
         return self._thread is not None and self._thread.is_alive()
@@ -109,7 +109,7 @@ class Delivery:
             If the spool cannot be written.
         """
         self.keep()
-        return self._said()
+        return self._report()
 
     def hurry(self, patience_s: float) -> str | None:
         """Put the run into the spool at once, then give its upload a last moment.
@@ -122,12 +122,12 @@ class Delivery:
         UndeliveredError, SpoolError
             As for `settle`.
         """
-        if self._is_told:
+        if self._is_reported:
             return None
         self.keep()
         if self._thread is not None:
             self._thread.join(patience_s)
-        return self._said()
+        return self._report()
 
     def keep(self) -> None:
         """Put the run into the spool, unless it is already there or with the service.
@@ -137,35 +137,35 @@ class Delivery:
         SpoolError
             If the spool cannot be written.
         """
-        if not self._is_safe and not self._is_told_elsewhere():
+        if not self._is_safe and not self._is_reported_elsewhere():
             self._spool.append([self._run])
-            self._is_safe = self._is_kept = True
+            self._is_safe = self._is_spooled = True
 
-    def _is_told_elsewhere(self) -> bool:
+    def _is_reported_elsewhere(self) -> bool:
         return self._is_shared and isinstance(self._error, RunConflictError)
 
-    def _take_back(self) -> None:
-        if self._is_kept:
-            self._is_kept = False
+    def _withdraw(self) -> None:
+        if self._is_spooled:
+            self._is_spooled = False
             self._spool.withdraw(self._run)
 
-    def _said(self) -> str:
-        self._is_told = True
-        if self._is_told_elsewhere():
-            self._take_back()
+    def _report(self) -> str:
+        self._is_reported = True
+        if self._is_reported_elsewhere():
+            self._withdraw()
             return f"Trainfare: another rank has reported how {self._run['workload']} ended."
         if self._error is not None:
             raise UndeliveredError(self._error, self._settings.spool) from self._error
         if self._answer is not None:
-            self._take_back()
+            self._withdraw()
             uploaded = self._answer["runs"]
             return sentence(self._run, uploaded[0] if uploaded else None)
         settings = self._settings
-        why = (
+        reason = (
             "kept" if settings.offline else f"the service at {settings.shown_url} has not answered"
         )
         return (
-            f"Trainfare: {why}; the run waits in {settings.spool} for `trainfare-client flush`"
+            f"Trainfare: {reason}; the run waits in {settings.spool} for `trainfare-client flush`"
             f"{' or `ci report --from-spool`' if settings.offline else ''}."
         )
 
@@ -180,7 +180,7 @@ class Delivery:
             self._error = error
 
 
-def tell(text: str) -> None:
+def write_sentence(text: str) -> None:
     """Write a sentence to standard error."""
     sys.stderr.write(text + "\n")
     sys.stderr.flush()
@@ -188,17 +188,17 @@ def tell(text: str) -> None:
 
 def sentence(run: MeasuredRun, uploaded: UploadedRun | None) -> str:
     """Return a sentence on the outcome of a run, with its assessment if there is one."""
-    said = f"Trainfare: {run['workload']} took {run['duration_seconds']:.4g} s"
+    text = f"Trainfare: {run['workload']} took {run['duration_seconds']:.4g} s"
     if run.get("status", SUCCEEDED) != SUCCEEDED:
-        said += f" and ended as {run['status']}"
+        text += f" and ended as {run['status']}"
     if uploaded is None:
-        return said + "."
-    said += f" ({uploaded['run_id']})"
-    judged = uploaded["assessment"]
-    expected = judged.get("expected_seconds")
+        return text + "."
+    text += f" ({uploaded['run_id']})"
+    assessment = uploaded["assessment"]
+    expected = assessment.get("expected_seconds")
     if expected is None:
-        return f"{said}; nothing was forecast: {judged.get('reason') or 'no regressor yet'}"
+        return f"{text}; nothing was forecast: {assessment.get('reason') or 'no regressor yet'}"
     return (
-        f"{said}; the forecast was {expected['median']:.4g} s ({expected['lower']:.4g} to"
-        f" {expected['upper']:.4g}): {_WORDS.get(judged['verdict'], judged['verdict'])}."
+        f"{text}; the forecast was {expected['median']:.4g} s ({expected['lower']:.4g} to"
+        f" {expected['upper']:.4g}): {_VERDICTS.get(assessment['verdict'], assessment['verdict'])}."
     )

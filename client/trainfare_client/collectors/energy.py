@@ -25,7 +25,7 @@ def counters_joules() -> dict[str, float]:
         import pynvml
     except ImportError:
         return {}
-    told: dict[str, float] = {}
+    joules: dict[str, float] = {}
     with contextlib.suppress(pynvml.NVMLError):
         pynvml.nvmlInit()
         try:
@@ -33,10 +33,10 @@ def counters_joules() -> dict[str, float]:
                 with contextlib.suppress(pynvml.NVMLError):
                     gpu = pynvml.nvmlDeviceGetHandleByIndex(index)
                     millijoules = pynvml.nvmlDeviceGetTotalEnergyConsumption(gpu)
-                    told[_bare(pynvml.nvmlDeviceGetUUID(gpu))] = millijoules / 1e3
+                    joules[_plain_uuid(pynvml.nvmlDeviceGetUUID(gpu))] = millijoules / 1e3
         finally:
             pynvml.nvmlShutdown()
-    return told
+    return joules
 
 
 def gpus_in_use() -> set[str]:
@@ -44,12 +44,12 @@ def gpus_in_use() -> set[str]:
     cuda = torch_cuda()
     if cuda is None:
         return set()
-    held = (index for index in range(cuda.device_count()) if cuda.max_memory_allocated(index))
-    uuids = (getattr(cuda.get_device_properties(index), "uuid", None) for index in held)
-    return {_bare(str(uuid)) for uuid in uuids if uuid}
+    indices = (index for index in range(cuda.device_count()) if cuda.max_memory_allocated(index))
+    uuids = (getattr(cuda.get_device_properties(index), "uuid", None) for index in indices)
+    return {_plain_uuid(str(uuid)) for uuid in uuids if uuid}
 
 
-def _bare(uuid: str | bytes) -> str:
+def _plain_uuid(uuid: str | bytes) -> str:
     text = uuid.decode() if isinstance(uuid, bytes) else uuid
     return text.casefold().removeprefix("gpu-")
 
@@ -79,12 +79,12 @@ class EnergyMeter:
     ) -> None:
         self._read, self._used, self._clock = read, used, clock
         self._before: Mapping[str, float] = {}
-        self._began = 0.0
+        self._began_at = 0.0
 
     def begin(self) -> None:
         """Start counting now."""
         self._before = self._read()
-        self._began = self._clock()
+        self._began_at = self._clock()
 
     def mean_watts(self) -> float | None:
         """Return the mean power of this process's GPUs since `begin`.
@@ -94,10 +94,10 @@ class EnergyMeter:
         if not self._before:
             return None
         used = self._used()
-        seconds = self._clock() - self._began
+        seconds = self._clock() - self._began_at
         if not used or seconds < _LEAST_SECONDS:
             return None
-        now = self._read()
-        if not all(gpu in self._before and gpu in now for gpu in used):
+        after = self._read()
+        if not all(gpu in self._before and gpu in after for gpu in used):
             return None
-        return sum(now[gpu] - self._before[gpu] for gpu in used) / seconds
+        return sum(after[gpu] - self._before[gpu] for gpu in used) / seconds

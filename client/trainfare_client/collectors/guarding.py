@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 _LOGGER: Final = logging.getLogger("trainfare_client")
-_RUN_IS_AMISS: Final = (LostRunError, SpoolError, UndeliveredError)
+_DELIVERY_ERRORS: Final = (LostRunError, SpoolError, UndeliveredError)
 """If the run itself did not arrive, that is logged even after an earlier complaint."""
 
 
@@ -46,7 +46,7 @@ class Guard:
 
     def complain(self, error: Exception | str) -> None:
         """Log an error, unless one was logged before and this one did not cost the run."""
-        if self.has_complained and not isinstance(error, _RUN_IS_AMISS):
+        if self.has_complained and not isinstance(error, _DELIVERY_ERRORS):
             return
         self.has_complained = True
         detail = error if isinstance(error, str) else f"{type(error).__name__}: {error}"

@@ -23,8 +23,8 @@ def _jax_gpu() -> Any:
     jax, bridge = sys.modules.get("jax"), sys.modules.get("jax._src.xla_bridge")
     # Listing the devices of a JAX that has not started takes most of their memory. Only this
     # private module of JAX says whether it has; without the module no GPU is reported.
-    has_begun = getattr(bridge, "backends_are_initialized", None)
-    if jax is None or has_begun is None or not has_begun():
+    is_initialized = getattr(bridge, "backends_are_initialized", None)
+    if jax is None or is_initialized is None or not is_initialized():
         return None
     return next((device for device in jax.local_devices() if device.platform == "gpu"), None)
 
@@ -57,11 +57,11 @@ class PeakMemory:
 
     Examples
     --------
-    >>> told = iter([None, 7_000, 7_000, 5_000])
-    >>> large = PeakMemory(read=lambda: next(told))
+    >>> peaks = iter([None, 7_000, 7_000, 5_000])
+    >>> large = PeakMemory(read=lambda: next(peaks))
     >>> large.of_run()
     7000
-    >>> small = PeakMemory(read=lambda: next(told))
+    >>> small = PeakMemory(read=lambda: next(peaks))
     >>> small.of_run() is None
     True
     """

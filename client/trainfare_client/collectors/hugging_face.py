@@ -34,17 +34,17 @@ class TrainfareCallback(TrainerCallback):
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Begin a run with what the trainer knows. One that is still open has failed."""
-        before, self._batch_size = self._batch_size, _batch_size(args, state)
+        previous_batch_size, self._batch_size = self._batch_size, _batch_size(args, state)
         if self._recorder is not None:
             is_search = getattr(args, "auto_find_batch_size", False)
-            lacked_memory = is_search and self._batch_size < before
-            self._recorder.finish_as_of_last_step(OUT_OF_MEMORY if lacked_memory else FAILED)
+            ran_out_of_memory = is_search and self._batch_size < previous_batch_size
+            self._recorder.finish_as_of_last_step(OUT_OF_MEMORY if ran_out_of_memory else FAILED)
         self._steps_before = state.global_step
         place = Place(args.process_index, args.world_size, read_place().nodes)
         self._recorder = Recorder(self._workload, self._options, place=place)
         with self._recorder.guard:
             per_step = self._batch_size * args.gradient_accumulation_steps * args.world_size
-            self._recorder.know(
+            self._recorder.add_facts(
                 dataset_size=_dataset_size(kwargs.get("train_dataloader")), batch_size=per_step
             )
             self._recorder.passes.begin()
@@ -63,13 +63,13 @@ class TrainfareCallback(TrainerCallback):
             with self._recorder.guard:
                 self._recorder.step_ended()
 
-    def _leave_out(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+    def _exclude_pause(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Exclude logging, saving and evaluation from waiting for data."""
         if self._recorder is not None:
             with self._recorder.guard:
                 self._recorder.mark()
 
-    on_log = on_save = on_evaluate = _leave_out
+    on_log = on_save = on_evaluate = _exclude_pause
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Deliver the run."""
@@ -79,7 +79,7 @@ class TrainfareCallback(TrainerCallback):
             if "dataset_size" in self._recorder.facts:
                 # A resumed training covered only the rest.
                 share = 1 - self._steps_before / max(state.global_step, 1)
-                self._recorder.know(epochs=float(state.epoch) * share or None)
+                self._recorder.add_facts(epochs=float(state.epoch) * share or None)
             steps = self._recorder.timing.computing.count
             seconds = communication_s(kwargs.get("model"), steps)
             if seconds is not None:

@@ -41,7 +41,7 @@ class TrainfareCallback(Callback):
         """Wait for data from now on; read what the trainer knows."""
         if self._recorder is not None:
             with self._recorder.guard:
-                self._recorder.know(**_facts_of(trainer))
+                self._recorder.add_facts(**_facts_of(trainer))
                 self._recorder.setup_is_over()
                 self._recorder.passes.begin()
                 self._recorder.mark()
@@ -56,7 +56,7 @@ class TrainfareCallback(Callback):
                 self._recorder.data_arrived()
                 # Batch samplers and combined loaders do not state a size.
                 samples = samples_in(batch) * _batches_per_step(trainer)
-                self._recorder.know(batch_size=samples or None)
+                self._recorder.add_facts(batch_size=samples or None)
 
     def on_train_batch_end(
         self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int
@@ -77,7 +77,7 @@ class TrainfareCallback(Callback):
         """Count a pass over the data, if it was complete."""
         if self._recorder is not None:
             with self._recorder.guard:
-                if _is_whole(trainer, self._batches):
+                if _is_complete(trainer, self._batches):
                     self._recorder.passes.end()
 
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:
@@ -115,7 +115,7 @@ def _batches_per_step(trainer: Any) -> int:
     return int(trainer.world_size * trainer.accumulate_grad_batches)
 
 
-def _is_whole(trainer: Any, batches: int) -> bool:
+def _is_complete(trainer: Any, batches: int) -> bool:
     """Return whether an epoch of so many batches covered all data: limits may end it before."""
     try:
         return bool(batches >= len(trainer.train_dataloader))

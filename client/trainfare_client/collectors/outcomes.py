@@ -20,7 +20,7 @@ FAILED: Final = "failed"
 OUT_OF_MEMORY: Final = "out_of_memory"
 PREEMPTED: Final = "preempted"
 CANCELLED: Final = "cancelled"
-_MEMORY_WORDS: Final = (
+_MEMORY_PHRASES: Final = (
     "out of memory",
     "outofmemory",
     "resource_exhausted",
@@ -31,7 +31,7 @@ _MEMORY_WORDS: Final = (
     "bad allocation",
 )
 """How CUDA, PyTorch on CPUs, cuBLAS, JAX, TensorFlow, the system and C++ word it."""
-_CALLED_OFF: Final = frozenset({"CancelledError", "Cancelled", "TrialPruned"})
+_CANCELLATIONS: Final = frozenset({"CancelledError", "Cancelled", "TrialPruned"})
 """How asyncio, trio and Optuna cancel; compared by name, so that no framework is loaded."""
 
 
@@ -48,21 +48,22 @@ def status_of(error: BaseException | None) -> str:
     if error is None:
         return SUCCEEDED
     is_interrupted = isinstance(error, (KeyboardInterrupt, GeneratorExit))
-    if is_interrupted or type(error).__name__ in _CALLED_OFF:
+    if is_interrupted or type(error).__name__ in _CANCELLATIONS:
         return CANCELLED
     if isinstance(error, SystemExit):
         return FAILED if error.code else SUCCEEDED
-    said = f"{type(error).__name__} {error}".casefold()
-    is_memory = isinstance(error, MemoryError) or any(word in said for word in _MEMORY_WORDS)
+    text = f"{type(error).__name__} {error}".casefold()
+    is_memory = isinstance(error, MemoryError) or any(phrase in text for phrase in _MEMORY_PHRASES)
     return OUT_OF_MEMORY if is_memory else FAILED
 
 
 class EndWatch:
     """Reports when the process ends before the training said that it had.
 
-    On SIGTERM `ended` is called with `preempted`, then the previous handler; at the interpreter's
-    end `left` (else `ended`) is called with the status of the exception that ended the program.
-    Children that inherit the handler by a fork (data loading workers) do not count.
+    On SIGTERM `report_end` is called with `preempted`, then the previous handler; at the
+    interpreter's end `report_exit` (else `report_end`) is called with the status of the exception
+    that ended the program. Children that inherit the handler by a fork (data loading workers)
+    do not count.
 
     Attributes
     ----------
@@ -71,14 +72,14 @@ class EndWatch:
     """
 
     def __init__(
-        self, ended: Callable[[str], None], left: Callable[[str], None] | None = None
+        self, report_end: Callable[[str], None], report_exit: Callable[[str], None] | None = None
     ) -> None:
-        self._ended, self._left = ended, left or ended
-        self._process = os.getpid()
+        self._report_end, self._report_exit = report_end, report_exit or report_end
+        self._process_id = os.getpid()
         self._previous: Any = None
         self._is_handling = False
-        self._holder: int | None = None
-        self._held: tuple[int, Any] | None = None
+        self._deferring_thread: int | None = None
+        self._deferred: tuple[int, Any] | None = None
         self.is_leaving = False
 
     def start(self) -> None:
@@ -99,30 +100,30 @@ class EndWatch:
 
     def is_in_a_child(self) -> bool:
         """Return whether this process was forked from the one being watched."""
-        return os.getpid() != self._process
+        return os.getpid() != self._process_id
 
     @contextlib.contextmanager
-    def holding(self) -> Iterator[None]:
+    def deferring_signals(self) -> Iterator[None]:
         """Defer signals that interrupt this block until it is over."""
-        outer, self._holder = self._holder, threading.get_ident()
+        outer, self._deferring_thread = self._deferring_thread, threading.get_ident()
         try:
             yield
         finally:
-            self._holder = outer
-            held = self._held
-            if held is not None and outer is None:
-                self._held = None
-                self._on_signal(*held)
+            self._deferring_thread = outer
+            deferred = self._deferred
+            if deferred is not None and outer is None:
+                self._deferred = None
+                self._on_signal(*deferred)
 
     def _on_signal(self, number: int, frame: Any) -> None:
-        if self._holder == threading.get_ident():
-            self._held = (number, frame)
+        if self._deferring_thread == threading.get_ident():
+            self._deferred = (number, frame)
             return
         if not self.is_in_a_child():
-            self._ended(PREEMPTED)
-        self._hand_on(number, frame)
+            self._report_end(PREEMPTED)
+        self._forward(number, frame)
 
-    def _hand_on(self, number: int, frame: Any) -> None:
+    def _forward(self, number: int, frame: Any) -> None:
         previous = self._previous
         if callable(previous):
             previous(number, frame)
@@ -137,8 +138,8 @@ class EndWatch:
         error = getattr(sys, "last_value", None)
         # A launcher ends all ranks when one fails, while rank 0 reports it: the program is over
         # anyway, and the signal may interrupt the very thread that reports.
-        with self.holding():
-            self._left(CANCELLED if error is None else status_of(error))
+        with self.deferring_signals():
+            self._report_exit(CANCELLED if error is None else status_of(error))
 
 
 class RankNotes:
@@ -171,8 +172,8 @@ class RankNotes:
         """Return the status of the rank that failed first, or this rank's own if none reported."""
         if self._file is None or status == SUCCEEDED or not self._file.exists():
             return status
-        told = self._file.read_text(encoding="utf-8").split()
+        statuses = self._file.read_text(encoding="utf-8").split()
         self.clear()
-        if OUT_OF_MEMORY in told:
+        if OUT_OF_MEMORY in statuses:
             return OUT_OF_MEMORY
-        return told[0] if told else status
+        return statuses[0] if statuses else status

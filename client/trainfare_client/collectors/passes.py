@@ -36,7 +36,7 @@ class Passes:
     samples: float = 0.0
     whole: int = 0
     is_counted: bool = False
-    _of_whole: float = 0.0
+    _whole_samples: float = 0.0
     _begun_at: float = 0.0
 
     def begin(self) -> None:
@@ -47,13 +47,13 @@ class Passes:
     def end(self) -> None:
         """Count the latest pass as a whole one."""
         self.whole += 1
-        self._of_whole += self.samples - self._begun_at
+        self._whole_samples += self.samples - self._begun_at
 
     def dataset_size(self) -> float | None:
         """Return the samples of one pass; if none was whole, all samples count as one pass."""
         if not self.is_counted or not self.samples:
             return None
-        return self._of_whole / self.whole if self._of_whole else self.samples
+        return self._whole_samples / self.whole if self._whole_samples else self.samples
 
     def epochs(self, dataset_size: float | None) -> float | None:
         """Return the number of passes over the data; None if unknown.
@@ -61,9 +61,9 @@ class Passes:
         Partial passes are measured against whole ones, which a loader may make shorter than the
         data set (`drop_last`) or longer (so that all workers get the same number of samples).
         """
-        if self._of_whole:
-            rest = self.samples - self._of_whole
-            return self.whole + rest * self.whole / self._of_whole
+        if self._whole_samples:
+            rest = self.samples - self._whole_samples
+            return self.whole + rest * self.whole / self._whole_samples
         if self.whole:
             return float(self.whole)
         return self.samples / dataset_size if dataset_size and self.samples else None

@@ -95,11 +95,11 @@ class record:  # noqa: N801 - it reads as a verb: `with record("resnet50"):`
         A coroutine or a generator is recorded to its end.
         """
         if inspect.iscoroutinefunction(function):
-            return self._awaited(function)  # type: ignore[return-value] # R is awaitable
+            return self._recorded_coroutine(function)  # type: ignore[return-value] # R is awaitable
         if inspect.isgeneratorfunction(function):
-            return self._generated(function)  # type: ignore[return-value] # R is a generator
+            return self._recorded_generator(function)  # type: ignore[return-value] # R is a generator
         if inspect.isasyncgenfunction(function):
-            return self._generated_awaited(function)  # type: ignore[return-value] # as above
+            return self._recorded_async_generator(function)  # type: ignore[return-value] # as above
 
         @functools.wraps(function)
         def recorded(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -108,7 +108,7 @@ class record:  # noqa: N801 - it reads as a verb: `with record("resnet50"):`
 
         return recorded
 
-    def _awaited(self, function: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
+    def _recorded_coroutine(self, function: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
         @functools.wraps(function)
         async def recorded(*args: P.args, **kwargs: P.kwargs) -> T:
             async with record(self._workload, **self._options):
@@ -116,7 +116,7 @@ class record:  # noqa: N801 - it reads as a verb: `with record("resnet50"):`
 
         return recorded
 
-    def _generated(
+    def _recorded_generator(
         self, function: Callable[P, Generator[T, Any, Any]]
     ) -> Callable[P, Generator[T, Any, Any]]:
         @functools.wraps(function)
@@ -126,7 +126,7 @@ class record:  # noqa: N801 - it reads as a verb: `with record("resnet50"):`
 
         return recorded
 
-    def _generated_awaited(
+    def _recorded_async_generator(
         self, function: Callable[P, AsyncGenerator[T, Any]]
     ) -> Callable[P, AsyncGenerator[T, Any]]:
         @functools.wraps(function)

@@ -34,11 +34,11 @@ def recorded(
     that of the loop itself on its worker, without starting the workers. `ray.train.report` is left
     to the loop: to record steps and data loading, use a `TorchCollector` inside the loop instead.
     """
-    located = _located(options)
+    driver_options = _with_driver_facts(options)
 
     @functools.wraps(train_loop)
     def loop(*arguments: Any) -> Any:
-        recorder = Recorder(workload, located, place=_place_or_none())
+        recorder = Recorder(workload, driver_options, place=_place_or_none())
         try:
             result = train_loop(*arguments)
         except BaseException as error:
@@ -59,7 +59,7 @@ class TrainfareCallback(ControllerCallback, WorkerGroupCallback, ReportCallback)
 
     def __init__(self, workload: str, **options: Unpack[RunOptions]) -> None:
         self._workload = workload
-        self._options = _located(options)
+        self._options = _with_driver_facts(options)
         self._recorder: Recorder | None = None
 
     def after_controller_start(self, train_run_context: Any) -> None:
@@ -72,7 +72,7 @@ class TrainfareCallback(ControllerCallback, WorkerGroupCallback, ReportCallback)
             with self._recorder.guard:
                 workers = worker_group.get_workers()
                 nodes = {worker.metadata.node_id for worker in workers}
-                self._recorder.know(workers=len(workers), nodes=len(nodes))
+                self._recorder.add_facts(workers=len(workers), nodes=len(nodes))
                 self._recorder.setup_is_over()
 
     def after_report(self, training_report: Any, metrics: Any) -> None:
@@ -91,11 +91,11 @@ class TrainfareCallback(ControllerCallback, WorkerGroupCallback, ReportCallback)
 def _status_of_job(error: Any) -> str:
     """Return the status of a job by the error with which Ray ended it, or its workers' errors."""
     failures = (getattr(error, "worker_failures", None) or {}).values()
-    told = {status_of(getattr(each, "_base_exc", each)) for each in failures}
-    return OUT_OF_MEMORY if OUT_OF_MEMORY in told else status_of(error)
+    statuses = {status_of(getattr(failure, "_base_exc", failure)) for failure in failures}
+    return OUT_OF_MEMORY if OUT_OF_MEMORY in statuses else status_of(error)
 
 
-def _located(options: RunOptions) -> RunOptions:
+def _with_driver_facts(options: RunOptions) -> RunOptions:
     """Return the options with what only the driver knows: its environment and its commit."""
     labels = {**read_labels(), **options.get("labels", {})}
     settings = options.get("settings") or read_settings()

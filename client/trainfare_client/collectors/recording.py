@@ -10,7 +10,12 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 from trainfare_client.collectors import finite
-from trainfare_client.collectors.delivering import DEADLINE_S, Delivery, delivery_settings, tell
+from trainfare_client.collectors.delivering import (
+    DEADLINE_S,
+    Delivery,
+    delivery_settings,
+    write_sentence,
+)
 from trainfare_client.collectors.guarding import Guard
 from trainfare_client.collectors.hardware import gpu_name
 from trainfare_client.collectors.outcomes import (
@@ -27,7 +32,7 @@ from trainfare_client.collectors.timing import Timing
 from trainfare_client.collectors.usage import Usage
 from trainfare_client.collectors.witness import Witness
 from trainfare_client.errors import LostRunError, SpoolError
-from trainfare_client.requests import encoded, given
+from trainfare_client.requests import encoded, without_none
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -93,7 +98,7 @@ class Recorder:
         self.workload = workload
         self.facts = self._finite(options)
         self.passes = Passes()
-        self._pending: float | None = None
+        self._pending_samples: float | None = None
         self._held_s: float | None = None
         self._largest_batch = 0.0
         self._is_finished = False
@@ -138,9 +143,9 @@ class Recorder:
         if unknown:
             self.guard.complain(f"a run has no {', '.join(sorted(unknown))}")
 
-    def know(self, **facts: Any) -> None:
+    def add_facts(self, **facts: Any) -> None:
         """Add facts found by the collector, unless the user stated them."""
-        for name, value in self._finite(given(**facts)).items():
+        for name, value in self._finite(without_none(**facts)).items():
             self.facts.setdefault(name, value)
 
     def setup_is_over(self) -> None:
@@ -160,7 +165,7 @@ class Recorder:
         self.timing.waiting.add(now - self._mark)
         self._mark = now
         samples = self._finite({"samples": samples}).get("samples")
-        self._pending = samples
+        self._pending_samples = samples
         if samples:
             self._largest_batch = max(self._largest_batch, samples)
 
@@ -170,18 +175,18 @@ class Recorder:
         self.timing.computing.add(now - self._mark)
         self._mark = now
         samples = self._finite({"samples": samples}).get("samples")
-        told = samples if samples is not None else self._pending
-        self.passes.samples += told if told is not None else self.facts.get("batch_size", 0)
-        self._pending = None
+        counted = samples if samples is not None else self._pending_samples
+        self.passes.samples += counted if counted is not None else self.facts.get("batch_size", 0)
+        self._pending_samples = None
 
     def add_phase(self, name: str, seconds: float) -> None:
         """Add seconds to a phase."""
-        for told in self._finite({name: seconds}).values():
-            self.timing.add_phase(name, float(told))
+        for value in self._finite({name: seconds}).values():
+            self.timing.add_phase(name, float(value))
 
     def leave_batch(self) -> None:
         """Note that the loop was left while it held a batch."""
-        if self._pending is not None:
+        if self._pending_samples is not None:
             self._held_s = self._clock() - self._mark
 
     def settle_batch(self) -> None:
@@ -191,8 +196,8 @@ class Recorder:
         how long it held the batch decides. Only for loops that continued or succeeded: a batch
         ended by an exception does not count.
         """
-        samples, held_s = self._pending, self._held_s
-        self._pending = self._held_s = None
+        samples, held_s = self._pending_samples, self._held_s
+        self._pending_samples = self._held_s = None
         usual_s = self.timing.computing.usual_s()
         if samples is None or usual_s is None:
             return
@@ -211,10 +216,10 @@ class Recorder:
     async def finish_awaited(self, status: str = SUCCEEDED) -> None:
         """End as `finish` does; lets other asyncio tasks continue while the run is sent."""
         self._settle_last_batch(status)
-        if self._is_to_end(status):
+        if self._must_end(status):
             with self.guard, self._delivering(status, None) as delivery:
                 if delivery is not None:
-                    await delivery.uploaded()
+                    await delivery.upload_async()
             self._close()
 
     def _settle_last_batch(self, status: str) -> None:
@@ -239,16 +244,16 @@ class Recorder:
         self._is_finished = True
         with self.guard:
             self._watch.stop()
-        self._dismiss()
+        self._dismiss_witness()
 
-    def _finish_at(self, status: str, ended: float | None) -> None:
-        if self._is_to_end(status):
-            with self.guard, self._delivering(status, ended) as delivery:
+    def _finish_at(self, status: str, ended_at: float | None) -> None:
+        if self._must_end(status):
+            with self.guard, self._delivering(status, ended_at) as delivery:
                 if delivery is not None:
                     delivery.upload()
             self._close()
 
-    def _is_to_end(self, status: str) -> bool:
+    def _must_end(self, status: str) -> bool:
         if self._is_finished or self._watch.is_in_a_child():
             return False
         if self._delivery is not None:
@@ -256,35 +261,35 @@ class Recorder:
             self._hurry(_PREEMPTION_S if status == PREEMPTED else 0.0)
             return False
         if status == SUCCEEDED:
-            self._dismiss()
+            self._dismiss_witness()
         return True
 
-    def _dismiss(self) -> None:
+    def _dismiss_witness(self) -> None:
         witness, self._witness = self._witness, None
         with self.guard:
             if witness is not None:
                 witness.dismiss()
 
-    def _begin_delivery(self, status: str, ended: float | None) -> Delivery | None:
+    def _begin_delivery(self, status: str, ended_at: float | None) -> Delivery | None:
         """Return the delivery of the run, None if this process is not the one to report it."""
         if status == SUCCEEDED:
             status = self._usage.status_of_steps()
-        is_now, ended = ended is None, self._clock() if ended is None else ended
+        is_now, ended_at = ended_at is None, self._clock() if ended_at is None else ended_at
         self._usage.end(is_now=is_now)
         if self.place.rank == 0:
             status = self._notes.cause(status)
         else:
             self._notes.leave(status)
         # A signal in here ends the run from within; the first status stands.
-        status, ended = self._end = self._end or (status, ended)
+        status, ended_at = self._end = self._end or (status, ended_at)
         is_shared = self.place.job is not None and status in _FAILURES
         # A scheduler that notices a failure may end rank 0 before it can report.
         if self.place.rank != 0 and not is_shared:
             return None
         if is_profiled(self.workload):
-            self._say("Trainfare: the session of `trainfare profile` reports this run.")
+            self._print("Trainfare: the session of `trainfare profile` reports this run.")
             return None
-        run = self._run_to_deliver(status, ended)
+        run = self._run_to_deliver(status, ended_at)
         if self._delivery is not None:
             return None
         deadline_s = _PREEMPTION_S if status == PREEMPTED else DEADLINE_S
@@ -292,9 +297,9 @@ class Recorder:
         return self._delivery
 
     @contextlib.contextmanager
-    def _delivering(self, status: str, ended: float | None) -> Iterator[Delivery | None]:
+    def _delivering(self, status: str, ended_at: float | None) -> Iterator[Delivery | None]:
         """Run the block, which waits for the service, then report what became of the run."""
-        delivery = self._begin_delivery(status, ended)
+        delivery = self._begin_delivery(status, ended_at)
         if delivery is None:
             yield None
             return
@@ -305,8 +310,8 @@ class Recorder:
                 delivery.keep()
         try:
             yield delivery
-            with self._watch.holding():
-                self._say(delivery.settle())
+            with self._watch.deferring_signals():
+                self._print(delivery.settle())
         except Exception:
             raise
         except BaseException:
@@ -317,26 +322,26 @@ class Recorder:
     def _hurry(self, patience_s: float) -> None:
         with self.guard:
             if self._delivery is not None:
-                self._say(self._delivery.hurry(patience_s))
+                self._print(self._delivery.hurry(patience_s))
 
-    def _say(self, text: str | None) -> None:
+    def _print(self, text: str | None) -> None:
         if text is not None and not self.facts.get("quiet"):
-            tell(text)
+            write_sentence(text)
 
-    def _run_to_deliver(self, status: str, ended: float) -> MeasuredRun:
+    def _run_to_deliver(self, status: str, ended_at: float) -> MeasuredRun:
         try:
-            run = self.to_run(status, ended)
+            run = self.to_run(status, ended_at)
             encoded(run)
         except Exception as error:
             raise LostRunError(self.workload, error) from error
         return run
 
-    def to_run(self, status: str, ended: float) -> MeasuredRun:
+    def to_run(self, status: str, ended_at: float) -> MeasuredRun:
         """Return the run as it is uploaded."""
-        planned = self.facts.get("epochs")
-        self._look_up()
+        planned_epochs = self.facts.get("epochs")
+        self._add_found_facts()
         configuration = {name: self.facts.get(name) for name in (*_CONFIGURATION, "nodes")}
-        duration_s = max(self.timing.duration_s(ended), 1e-6)
+        duration_s = max(self.timing.duration_s(ended_at), 1e-6)
         run: dict[str, Any] = {
             "workload": self.workload,
             "external_id": self.facts.get("external_id") or self._external_id(status),
@@ -344,16 +349,18 @@ class Recorder:
             "duration_seconds": duration_s,
             "started_at": self._started_at.isoformat(),
             "configuration": {
-                **given(**configuration),
+                **without_none(**configuration),
                 "workers": self.facts.get("workers") or self.place.workers or 1,
             },
-            "work": given(**{name: self.facts.get(name) for name in _WORK}),
+            "work": without_none(**{name: self.facts.get(name) for name in _WORK}),
             "parameters": self._finite(self.facts.get("parameters") or {}),
             "phases": self.timing.phase_seconds(),
             "resources": self._usage.resources(duration_s, self.place.workers or 1),
             "labels": {**self._labels, **(self.facts.get("labels") or {})},
-            **given(forecast_id=self.facts.get("forecast_id")),
-            **given(progress=None if status == SUCCEEDED else self._progress(planned)),
+            **without_none(forecast_id=self.facts.get("forecast_id")),
+            **without_none(
+                progress=None if status == SUCCEEDED else self._progress(planned_epochs)
+            ),
         }
         return run  # type: ignore[return-value] # built field by field
 
@@ -363,24 +370,24 @@ class Recorder:
             return f"failed-{self.workload}-{self.place.job}"
         return f"run-{uuid.uuid4()}"
 
-    def _look_up(self) -> None:
-        self.know(nodes=self.place.nodes, gpu_type=gpu_name())
-        self.know(batch_size=self._largest_batch or None)
+    def _add_found_facts(self) -> None:
+        self.add_facts(nodes=self.place.nodes, gpu_type=gpu_name())
+        self.add_facts(batch_size=self._largest_batch or None)
         if "epochs" not in self.facts:
-            self.know(dataset_size=self.passes.dataset_size())
-            self.know(epochs=self.passes.epochs(self.facts.get("dataset_size")))
+            self.add_facts(dataset_size=self.passes.dataset_size())
+            self.add_facts(epochs=self.passes.epochs(self.facts.get("dataset_size")))
 
-    def _progress(self, planned: float | None) -> float | None:
+    def _progress(self, planned_epochs: float | None) -> float | None:
         """Return the fraction done of the stated work; 1 without a plan, None if unknown."""
-        done = self.passes.epochs(self.facts.get("dataset_size"))
-        if done is None:
+        epochs_done = self.passes.epochs(self.facts.get("dataset_size"))
+        if epochs_done is None:
             return None
-        return float(min(done / planned, 1.0)) if planned else 1.0
+        return float(min(epochs_done / planned_epochs, 1.0)) if planned_epochs else 1.0
 
     def _finite(self, facts: Mapping[str, Any]) -> dict[str, Any]:
         """Return the facts that can be sent; complain about the others."""
-        kept, faults = finite.split(facts)
+        finite_facts, faults = finite.split(facts)
         if faults:
-            named = ", ".join(f"{name} is {fault}" for name, fault in faults.items())
-            self.guard.complain(f"{named}; it is left out")
-        return kept
+            description = ", ".join(f"{name} is {fault}" for name, fault in faults.items())
+            self.guard.complain(f"{description}; it is left out")
+        return finite_facts

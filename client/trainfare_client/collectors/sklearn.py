@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
     from trainfare_client.collectors.recording import RunOptions
 
-_FITS: Final = frozenset({"fit_predict", "fit_transform"})
+_FITTING_METHODS: Final = frozenset({"fit_predict", "fit_transform"})
 """Methods that would fit without a record; a pipeline uses `fit` and `transform` instead."""
 
 
-_PHYSICAL: Final = "lightgbm"
-_THREADED: Final = frozenset({_PHYSICAL, "xgboost"})
-_OF_OPENMP: Final = "HistGradientBoosting"
+_LIGHTGBM: Final = "lightgbm"
+_ALL_CORES: Final = frozenset({_LIGHTGBM, "xgboost"})
+_OPENMP_PREFIX: Final = "HistGradientBoosting"
 """Estimators that take all cores if no `n_jobs` is given; LightGBM takes the physical ones."""
 
 
@@ -97,7 +97,7 @@ class Recorded(BaseEstimator):
             # Sparse matrices have a shape but no length, lists the reverse.
             "dataset_size": X.shape[0] if hasattr(X, "shape") else len(X),
             "workers": 1,
-            "parameters": self._told(estimator.get_params()),
+            "parameters": self._recorded_parameters(estimator.get_params()),
             **(self.options or {}),
         }
         with record(self.workload, **options):
@@ -105,15 +105,17 @@ class Recorded(BaseEstimator):
         self.estimator_ = estimator
         return self
 
-    def _told(self, known: Mapping[str, Any]) -> dict[str, float | str]:
-        told: dict[str, float | str] = {"cores": _cores(self.estimator, known.get("n_jobs"))}
+    def _recorded_parameters(self, parameters: Mapping[str, Any]) -> dict[str, float | str]:
+        recorded: dict[str, float | str] = {
+            "cores": _cores(self.estimator, parameters.get("n_jobs"))
+        }
         for name in self.parameters:
-            value: Any = known.get(name)
+            value: Any = parameters.get(name)
             value = value.item() if hasattr(value, "item") else value  # numpy's numbers
             if value is not None:
                 is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-                told[name] = value if is_number else str(value)
-        return told
+                recorded[name] = value if is_number else str(value)
+        return recorded
 
     def __sklearn_tags__(self) -> Any:
         # For instance, the folds of a classifier are stratified.
@@ -124,13 +126,13 @@ class Recorded(BaseEstimator):
     @property
     def _estimator_type(self) -> str:
         # What scikit-learn used before tags.
-        told: str = self.estimator._estimator_type  # noqa: SLF001 - its protocol
-        return told
+        estimator_type: str = self.estimator._estimator_type  # noqa: SLF001 - its protocol
+        return estimator_type
 
     def __getattr__(self, name: str) -> Any:
         # classes_ and everything else is the fitted estimator's.
         fitted = self.__dict__.get("estimator_")
-        if fitted is None or name.startswith("__") or name in _FITS:
+        if fitted is None or name.startswith("__") or name in _FITTING_METHODS:
             raise AttributeError(f"{type(self).__name__} has no {name!r} before it is fitted")
         return getattr(fitted, name)
 
@@ -140,8 +142,10 @@ def _cores(estimator: Any, n_jobs: int | None) -> int:
     import joblib
 
     library = type(estimator).__module__.partition(".")[0]
-    if not n_jobs and (library in _THREADED or type(estimator).__name__.startswith(_OF_OPENMP)):
-        return int(joblib.cpu_count(only_physical_cores=library == _PHYSICAL))
+    if not n_jobs and (
+        library in _ALL_CORES or type(estimator).__name__.startswith(_OPENMP_PREFIX)
+    ):
+        return int(joblib.cpu_count(only_physical_cores=library == _LIGHTGBM))
     try:
         return int(joblib.effective_n_jobs(n_jobs))
     except (TypeError, ValueError):

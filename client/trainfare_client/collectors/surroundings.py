@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _RANKS: Final = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
-_WORLDS: Final = ("WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
-_LOCAL_WORLDS: Final = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE")
+_WORLD_SIZES: Final = ("WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
+_LOCAL_WORLD_SIZES: Final = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE")
 _COMMITS: Final = ("GITHUB_SHA", "CI_COMMIT_SHA", "GIT_COMMIT", "BUILDKITE_COMMIT")
 _CI_URLS: Final = ("CI_JOB_URL", "CI_PIPELINE_URL", "BUILD_URL", "BUILDKITE_BUILD_URL")
 _GIT_TIMEOUT_S: Final = 2.0
@@ -47,8 +47,8 @@ def read_place(environ: Mapping[str, str] = os.environ) -> Place:
     >>> read_place({"RANK": "3", "WORLD_SIZE": "8", "LOCAL_WORLD_SIZE": "4"})
     Place(rank=3, workers=8, nodes=2, job=None)
     """
-    workers = _first_number(environ, _WORLDS)
-    local = _first_number(environ, _LOCAL_WORLDS)
+    workers = _first_number(environ, _WORLD_SIZES)
+    local = _first_number(environ, _LOCAL_WORLD_SIZES)
     nodes = _first_number(environ, ("SLURM_NNODES",))
     if nodes is None and workers and local:
         nodes = math.ceil(workers / local)
@@ -75,8 +75,8 @@ def read_labels(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
 
 
 def _first_number(environ: Mapping[str, str], names: tuple[str, ...]) -> int | None:
-    found = (environ.get(name, "") for name in names)
-    return next((int(value) for value in found if value.isdecimal()), None)
+    texts = (environ.get(name, "") for name in names)
+    return next((int(text) for text in texts if text.isdecimal()), None)
 
 
 def _first(environ: Mapping[str, str], names: tuple[str, ...]) -> str:
@@ -84,11 +84,11 @@ def _first(environ: Mapping[str, str], names: tuple[str, ...]) -> str:
 
 
 def _commit(environ: Mapping[str, str]) -> str:
-    told = _first(environ, _COMMITS)
-    if told:
-        return told
+    commit = _first(environ, _COMMITS)
+    if commit:
+        return commit
     try:
-        answer = subprocess.run(
+        process = subprocess.run(
             ["git", "rev-parse", "HEAD"],  # noqa: S607 - the user's own git
             capture_output=True,
             text=True,
@@ -97,7 +97,7 @@ def _commit(environ: Mapping[str, str]) -> str:
         )
     except (OSError, subprocess.SubprocessError):
         return ""
-    return answer.stdout.strip() if answer.returncode == 0 else ""
+    return process.stdout.strip() if process.returncode == 0 else ""
 
 
 def _ci_url(environ: Mapping[str, str]) -> str:

@@ -50,8 +50,8 @@ class StepTimes:
         >>> times.usual_s()
         1.1
         """
-        known = self._later or self._first
-        return median(known) if known else None
+        seconds = self._later or self._first
+        return median(seconds) if seconds else None
 
     def warmup_s(self) -> float:
         """Return the seconds that the first steps took beyond a usual step, 0 or more.
@@ -66,8 +66,8 @@ class StepTimes:
         """
         if not self._later:
             return 0.0
-        usual = median(self._later)
-        return sum(max(0.0, seconds - usual) for seconds in self._first)
+        usual_s = median(self._later)
+        return sum(max(0.0, seconds - usual_s) for seconds in self._first)
 
 
 @dataclass
@@ -100,9 +100,9 @@ class Timing:
         before = 0.0 if self.steps_from is None else self.steps_from - self.started
         return before + self.waiting.warmup_s() + self.computing.warmup_s()
 
-    def duration_s(self, ended: float) -> float:
+    def duration_s(self, ended_at: float) -> float:
         """Return the seconds of the training without its set-up."""
-        return ended - self.started - self.setup_s()
+        return ended_at - self.started - self.setup_s()
 
     def phase_seconds(self) -> dict[str, float]:
         """Return the phases by their names in the API."""

@@ -49,7 +49,7 @@ class TorchCollector:
     def watch(self, loader: Any) -> Any:
         """Return a loader that yields the same batches and is measured."""
         with self._recorder.guard:
-            self._recorder.know(**_facts_of(loader, self._workers()))
+            self._recorder.add_facts(**_facts_of(loader, self._workers()))
         return WatchedLoader(loader, self._recorder, self._workers())
 
     def finish(self, status: str = SUCCEEDED) -> None:
@@ -137,10 +137,10 @@ def communication_s(model: Any, steps: int) -> float | None:
     `DistributedDataParallel` times some of its steps; their mean communication beyond what
     overlapped with computing is taken for all steps. None if the model reports nothing.
     """
-    told = getattr(model, "_get_ddp_logging_data", None)
-    if told is None:
+    logging_data = getattr(model, "_get_ddp_logging_data", None)
+    if logging_data is None:
         return None
-    data = told()
+    data = logging_data()
     nanoseconds = data.get("avg_backward_comm_time")
     if not nanoseconds:
         return None

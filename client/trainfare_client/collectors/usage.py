@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from trainfare_client.collectors.energy import EnergyMeter
 from trainfare_client.collectors.hardware import PeakMemory, wait_for_gpu
 from trainfare_client.collectors.outcomes import SUCCEEDED, status_of
-from trainfare_client.requests import given
+from trainfare_client.requests import without_none
 
 if TYPE_CHECKING:
     from trainfare_client.collectors.guarding import Guard
@@ -63,7 +63,7 @@ class Usage:
         processes that train together: all do the same on GPUs of the same kind.
         """
         joules = None if self._watts is None else self._watts * duration_s * processes
-        return given(
+        return without_none(
             peak_gpu_memory_bytes=self._peak_bytes,
             energy_joules=None if joules is None else round(joules, 3),
         )

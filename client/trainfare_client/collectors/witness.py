@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from trainfare_client.settings import ClientSettings
 
 _DONE: Final = b"done\n"
-_LOOK_S: Final = 1.0
-_FAREWELL_S: Final = 5.0
+_POLL_S: Final = 1.0
+_DISMISSAL_S: Final = 5.0
 _KERNEL_COUNTERS: Final = Path("/proc/vmstat")
 
 
@@ -40,8 +40,8 @@ class Witness:
         self._process: subprocess.Popen[bytes] | None = None
         if os.name != "posix":
             return
-        told = {**vars(settings), "spool": str(settings.spool.absolute())}
-        testimony = encoded({"run": run, "settings": told, "quiet": quiet})
+        settings_document = {**vars(settings), "spool": str(settings.spool.absolute())}
+        message = encoded({"run": run, "settings": settings_document, "quiet": quiet})
         # In a session of its own, which outlives the end of the training's process group.
         self._process = subprocess.Popen(
             [sys.executable, "-m", __name__],
@@ -50,9 +50,9 @@ class Witness:
             start_new_session=True,
             env=_environment(),
         )
-        self._write(testimony + b"\n")
+        self._write(message + b"\n")
 
-    def dismiss(self, patience_s: float = _FAREWELL_S) -> None:
+    def dismiss(self, patience_s: float = _DISMISSAL_S) -> None:
         """Tell the witness that the training itself reports how it ended.
 
         A witness that has not begun to listen after ``patience_s`` seconds, as on a fully loaded
@@ -100,35 +100,35 @@ def watch(pipe: BinaryIO, kills: Callable[[], int] = kernel_kills) -> tuple[byte
     The kernel's count is read repeatedly: a kill is attributed to this end only if it came in the
     last moments.
     """
-    said, before = b"", (kills(), kills())
+    received, before = b"", (kills(), kills())
     while True:
-        if not select.select([pipe], [], [], _LOOK_S)[0]:
+        if not select.select([pipe], [], [], _POLL_S)[0]:
             before = (before[1], kills())
             continue
-        part = os.read(pipe.fileno(), 65536)
-        if not part:
-            return said, kills() > before[0]
-        said += part
+        chunk = os.read(pipe.fileno(), 65536)
+        if not chunk:
+            return received, kills() > before[0]
+        received += chunk
 
 
-def tell_of(said: bytes, *, lacked_memory: bool, seconds: float) -> str | None:
+def report_run(message: bytes, *, ran_out_of_memory: bool, duration_s: float) -> str | None:
     """Deliver the run of a killed training; return a sentence, None if the training had ended."""
     from trainfare_client.collectors.delivering import Delivery
     from trainfare_client.settings import ClientSettings
 
-    first, _, rest = said.partition(b"\n")
-    if not first or rest.endswith(_DONE):
+    document_line, _, trailer = message.partition(b"\n")
+    if not document_line or trailer.endswith(_DONE):
         return None
-    testimony: dict[str, Any] = json.loads(first)
-    run = testimony["run"]
-    run["status"] = OUT_OF_MEMORY if lacked_memory else FAILED
-    run["duration_seconds"] = seconds
-    settings = testimony["settings"]
-    known = ClientSettings(**{**settings, "spool": Path(settings["spool"])})
-    delivery = Delivery(run, known, is_shared=True)
+    document: dict[str, Any] = json.loads(document_line)
+    run = document["run"]
+    run["status"] = OUT_OF_MEMORY if ran_out_of_memory else FAILED
+    run["duration_seconds"] = duration_s
+    settings = document["settings"]
+    client_settings = ClientSettings(**{**settings, "spool": Path(settings["spool"])})
+    delivery = Delivery(run, client_settings, is_shared=True)
     delivery.upload()
-    told = delivery.settle()
-    return None if testimony["quiet"] else told
+    text = delivery.settle()
+    return None if document["quiet"] else text
 
 
 def main() -> None:
@@ -136,15 +136,15 @@ def main() -> None:
     # Ray kills the children of a worker that it kills.
     if os.fork():
         os._exit(0)
-    begun = time.perf_counter()
-    said, lacked_memory = watch(sys.stdin.buffer)
-    seconds = time.perf_counter() - begun
+    started_at = time.perf_counter()
+    message, ran_out_of_memory = watch(sys.stdin.buffer)
+    duration_s = time.perf_counter() - started_at
     try:
-        told = tell_of(said, lacked_memory=lacked_memory, seconds=seconds)
+        text = report_run(message, ran_out_of_memory=ran_out_of_memory, duration_s=duration_s)
     except TrainfareError as error:
-        told = f"Trainfare: {error}"
-    if told:
-        sys.stderr.write(told + "\n")
+        text = f"Trainfare: {error}"
+    if text:
+        sys.stderr.write(text + "\n")
 
 
 if __name__ == "__main__":

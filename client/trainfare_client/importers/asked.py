@@ -23,7 +23,7 @@ class UnknownNameError(TrainfareError):
     """An option asks for something that the source does not have."""
 
 
-class Asked:
+class RequestedNames:
     """The names of one option, and which of them were found.
 
     Parameters
@@ -36,16 +36,16 @@ class Asked:
 
     def __init__(self, flag: str, kind: str, names: Iterable[str]) -> None:
         self._flag, self._kind = flag, kind
-        self._unseen = {name for name in names if name}
-        self._there: dict[str, None] = {}
+        self._missing = {name for name in names if name}
+        self._found: dict[str, None] = {}
         self._is_empty = True
 
-    def meet(self, names: Iterable[str]) -> None:
+    def observe(self, names: Iterable[str]) -> None:
         """Record the names of one run."""
         self._is_empty = False
-        if self._unseen:
-            self._there.update(dict.fromkeys(names))
-            self._unseen -= self._there.keys()
+        if self._missing:
+            self._found.update(dict.fromkeys(names))
+            self._missing -= self._found.keys()
 
     def check(self) -> None:
         """Refuse names that no run had; a source without runs is refused elsewhere.
@@ -55,13 +55,13 @@ class Asked:
         UnknownNameError
             If there are such names; the remedy lists the existing ones.
         """
-        if self._is_empty or not self._unseen:
+        if self._is_empty or not self._missing:
             return
-        name = min(self._unseen)
-        names = sorted(self._there)
+        name = min(self._missing)
+        names = sorted(self._found)
         more = f" and {len(names) - _SHOWN_NAMES} more" if len(names) > _SHOWN_NAMES else ""
         shown = ", ".join(names[:_SHOWN_NAMES]) or "none"
         raise UnknownNameError(
             f"{self._flag} names the {self._kind} {name!r}, which no run has.",
-            f"{nearest_hint(name, self._there)}There are: {shown}{more}.",
+            f"{nearest_hint(name, self._found)}There are: {shown}{more}.",
         )

@@ -8,7 +8,7 @@ import re
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Final
 
-from trainfare_client.importers.asked import Asked
+from trainfare_client.importers.asked import RequestedNames
 from trainfare_client.importers.expressions import as_float, number_in
 from trainfare_client.importers.faults import Report, RowError, SourceError
 from trainfare_client.importers.lines import parsed, read_document
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
     from trainfare_client.importers.options import Options
 
 _DATA_JS: Final = re.compile(rb"\s*window\.BENCHMARK_DATA\s*=\s*")
-_NO_ACTION_FILE: Final = (
+_ACTION_REMEDY: Final = (
     "Name data.js of the action's branch (gh-pages), its JSON, or the JSON list that the action"
     " reads (name, value, unit)."
 )
-_NO_BMF: Final = (
+_BMF_REMEDY: Final = (
     'Name JSON as {"benchmark": {"latency": {"value": 88.0}}}, what bencher run --dry-run and'
     " adapters print."
 )
-_OTHER_UNIT: Final = "benchmarks whose unit is not a time"
+_NOT_A_TIME: Final = "benchmarks whose unit is not a time"
 
 
 def read_action(paths: Sequence[str], report: Report, options: Options) -> Iterator[ImportedRow]:
@@ -46,8 +46,8 @@ def read_action(paths: Sequence[str], report: Report, options: Options) -> Itera
     for path in paths:
         content = read_document(path)
         data = parsed(path, _DATA_JS.sub(b"", content, count=1).rstrip().rstrip(b";"))
-        for place, bench, known in _benches(path, data):
-            row = _guarded(_action_row, place, bench, known, report, names)
+        for place, bench, context in _benches(path, data):
+            row = _checked_row(_action_row, place, bench, context, report, names)
             if row is not None:
                 yield row
 
@@ -62,21 +62,24 @@ def read_bencher(paths: Sequence[str], report: Report, options: Options) -> Iter
     UnknownNameError
         If a requested measure is in no benchmark.
     """
-    names, asked = _Names(options), Asked("--measure", "measure", dict(options.measures))
-    wanted = dict(options.measures) or {"latency": "ns"}
+    names, wanted = (
+        _Names(options),
+        RequestedNames("--measure", "measure", dict(options.measures)),
+    )
+    units = dict(options.measures) or {"latency": "ns"}
     for path in paths:
         data = parsed(path, read_document(path))
         for iteration, results in enumerate(data if isinstance(data, list) else [data]):
             if not isinstance(results, dict) or not results:
-                raise SourceError(path, "It is not in Bencher Metric Format.", _NO_BMF)
+                raise SourceError(path, "It is not in Bencher Metric Format.", _BMF_REMEDY)
             for name, measures in results.items():
-                asked.meet(measures if isinstance(measures, dict) else ())
+                wanted.observe(measures if isinstance(measures, dict) else ())
                 place = f"{path}: {name}"
-                known = {"iteration": iteration, "measures": wanted}
-                row = _guarded(_bencher_row, place, {name: measures}, known, report, names)
+                context = {"iteration": iteration, "measures": units}
+                row = _checked_row(_bencher_row, place, {name: measures}, context, report, names)
                 if row is not None:
                     yield row
-    asked.check()
+    wanted.check()
 
 
 class _Names:
@@ -97,31 +100,36 @@ class _Names:
         if self.options.has_workload:
             return {"param.benchmark": name[:500], "label.benchmark": name[:500]}
         workload = slug(name)
-        taken = self._taken.setdefault(workload, name)
-        if taken != name:
+        first_name = self._taken.setdefault(workload, name)
+        if first_name != name:
             raise RowError(
-                f"{name[:60]!r} and {taken[:60]!r} would both be the workload {workload!r}.",
+                f"{name[:60]!r} and {first_name[:60]!r} would both be the workload {workload!r}.",
                 "Import them under one --workload, with the parameter benchmark.",
             )
         return {"workload": workload, "label.benchmark": name[:500]}
 
     def key(self, source: str, *parts: object) -> str | None:
         """Return the key of a benchmark's run; None if nothing in the file identifies it."""
-        given = [] if self.options.key is None else [self.options.key]
-        known = [*given, *(str(part) for part in parts if part not in {None, ""})]
-        return run_key(source, *known) if len(known) > 1 else None
+        own = [] if self.options.key is None else [self.options.key]
+        identifiers = [*own, *(str(part) for part in parts if part not in {None, ""})]
+        return run_key(source, *identifiers) if len(identifiers) > 1 else None
 
 
-def _guarded(
-    make: Any, place: str, bench: Any, known: Mapping[str, Any], report: Report, names: _Names
+def _checked_row(
+    build_row: Any,
+    place: str,
+    bench: Any,
+    context: Mapping[str, Any],
+    report: Report,
+    names: _Names,
 ) -> ImportedRow | None:
     try:
-        row: ImportedRow | None = make(place, bench, known, names)
+        row: ImportedRow | None = build_row(place, bench, context, names)
     except RowError as error:
         report.add(place, error.message, error.remedy)
         return None
     if row is None:
-        report.leave_out(_OTHER_UNIT)
+        report.leave_out(_NOT_A_TIME)
     return row
 
 
@@ -132,60 +140,60 @@ def _benches(path: str, data: Any) -> Iterator[tuple[str, Any, dict[str, Any]]]:
         return
     suites = data.get("entries") if isinstance(data, dict) else None
     if not isinstance(suites, dict):
-        raise SourceError(path, "It is not a file of github-action-benchmark.", _NO_ACTION_FILE)
+        raise SourceError(path, "It is not a file of github-action-benchmark.", _ACTION_REMEDY)
     for suite, builds in suites.items():
         for number, build in enumerate(builds if isinstance(builds, list) else [builds]):
             place = f"{path}: entries[{json.dumps(suite)}][{number}]"
             if not isinstance(build, dict) or not isinstance(build.get("benches"), list):
-                raise SourceError(place, "The build has no list of benches.", _NO_ACTION_FILE)
+                raise SourceError(place, "The build has no list of benches.", _ACTION_REMEDY)
             for position, bench in enumerate(build["benches"]):
-                known = {"suite": suite, **build}
-                yield f"{place}.benches[{position}]", bench, known
+                context = {"suite": suite, **build}
+                yield f"{place}.benches[{position}]", bench, context
 
 
 def _action_row(
-    place: str, bench: Any, known: Mapping[str, Any], names: _Names
+    place: str, bench: Any, context: Mapping[str, Any], names: _Names
 ) -> ImportedRow | None:
     if not isinstance(bench, dict) or not isinstance(bench.get("name"), str):
-        raise RowError("It is not a benchmark with a name.", _NO_ACTION_FILE)
+        raise RowError("It is not a benchmark with a name.", _ACTION_REMEDY)
     name, unit = bench["name"], str(bench.get("unit") or "")
     seconds = duration_s(_number(bench.get("value")), unit)
     if seconds is None:
         return None
-    commit = known.get("commit")
+    commit = context.get("commit")
     commit_id = commit.get("id") if isinstance(commit, dict) else None
-    suite, made_ms = known.get("suite"), known.get("date")
+    suite, date_ms = context.get("suite"), context.get("date")
     fields: dict[str, Cell] = {
         **names.fields(name),
         "status": "succeeded",
         "duration_seconds": seconds,
-        "started_at": _instant(made_ms),
-        "external_id": names.key("github-action-benchmark", commit_id, made_ms, suite, name),
+        "started_at": _instant(date_ms),
+        "external_id": names.key("github-action-benchmark", commit_id, date_ms, suite, name),
         "label.git_sha": commit_id if isinstance(commit_id, str) else None,
         "label.suite": suite,
         "label.range": str(bench["range"])[:500] if bench.get("range") else None,
     }
-    told: dict[str, Cell] = {key: cell for key, cell in bench.items() if _is_cell(cell)}
-    return ImportedRow(place, fields, {**told, "suite": suite, "commit": str(commit_id or "")})
+    facts: dict[str, Cell] = {key: cell for key, cell in bench.items() if _is_cell(cell)}
+    return ImportedRow(place, fields, {**facts, "suite": suite, "commit": str(commit_id or "")})
 
 
 def _bencher_row(
-    place: str, bench: Any, known: Mapping[str, Any], names: _Names
+    place: str, bench: Any, context: Mapping[str, Any], names: _Names
 ) -> ImportedRow | None:
     ((name, measures),) = bench.items()
     if not isinstance(measures, dict):
-        raise RowError("It has no measures.", _NO_BMF)
+        raise RowError("It has no measures.", _BMF_REMEDY)
     facts: dict[str, Cell] = {"benchmark": name}
     for measure, metric in measures.items():
         if not isinstance(metric, dict):
-            raise RowError(f"Its measure {measure!r} has no value.", _NO_BMF)
+            raise RowError(f"Its measure {measure!r} has no value.", _BMF_REMEDY)
         facts |= {f"{measure}.{part}": cell for part, cell in metric.items() if _is_cell(cell)}
-    found = [measure for measure in known["measures"] if measure in measures]
-    if not found:
+    available = [measure for measure in context["measures"] if measure in measures]
+    if not available:
         return None
-    value = _number(measures[found[0]].get("value"))
-    seconds = duration_s(value, known["measures"][found[0]])
-    key = names.key("bencher", name, known["iteration"]) if names.options.key else None
+    value = _number(measures[available[0]].get("value"))
+    seconds = duration_s(value, context["measures"][available[0]])
+    key = names.key("bencher", name, context["iteration"]) if names.options.key else None
     fields: dict[str, Cell] = {
         **names.fields(name),
         "status": "succeeded",

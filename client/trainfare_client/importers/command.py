@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from trainfare_client.importers.mapping import ColumnMap
 
 _REFUSED = 1
-_WRONG_USE = 2
+_USAGE_ERROR = 2
 _UNREACHABLE = 3
 _INTERRUPTED = 130
 _SHOWN_COLUMNS = 20
@@ -42,7 +42,7 @@ def main(arguments: Sequence[str], *, program: str = "trainfare") -> int:
     try:
         return _run(options, SOURCES[options.source])
     except TrainfareError as error:
-        return _fail(error)
+        return _print_error(error)
     except KeyboardInterrupt:
         sys.stderr.write("Interrupted. Import again: no run is stored twice.\n")
         return _INTERRUPTED
@@ -60,11 +60,11 @@ def _parser(program: str) -> argparse.ArgumentParser:
     )
     sources = parser.add_subparsers(dest="source", required=True, metavar="SOURCE")
     for name, source in SOURCES.items():
-        one = sources.add_parser(
+        subparser = sources.add_parser(
             name, help=source.help, description=source.description, epilog=_EPILOG
         )
-        _add_common(one, source)
-        source.add_options(one)
+        _add_common(subparser, source)
+        source.add_options(subparser)
     return parser
 
 
@@ -101,10 +101,10 @@ def _run(options: argparse.Namespace, source: Source) -> int:
     with RowFile(options.source) as rows:
         settings = source.options(options)
         rows.fill(source.read(options.paths, report, settings), settings.mapping, report)
-        _tell_unread(report, settings.mapping)
+        _print_unread(report, settings.mapping)
         if report.fault_count and not options.skip_invalid:
             raise report.refuse()
-        _tell_left_out(report)
+        _print_left_out(report)
         if not rows.count:
             raise ImportRefusedError("There are no runs to import.", source.nothing)
         if options.dry_run:
@@ -114,31 +114,33 @@ def _run(options: argparse.Namespace, source: Source) -> int:
         from trainfare_client.importers.delivering import upload  # noqa: PLC0415
 
         answer = upload(rows, options)
-    _tell(options, answer, sorted(rows.workloads))
+    _print_answer(options, answer, sorted(rows.workloads))
     return 0
 
 
-def _tell_left_out(report: Report) -> None:
+def _print_left_out(report: Report) -> None:
     for fault in report.faults:
         sys.stderr.write(f"Left out: {fault.sentence}\n")
     for reason, count in sorted(report.notes.items()):
         sys.stderr.write(f"Left out: {count:,} {reason}\n")
 
 
-def _tell_unread(report: Report, mapping: ColumnMap) -> None:
+def _print_unread(report: Report, mapping: ColumnMap) -> None:
     unread = [name for name in report.unread if name not in mapping.columns]
     if unread:
         more = f" and {len(unread) - _SHOWN_COLUMNS} more" if len(unread) > _SHOWN_COLUMNS else ""
         shown = ", ".join(unread[:_SHOWN_COLUMNS])
         sys.stderr.write(f"Not read: the columns {shown}{more}. --map takes them.\n")
-    ends = [name for name in unread if name.casefold() in {"state", "status"}]
-    if ends and "status" not in mapping.fields:
+    states = [name for name in unread if name.casefold() in {"state", "status"}]
+    if states and "status" not in mapping.fields:
         sys.stderr.write(
-            f"Without --map status={ends[0]} every run counts as succeeded, whatever it says.\n"
+            f"Without --map status={states[0]} every run counts as succeeded, whatever it says.\n"
         )
 
 
-def _tell(options: argparse.Namespace, answer: UploadAnswer, workloads: Sequence[str]) -> None:
+def _print_answer(
+    options: argparse.Namespace, answer: UploadAnswer, workloads: Sequence[str]
+) -> None:
     if options.json:
         sys.stdout.write(json.dumps(answer) + "\n")
         return
@@ -155,7 +157,7 @@ def _tell(options: argparse.Namespace, answer: UploadAnswer, workloads: Sequence
         sys.stderr.write(f"Warning: {text}\n")
 
 
-def _fail(error: TrainfareError) -> int:
+def _print_error(error: TrainfareError) -> int:
     for fault in getattr(error, "faults", ()):
         sys.stderr.write(f"{fault.sentence}\n")
     hidden = getattr(error, "fault_count", 0) - len(getattr(error, "faults", ()))
@@ -163,6 +165,6 @@ def _fail(error: TrainfareError) -> int:
     sys.stderr.write(f"Error: {error.message}\n")
     sys.stderr.write(f"Remedy: {error.remedy}\n" if error.remedy else "")
     if isinstance(error, SettingsError):
-        return _WRONG_USE
-    is_away = isinstance(error, (UnreachableError, ServiceFailedError))
-    return _UNREACHABLE if is_away else _REFUSED
+        return _USAGE_ERROR
+    is_unavailable = isinstance(error, (UnreachableError, ServiceFailedError))
+    return _UNREACHABLE if is_unavailable else _REFUSED

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from trainfare_client.importers.mapping import ColumnMap
     from trainfare_client.importers.options import Options
 
-_MARKS: Final = ",;\t|"
-_TOLD: Final = "sep="
+_SEPARATORS: Final = ",;\t|"
+_SEPARATOR_PREFIX: Final = "sep="
 _AFTER_RETURN: Final = re.compile(r"(?<=\r)(?!\n)")
 
 
@@ -67,16 +67,16 @@ def table(
     lines = _Lines(path)
     source = iter(lines)
     header = _next_line(source)
-    if header.startswith(_TOLD):
+    if header.startswith(_SEPARATOR_PREFIX):
         # Excel's own line that states the separator.
-        delimiter = delimiter or header.removeprefix(_TOLD).rstrip("\r\n") or None
+        delimiter = delimiter or header.removeprefix(_SEPARATOR_PREFIX).rstrip("\r\n") or None
         header = _next_line(source)
-    mark = delimiter or max(_MARKS, key=header.count)
+    sep = delimiter or max(_SEPARATORS, key=header.count)
     quoting: Literal[0, 3] = csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE
     try:
-        (names,) = csv.reader([header.rstrip("\r\n")], delimiter=mark, quoting=quoting) or ([],)
+        (names,) = csv.reader([header.rstrip("\r\n")], delimiter=sep, quoting=quoting) or ([],)
         columns = _checked_header(lines.place, names)
-        for cells in csv.reader(source, delimiter=mark, strict=quoted, quoting=quoting):
+        for cells in csv.reader(source, delimiter=sep, strict=quoted, quoting=quoting):
             if not any(cell.strip() for cell in cells):
                 continue
             # Spreadsheets write empty columns beside the table.
@@ -88,7 +88,7 @@ def table(
                 report.add(
                     lines.place,
                     f"The row has {len(cells)} cells where the header has {len(columns)}.",
-                    f"Separate cells by {mark!r} alone, or pass --delimiter.",
+                    f"Separate cells by {sep!r} alone, or pass --delimiter.",
                 )
     except csv.Error as error:
         raise SourceError(lines.place, f"It is not CSV: {error}.", "Check its quotes.") from None
@@ -104,9 +104,9 @@ def _checked_header(place: str, names: Sequence[str]) -> list[str]:
         columns.pop()
     if not columns:
         raise SourceError(place, "There is no header line with column names.", "Put one first.")
-    twice = sorted({name for name in columns if columns.count(name) > 1})
-    if twice:
-        raise SourceError(place, f"Several columns are named {twice[0]!r}.", "Rename one.")
+    repeated = sorted({name for name in columns if columns.count(name) > 1})
+    if repeated:
+        raise SourceError(place, f"Several columns are named {repeated[0]!r}.", "Rename one.")
     return columns
 
 
@@ -116,8 +116,8 @@ def _read_file(path: str, report: Report, options: Options) -> Iterator[Imported
         if not is_checked:
             _check_fields(path, cells, options.mapping)
             is_checked = True
-        known = {field_of(name): cell for name, cell in cells.items()}
-        fields = {name: cell for name, cell in known.items() if name is not None}
+        by_field = {field_of(name): cell for name, cell in cells.items()}
+        fields = {name: cell for name, cell in by_field.items() if name is not None}
         report.pass_over(name for name in cells if field_of(name) is None)
         yield ImportedRow(place, fields, cells)
 
@@ -129,10 +129,10 @@ def _check_fields(path: str, columns: Iterable[str], mapping: ColumnMap) -> None
         field = field_of(column)
         if field is not None and field not in mapping.fields:
             names.setdefault(field, []).append(column)
-    for field, several in names.items():
-        if len(several) > 1:
+    for field, duplicates in names.items():
+        if len(duplicates) > 1:
             raise SourceError(
                 at_line(path, 1),
-                f"The columns {' and '.join(several)} are both {field}.",
-                f"Remove one, or choose with --map {field}={several[0]}.",
+                f"The columns {' and '.join(duplicates)} are both {field}.",
+                f"Remove one, or choose with --map {field}={duplicates[0]}.",
             )

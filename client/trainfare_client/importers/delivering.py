@@ -68,8 +68,8 @@ def _with_places(rows: RowFile, error: ProblemError) -> Exception:
     )
 
 
-def _fault(place: str, told: Any) -> Fault:
-    field, value = told.get("field"), told.get("value")
+def _fault(place: str, problem: Any) -> Fault:
+    field, value = problem.get("field"), problem.get("value")
     value_shown = "" if value is None else f" {value!r}"
     subject = f"{field}{value_shown}: " if field else ""
-    return Fault(place, f"{subject}{told.get('message', '')}", str(told.get("remedy") or ""))
+    return Fault(place, f"{subject}{problem.get('message', '')}", str(problem.get("remedy") or ""))

@@ -184,15 +184,15 @@ class _Parser:
     def _next(self) -> tuple[str, str] | None:
         if not self._text[self._position :].strip():
             return None
-        found = _TOKEN.match(self._text, self._position)
-        if found is None or found.lastgroup is None:
+        match = _TOKEN.match(self._text, self._position)
+        if match is None or match.lastgroup is None:
             raise ExpressionError(
                 f"{self._text[self._position :].strip()[:20]!r} is not understood"
             )
-        self._position = found.end()
-        return found.lastgroup, found[found.lastgroup]
+        self._position = match.end()
+        return match.lastgroup, match[match.lastgroup]
 
-    def _takes(self, marks: str) -> str | None:
+    def _accept(self, marks: str) -> str | None:
         if self._token is None or self._token[0] != "mark" or self._token[1] not in marks:
             return None
         mark = self._token[1]
@@ -204,23 +204,23 @@ class _Parser:
         if self._depth > _MAX_DEPTH:
             raise ExpressionError("it is nested too deeply")
         node = self._product()
-        while mark := self._takes("+-"):
+        while mark := self._accept("+-"):
             node = Operation(mark, node, self._product())
         self._depth -= 1
         return node
 
     def _product(self) -> Node:
         node = self._factor()
-        while mark := self._takes("*/"):
+        while mark := self._accept("*/"):
             node = Operation(mark, node, self._factor())
         return node
 
     def _factor(self) -> Node:
-        if self._takes("-"):
+        if self._accept("-"):
             return Operation("*", Number(-1.0), self._factor())
-        if self._takes("("):
+        if self._accept("("):
             node = self._sum()
-            if not self._takes(")"):
+            if not self._accept(")"):
                 raise ExpressionError("a parenthesis is not closed")
             return node
         if self._token is None or self._token[0] == "mark":

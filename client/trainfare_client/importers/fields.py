@@ -40,7 +40,7 @@ RESOURCES: Final = (
     "samples_to_target",
     "epochs_to_target",
 )
-_STATUS_WORDS: Final = {
+_STATUS_SYNONYMS: Final = {
     "succeeded": "success successful finished completed complete done ok",
     "failed": "failure crashed crash error errored",
     "out_of_memory": "oom outofmemory",
@@ -48,8 +48,8 @@ _STATUS_WORDS: Final = {
     "timed_out": "timeout timedout",
     "cancelled": "canceled killed aborted",
 }
-STATUSES: Final = tuple(_STATUS_WORDS)
-_GOING_ON: Final = frozenset({"running", "pending", "queued", "scheduled", "in_progress"})
+STATUSES: Final = tuple(_STATUS_SYNONYMS)
+_UNFINISHED: Final = frozenset({"running", "pending", "queued", "scheduled", "in_progress"})
 NUMBERS: Final = frozenset(
     {
         "duration_seconds",
@@ -61,7 +61,7 @@ NUMBERS: Final = frozenset(
         "epochs",
     }
 )
-_SHORT: Final = {
+_ALIASES: Final = {
     "duration_s": "duration_seconds",
     "run_id": "external_id",
     "framework": "param.framework",
@@ -81,13 +81,13 @@ def field_of(name: str) -> str | None:
     >>> field_of("duration_s"), field_of("param.depth"), field_of("batchsize")
     ('duration_seconds', 'param.depth', None)
     """
-    known = _SHORT.get(name, name)
-    family, _, member = known.partition(".")
-    if known in PLAIN_FIELDS or (family == "resource" and member in RESOURCES):
-        return known
+    field = _ALIASES.get(name, name)
+    family, _, member = field.partition(".")
+    if field in PLAIN_FIELDS or (family == "resource" and member in RESOURCES):
+        return field
     if family == "param" and member in PLAIN_FIELDS:
         return None
-    return known if _MEMBER.fullmatch(known) else None
+    return field if _MEMBER.fullmatch(field) else None
 
 
 def is_number_field(name: str) -> bool:
@@ -114,11 +114,11 @@ def status_of(word: str) -> str | None:
     >>> status_of("finished"), status_of("Timed Out"), status_of("killed"), status_of("running")
     ('succeeded', 'timed_out', 'cancelled', None)
     """
-    said = word.strip().casefold().replace(" ", "_").replace("-", "_")
-    if said in _GOING_ON:
+    normalized = word.strip().casefold().replace(" ", "_").replace("-", "_")
+    if normalized in _UNFINISHED:
         return None
-    for status, others in _STATUS_WORDS.items():
-        if said == status or said in others.split():
+    for status, synonyms in _STATUS_SYNONYMS.items():
+        if normalized == status or normalized in synonyms.split():
             return status
     raise ValueError(word)
 

@@ -25,29 +25,29 @@ def byte_lines(source: Source, path: str) -> Iterator[tuple[str, bytes]]:
     SourceError
         If a line is longer than 64 MiB.
     """
-    for number, line in enumerate(_split(source, path), start=1):
+    for number, line in enumerate(_split_lines(source, path), start=1):
         yield at_line(path, number), line.removeprefix(_BOM) if number == 1 else line
 
 
-def _split(source: Source, path: str) -> Iterator[bytes]:
-    count, begun, size = 0, [b""], 0
+def _split_lines(source: Source, path: str) -> Iterator[bytes]:
+    line_count, parts, size = 0, [b""], 0
     while piece := source.read(_PIECE_BYTES):
         first, *others = piece.split(b"\n")
-        begun.append(first)
+        parts.append(first)
         size += len(first)
         if size > MAX_LINE_BYTES:
             raise SourceError(
-                at_line(path, count + 1),
+                at_line(path, line_count + 1),
                 "The line is longer than 64 MiB.",
                 "Is it the file that you meant?",
             )
         if others:
-            yield b"".join(begun)
+            yield b"".join(parts)
             yield from others[:-1]
-            count += len(others)
-            begun, size = others[-1:], len(others[-1])
-    if any(begun):
-        yield b"".join(begun)
+            line_count += len(others)
+            parts, size = others[-1:], len(others[-1])
+    if any(parts):
+        yield b"".join(parts)
 
 
 def text_lines(path: str) -> Iterator[tuple[str, str]]:
@@ -112,9 +112,9 @@ def parsed(place: str, content: bytes | str) -> Any:
     try:
         return json.loads(content)
     except json.JSONDecodeError as error:
-        where = place if error.lineno == 1 else at_line(place, error.lineno)
+        error_place = place if error.lineno == 1 else at_line(place, error.lineno)
         raise SourceError(
-            where, f"It is not JSON: {error.msg} (column {error.colno}).", remedy
+            error_place, f"It is not JSON: {error.msg} (column {error.colno}).", remedy
         ) from None
     except RecursionError:
         raise SourceError(place, "It is nested too deeply.", remedy) from None

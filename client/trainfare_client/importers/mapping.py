@@ -41,11 +41,11 @@ class ColumnMap:
 
     expressions: Mapping[str, Node] = field(default_factory=dict)
     values: Mapping[str, str] = field(default_factory=dict)
-    _unseen: set[str] = field(init=False)
-    _names: dict[str, None] = field(init=False, default_factory=dict)
+    _missing: set[str] = field(init=False)
+    _found: dict[str, None] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._unseen = {name for node in self.expressions.values() for name in columns_of(node)}
+        self._missing = {name for node in self.expressions.values() for name in columns_of(node)}
 
     @property
     def columns(self) -> set[str]:
@@ -65,9 +65,9 @@ class ColumnMap:
         RowError
             If an expression cannot be evaluated.
         """
-        if self._unseen:
-            self._unseen -= facts.keys()
-            self._names.update(dict.fromkeys(facts))
+        if self._missing:
+            self._missing -= facts.keys()
+            self._found.update(dict.fromkeys(facts))
         mapped = {name: evaluate(node, facts) for name, node in self.expressions.items()}
         if isinstance(workload := mapped.get("workload"), str):
             mapped["workload"] = slug(workload)
@@ -81,13 +81,13 @@ class ColumnMap:
         MapError
             If there are such columns; the remedy lists the existing ones.
         """
-        if not self._unseen:
+        if not self._missing:
             return
-        name = min(self._unseen)
-        shown = ", ".join(list(self._names)[:_SHOWN_NAMES])
+        name = min(self._missing)
+        shown = ", ".join(list(self._found)[:_SHOWN_NAMES])
         raise MapError(
             f"--map reads {name!r}, which no row has.",
-            f"{nearest_hint(name, self._names)}There are: {shown}."
+            f"{nearest_hint(name, self._found)}There are: {shown}."
             " Put names with other characters in [brackets].",
         )
 
@@ -121,14 +121,14 @@ def column_map(
 
 
 def _split(flag: str, option: str, taken: Mapping[str, object]) -> tuple[str, str]:
-    name, mark, text = option.partition("=")
-    known = field_of(name.strip())
-    if not mark or not text.strip():
+    name, equals, text = option.partition("=")
+    field_name = field_of(name.strip())
+    if not equals or not text.strip():
         raise MapError(f"{flag} {option!r} gives no value.", f"Write {flag} FIELD=VALUE.")
-    if known is None:
+    if field_name is None:
         raise MapError(
             f"{flag}: there is no field {name.strip()!r}.", unknown_field_remedy(name.strip())
         )
-    if known in taken:
-        raise MapError(f"{known} is given twice.", "Give each field once.")
-    return known, text.strip()
+    if field_name in taken:
+        raise MapError(f"{field_name} is given twice.", "Give each field once.")
+    return field_name, text.strip()

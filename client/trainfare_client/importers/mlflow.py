@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Final
 
-from trainfare_client.importers.asked import Asked
+from trainfare_client.importers.asked import RequestedNames
 from trainfare_client.importers.expressions import number_in
 from trainfare_client.importers.faults import Report, RowError
 from trainfare_client.importers.fields import NUMBERS, RESOURCES, field_of
@@ -50,14 +50,14 @@ def read_mlflow(paths: Sequence[str], report: Report, options: Options) -> Itera
     UnknownNameError
         If a requested parameter is in no run.
     """
-    asked = Asked("--params", "parameter", options.parameters)
+    requested = RequestedNames("--params", "parameter", options.parameters)
     for path in paths:
         for run in find_runs(path, report):
             row = _row(run, report, options)
             if row is not None:
-                asked.meet(run.params)
+                requested.observe(run.params)
                 yield row
-    asked.check()
+    requested.check()
 
 
 def _row(run: MlflowRun, report: Report, options: Options) -> ImportedRow | None:
@@ -93,10 +93,12 @@ def _parameters(run: MlflowRun, report: Report, options: Options) -> dict[str, C
     fields: dict[str, Cell] = {}
     used = set()
     for name, aliases in _ALIASES.items():
-        found = next((alias for alias in aliases if _fits(name, run.params.get(alias, ""))), None)
-        if found is not None:
-            fields[name] = run.params[found].strip()
-            used.add(found)
+        chosen = next(
+            (alias for alias in aliases if _is_valid(name, run.params.get(alias, ""))), None
+        )
+        if chosen is not None:
+            fields[name] = run.params[chosen].strip()
+            used.add(chosen)
     for name in run.params.keys() - used:
         if options.parameters and name not in options.parameters:
             continue
@@ -108,7 +110,7 @@ def _parameters(run: MlflowRun, report: Report, options: Options) -> dict[str, C
     return fields
 
 
-def _fits(name: str, value: str) -> bool:
+def _is_valid(name: str, value: str) -> bool:
     if name not in NUMBERS:
         return bool(value.strip())
     try:
@@ -120,13 +122,13 @@ def _fits(name: str, value: str) -> bool:
 
 def _measured(run: MlflowRun) -> dict[str, Cell]:
     # The duration runs from start to end; --map can take another one.
-    told: dict[str, Cell] = {
+    measured: dict[str, Cell] = {
         name: value
         for name, value in run.metrics.items()
         if (name in NUMBERS and name != "duration_seconds" and value > 0)
         or (name.startswith("phase.") and field_of(name))
     }
-    return told | {
+    return measured | {
         f"resource.{name}": run.largest[name] for name in RESOURCES if name in run.largest
     }
 

@@ -58,10 +58,10 @@ def read_folder(folder: Path, experiment: str | None = None) -> Iterator[MlflowR
     if meta.get("run_id") or meta.get("run_uuid"):
         yield _run(folder, meta, experiment or _name_of_experiment(folder.parent))
         return
-    inner = [path for path in sorted(folder.iterdir()) if (path / _META).is_file()]
-    if not inner and not meta:
+    subfolders = [path for path in sorted(folder.iterdir()) if (path / _META).is_file()]
+    if not subfolders and not meta:
         raise SourceError(str(folder), "There are no runs of MLflow in it.", _REMEDY)
-    for path in inner:
+    for path in subfolders:
         yield from read_folder(path, meta.get("name") or experiment)
 
 
@@ -76,10 +76,10 @@ def _meta(folder: Path) -> dict[str, str]:
     entries: dict[str, str] = {}
     name = ""
     for line in _text(file).splitlines():
-        found = _ENTRY.fullmatch(line)
-        if found:
-            name = found[1]
-            entries[name] = found[2] or ""
+        match = _ENTRY.fullmatch(line)
+        if match:
+            name = match[1]
+            entries[name] = match[2] or ""
         elif name and line.startswith(" "):
             # Long words continue on the next line.
             entries[name] += f" {line.strip()}"
@@ -113,9 +113,9 @@ def _run(folder: Path, meta: dict[str, str], experiment: str) -> MlflowRun:
     )
     for name, file in _files(folder / "metrics"):
         values = [_metric(file, line) for line in _text(file).splitlines() if line.strip()]
-        told = [value for value in values if is_value(value)]
-        if told:
-            run.largest[name] = max(told)
+        finite = [value for value in values if is_value(value)]
+        if finite:
+            run.largest[name] = max(finite)
             if is_value(values[-1]):
                 run.metrics[name] = values[-1]
     return run

@@ -74,15 +74,15 @@ def _read_database(path: str) -> Iterator[MlflowRun]:
 
 def _fill(database: sqlite3.Connection, run: MlflowRun) -> None:
     key = (run.run_id,)
-    texts = "SELECT CAST(key AS TEXT), CAST(value AS TEXT) FROM %s WHERE run_uuid = ?"
-    run.params.update(database.execute(texts % "params", key))
-    run.tags.update(database.execute(texts % "tags", key))
-    told = "FROM %s WHERE run_uuid = ? AND NOT is_nan AND abs(value) < ?"
-    below = (run.run_id, sys.float_info.max)
-    latest = "SELECT key, value " + told % "latest_metrics"
-    run.metrics.update(database.execute(latest, below))
-    largest = "SELECT key, max(value) " + told % "metrics" + " GROUP BY key"
-    run.largest.update(database.execute(largest, below))
+    query = "SELECT CAST(key AS TEXT), CAST(value AS TEXT) FROM %s WHERE run_uuid = ?"
+    run.params.update(database.execute(query % "params", key))
+    run.tags.update(database.execute(query % "tags", key))
+    condition = "FROM %s WHERE run_uuid = ? AND NOT is_nan AND abs(value) < ?"
+    arguments = (run.run_id, sys.float_info.max)
+    latest = "SELECT key, value " + condition % "latest_metrics"
+    run.metrics.update(database.execute(latest, arguments))
+    largest = "SELECT key, max(value) " + condition % "metrics" + " GROUP BY key"
+    run.largest.update(database.execute(largest, arguments))
 
 
 def _read_export(path: str, answer: Any, report: Report) -> Iterator[MlflowRun]:

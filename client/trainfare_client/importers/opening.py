@@ -27,7 +27,7 @@ _BUFFER_BYTES: Final = 1 << 18
 _MAGIC_BYTES: Final = 8
 _GZIP: Final = b"\x1f\x8b"
 _ZSTD: Final = b"\x28\xb5\x2f\xfd"
-_OTHERS: Final = {
+_UNSUPPORTED_COMPRESSIONS: Final = {
     b"LZ4Block": "lz4 blocks as Spark writes them",
     b"\x04\x22\x4d\x18": "lz4",
     b"\x82SNAPPY\x00": "snappy",
@@ -35,7 +35,7 @@ _OTHERS: Final = {
     b"BZh": "bzip2",
     b"\xfd7zXZ": "xz",
 }
-_NO_TEXT: Final = {
+_BINARY_FORMATS: Final = {
     b"PK\x03\x04": "a spreadsheet or another zip archive",
     b"\xd0\xcf\x11\xe0": "a spreadsheet",
     b"PAR1": "a Parquet table",
@@ -70,14 +70,14 @@ def opened(path: str) -> Iterator[Source]:
             ) from None
         is_long = size is None or size > _SHOWN_FROM_BYTES
         progress = stack.enter_context(ProgressBar("bytes", total=size)) if is_long else None
-        yield Source(path, _Counted(plain, progress))
+        yield Source(path, _CountingReader(plain, progress))
 
 
 def _source(path: str) -> contextlib.AbstractContextManager[IO[bytes]]:
     return contextlib.nullcontext(sys.stdin.buffer) if path == STDIN else Path(path).open("rb")
 
 
-class _Counted:
+class _CountingReader:
     """Reads a file, counting bytes and showing progress."""
 
     def __init__(self, source: IO[bytes], progress: ProgressBar | None) -> None:
@@ -100,7 +100,7 @@ class _Counted:
 class Source:
     """Reads decompressed bytes, and refuses more than an honest source can hold."""
 
-    def __init__(self, path: str, source: _Counted) -> None:
+    def __init__(self, path: str, source: _CountingReader) -> None:
         self._path = path
         self._source = source
         self._is_compressed = True
@@ -113,21 +113,21 @@ class Source:
             return gzip.GzipFile(fileobj=self._source, mode="rb")  # type: ignore[call-overload] # it only reads
         if magic.startswith(_ZSTD):
             return _Zstd(self._path, self._source)
-        self._refuse_others(magic)
+        self._refuse_unsupported(magic)
         self._is_compressed = False
         return self._source
 
-    def _refuse_others(self, magic: bytes) -> None:
-        for mark, name in _OTHERS.items():
-            if magic.startswith(mark):
+    def _refuse_unsupported(self, magic: bytes) -> None:
+        for prefix, name in _UNSUPPORTED_COMPRESSIONS.items():
+            if magic.startswith(prefix):
                 raise SourceError(
                     self._path,
                     f"It is compressed as {name}.",
                     "Unpack it, or compress it with gzip or zstd"
                     " (Spark: spark.eventLog.compression.codec=zstd).",
                 )
-        for mark, name in _NO_TEXT.items():
-            if magic.startswith(mark):
+        for prefix, name in _BINARY_FORMATS.items():
+            if magic.startswith(prefix):
                 remedy = "Save it as text in UTF-8, a table as CSV; unpack an archive."
                 raise SourceError(self._path, f"It is {name}.", remedy)
 
@@ -167,7 +167,7 @@ class Source:
 class _Zstd:
     """Decompresses frame after frame, a kilobyte at a time."""
 
-    def __init__(self, path: str, source: _Counted) -> None:
+    def __init__(self, path: str, source: _CountingReader) -> None:
         self._path = path
         self._source = source
         self._module = _zstandard(path)

@@ -85,7 +85,7 @@ class RowFile:
                 name: cell for name, cell in mapped.items() if cell not in {None, ""}
             }
             _check(fields)
-            if not _settle_status(fields):
+            if not _normalize_status(fields):
                 report.leave_out("runs that have not ended")
                 return None
         except RowError as error:
@@ -95,11 +95,11 @@ class RowFile:
         return fields
 
     def _content_key(self, row: ImportedRow) -> str:
-        told = json.dumps([sorted(row.facts.items()), sorted(row.fields.items())], default=str)
-        content = digest(told)
-        self._keys[content] += 1
-        occurrence = self._keys[content]
-        return run_key(self._source, content, *([str(occurrence)] if occurrence > 1 else []))
+        content = json.dumps([sorted(row.facts.items()), sorted(row.fields.items())], default=str)
+        key = digest(content)
+        self._keys[key] += 1
+        occurrence = self._keys[key]
+        return run_key(self._source, key, *([str(occurrence)] if occurrence > 1 else []))
 
     def _add(self, place: str, fields: Mapping[str, Cell]) -> None:
         self.count += 1
@@ -149,16 +149,16 @@ def _check(fields: Mapping[str, Cell]) -> None:
     _check_duration(fields)
 
 
-def _settle_status(fields: dict[str, Cell]) -> bool:
+def _normalize_status(fields: dict[str, Cell]) -> bool:
     """Convert the status to an upload's term; return whether the run has ended."""
-    told = fields.get("status")
-    if told is None:
+    term = fields.get("status")
+    if term is None:
         return True
     try:
-        status = status_of(str(told))
+        status = status_of(str(term))
     except ValueError:
         raise RowError(
-            f"The status {str(told)[:60]!r} is not known.", f"Known: {', '.join(STATUSES)}."
+            f"The status {str(term)[:60]!r} is not known.", f"Known: {', '.join(STATUSES)}."
         ) from None
     fields["status"] = status
     return status is not None

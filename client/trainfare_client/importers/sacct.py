@@ -48,11 +48,11 @@ def read_sacct(paths: Sequence[str], report: Report, options: Options) -> Iterat
     """
     seen: Counter[str] = Counter()
     for path in paths:
-        checked = False
+        is_checked = False
         for place, cells in table(path, report, options.delimiter or "|", quoted=False):
-            if not checked:
+            if not is_checked:
                 _check_columns(path, cells)
-                checked = True
+                is_checked = True
             row = _row(place, {name: str(cell) for name, cell in cells.items()}, report, options)
             if row is not None:
                 yield _with_key(row, cells, seen)
@@ -68,7 +68,7 @@ def _check_columns(path: str, cells: Mapping[str, Cell]) -> None:
 def _row(
     place: str, cells: Mapping[str, str], report: Report, options: Options
 ) -> ImportedRow | None:
-    reason = _why_not(cells)
+    reason = _exclusion_reason(cells)
     if reason is not None:
         report.leave_out(reason)
         return None
@@ -85,7 +85,7 @@ def _row(
             "started_at": instant(cells.get("Start", ""), options.zone),
             **_configuration(facts),
             **_labels(cells),
-            **_said_in_comment(facts),
+            **_comment_numbers(facts),
             "workload": slug(cells.get("JobName", "")),
         }
     except RowError as error:
@@ -94,13 +94,13 @@ def _row(
     return ImportedRow(place, fields, facts)
 
 
-def _why_not(cells: Mapping[str, str]) -> str | None:
-    shown = cells.get("JobID") or cells.get("JobIDRaw", "")
-    if "." in shown:
+def _exclusion_reason(cells: Mapping[str, str]) -> str | None:
+    job = cells.get("JobID") or cells.get("JobIDRaw", "")
+    if "." in job:
         return "steps of jobs"
-    if "+" in shown:
+    if "+" in job:
         return "parts of heterogeneous jobs, which are not one configuration"
-    if "[" in shown:
+    if "[" in job:
         return "jobs that have not ended"
     return None
 
@@ -115,7 +115,7 @@ def _facts(cells: Mapping[str, str], seconds: float) -> dict[str, Cell]:
             "A run has one; leave such jobs out with --skip-invalid.",
         )
     tres = resources(cells.get("AllocTRES", ""))
-    told = [part.partition("=") for part in cells.get("Comment", "").replace(",", " ").split()]
+    comment = [part.partition("=") for part in cells.get("Comment", "").replace(",", " ").split()]
     cpus = cells.get("AllocCPUS") or tres.get("cpu") or ""
     return {
         **cells,
@@ -125,20 +125,20 @@ def _facts(cells: Mapping[str, str], seconds: float) -> dict[str, Cell]:
         "gpu_type": types[0] if types else None,
         "cpus": int(cpus) if cpus.isdecimal() and int(cpus) else None,
         "memory_bytes": bytes_in(tres.get("mem", "")),
-        **{f"comment.{name}": value for name, mark, value in told if mark and name},
+        **{f"comment.{name}": value for name, equals, value in comment if equals and name},
     }
 
 
 def _gpus(cells: Mapping[str, str], nodes: int) -> tuple[int, list[str]]:
     # A cluster may count GPUs in only one of these; the GRES request is per node.
     count, types = gpus_in_gres(cells.get("ReqGRES", ""))
-    found = (
+    sources = (
         gpus_in_tres(cells.get("AllocTRES", "")),
         gpus_in_tres(cells.get("ReqTRES", "")),
         gpus_in_gres(cells.get("AllocGRES", "")),
         (count * nodes, types),
     )
-    return next((gpus for gpus in found if gpus[0]), (0, []))
+    return next((gpus for gpus in sources if gpus[0]), (0, []))
 
 
 def _configuration(facts: Mapping[str, Cell]) -> dict[str, Cell]:
@@ -153,13 +153,13 @@ def _configuration(facts: Mapping[str, Cell]) -> dict[str, Cell]:
 
 def _labels(cells: Mapping[str, str]) -> dict[str, Cell]:
     labels: dict[str, Cell] = {label: cells.get(name) for name, label in _LABELS.items()}
-    array, mark, task = cells.get("JobID", "").partition("_")
-    if mark:
+    array, underscore, task = cells.get("JobID", "").partition("_")
+    if underscore:
         labels |= {"label.array_job": array, "label.array_task": task}
     return labels
 
 
-def _said_in_comment(facts: Mapping[str, Cell]) -> dict[str, Cell]:
+def _comment_numbers(facts: Mapping[str, Cell]) -> dict[str, Cell]:
     return {name: facts.get(f"comment.{name}") for name in NUMBERS if f"comment.{name}" in facts}
 
 
@@ -169,6 +169,6 @@ def _with_key(row: ImportedRow, cells: Mapping[str, Cell], seen: Counter[str]) -
     seen[key] += 1
     # A requeued job appears again under its id: with -D, once for each start.
     restarts = str(cells.get("Restarts") or "")
-    times = int(restarts) if restarts.isdecimal() else seen[key] - 1
-    named = key if not times else f"{key}/restart-{times}"
-    return ImportedRow(row.place, {**row.fields, "external_id": named}, row.facts)
+    restart = int(restarts) if restarts.isdecimal() else seen[key] - 1
+    external_id = key if not restart else f"{key}/restart-{restart}"
+    return ImportedRow(row.place, {**row.fields, "external_id": external_id}, row.facts)

@@ -8,7 +8,7 @@ from typing import Final
 
 from trainfare_client.importers.faults import RowError
 
-_ENDED: Final = {
+_FINAL_STATES: Final = {
     "COMPLETED": "succeeded",
     "FAILED": "failed",
     "NODE_FAIL": "failed",
@@ -21,7 +21,7 @@ _ENDED: Final = {
     "CANCELLED": "cancelled",
     "REVOKED": "cancelled",
 }
-_GOING_ON: Final = frozenset(
+_UNFINISHED_STATES: Final = frozenset(
     {
         "PENDING",
         "RUNNING",
@@ -40,7 +40,7 @@ _GOING_ON: Final = frozenset(
     }
 )
 _ELAPSED: Final = re.compile(r"(?:(\d{1,5})-)?(?:(\d{1,4}):)?(\d{1,2}):(\d{2}(?:\.\d+)?)", re.ASCII)
-_NO_INSTANT: Final = frozenset({"", "Unknown", "None", "N/A", "Invalid", "0"})
+_ABSENT_INSTANTS: Final = frozenset({"", "Unknown", "None", "N/A", "Invalid", "0"})
 _SIZE: Final = re.compile(r"(\d+(?:\.\d+)?)([KMGTP]?)[nc]?", re.ASCII)
 _SIZES: Final = {"": 20, "K": 10, "M": 20, "G": 30, "T": 40, "P": 50}
 _OLD_GRES: Final = re.compile(r"(?:gres[:/])?gpu(?::([^:=(]+))?[:=](\d+)(?:\(.*\))?", re.ASCII)
@@ -60,14 +60,16 @@ def status_of(state: str) -> str | None:
     ('cancelled', 'timed_out', None)
     """
     word = state.strip().upper().partition(" ")[0].rstrip("+")
-    if word in _GOING_ON:
+    if word in _UNFINISHED_STATES:
         return None
-    if word in _ENDED:
-        return _ENDED[word]
+    if word in _FINAL_STATES:
+        return _FINAL_STATES[word]
     # sacct cuts words to the width of their column, unless -P is given.
-    found = {status for name, status in _ENDED.items() if len(word) > 1 and name.startswith(word)}
-    if len(found) == 1:
-        return found.pop()
+    statuses = {
+        status for name, status in _FINAL_STATES.items() if len(word) > 1 and name.startswith(word)
+    }
+    if len(statuses) == 1:
+        return statuses.pop()
     raise RowError(f"Slurm has no state {state[:40]!r}.", "Export with sacct --parsable2.")
 
 
@@ -86,12 +88,12 @@ def elapsed_s(text: str) -> float:
     """
     if text.strip().isdecimal():
         return float(text)
-    found = _ELAPSED.fullmatch(text.strip())
-    if found is None:
+    match = _ELAPSED.fullmatch(text.strip())
+    if match is None:
         raise RowError(
             f"The elapsed time {text[:40]!r} is not understood.", "Export the column ElapsedRaw."
         )
-    days, hours, minutes, seconds = (float(part or 0) for part in found.groups())
+    days, hours, minutes, seconds = (float(part or 0) for part in match.groups())
     return days * 86400 + hours * 3600 + minutes * 60 + seconds
 
 
@@ -109,7 +111,7 @@ def instant(text: str, zone: tzinfo) -> str | None:
     ('2026-11-01T10:00:00+00:00', '2026-11-01T11:00:00+00:00')
     """
     cell = text.strip()
-    if cell in _NO_INSTANT:
+    if cell in _ABSENT_INSTANTS:
         return None
     try:
         moment = (
@@ -164,8 +166,8 @@ def gpus_in_gres(text: str) -> tuple[int, list[str]]:
     >>> gpus_in_gres("gpu:tesla:2(S:0-1)"), gpus_in_gres("gres:gpu:4"), gpus_in_gres("nic:1")
     ((2, ['tesla']), (4, []), (0, []))
     """
-    found = [_OLD_GRES.fullmatch(part.strip()) for part in text.split(",")]
-    gpus = [match for match in found if match]
+    matches = [_OLD_GRES.fullmatch(part.strip()) for part in text.split(",")]
+    gpus = [match for match in matches if match]
     return sum(int(match[2]) for match in gpus), sorted({match[1] for match in gpus if match[1]})
 
 
@@ -177,8 +179,8 @@ def bytes_in(text: str) -> int | None:
     >>> bytes_in("64G"), bytes_in("4000Mn"), bytes_in("?")
     (68719476736, 4194304000, None)
     """
-    found = _SIZE.fullmatch(text.strip())
-    return None if found is None else int(float(found[1]) * 2 ** _SIZES[found[2]])
+    match = _SIZE.fullmatch(text.strip())
+    return None if match is None else int(float(match[1]) * 2 ** _SIZES[match[2]])
 
 
 def _count(text: str) -> int:

@@ -63,20 +63,20 @@ class Source:
         MapError
             If a map is invalid.
         """
-        own = {name: value for name, value in vars(given).items() if name in _OWN}
-        named = {name: value for name, value in own.items() if value is not None}
+        values = {name: value for name, value in vars(given).items() if name in _OPTION_NAMES}
+        stated = {name: value for name, value in values.items() if value is not None}
         mapping = column_map(given.map, given.set, workload=given.workload)
-        return Options(mapping=mapping, **named)
+        return Options(mapping=mapping, **stated)
 
 
-_OWN: Final = frozenset({"delimiter", "zone", "key", "measures", "parameters"})
+_OPTION_NAMES: Final = frozenset({"delimiter", "zone", "key", "measures", "parameters"})
 
 
 def _one_character(text: str) -> str:
-    mark = "\t" if text == r"\t" else text
-    if len(mark) != 1 or mark in "\r\n\"'":
+    character = "\t" if text == r"\t" else text
+    if len(character) != 1 or character in "\r\n\"'":
         raise argparse.ArgumentTypeError("give one character, \\t for a tab")
-    return mark
+    return character
 
 
 _DELIMITER: Final = (
@@ -104,8 +104,8 @@ _ZONE: Final = (
 
 
 def _measure(text: str) -> tuple[str, str]:
-    name, mark, unit = text.partition("=")
-    if not mark or duration_s(1.0, unit) is None:
+    name, equals, unit = text.partition("=")
+    if not equals or duration_s(1.0, unit) is None:
         raise argparse.ArgumentTypeError("give NAME=UNIT, such as latency=ns or rate=ops/s")
     return name, unit
 

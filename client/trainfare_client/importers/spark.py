@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 _SQL_EVENTS: Final = "org.apache.spark.sql.execution.ui.SparkListener"
 _TIMES: Final = ("Timestamp", "Submission Time", "Completion Time", "time")
-_NO_LOG: Final = "Name event logs (spark.eventLog.enabled=true, spark.eventLog.dir)."
+_LOG_REMEDY: Final = "Name event logs (spark.eventLog.enabled=true, spark.eventLog.dir)."
 _YEAR_10000_MS: Final = 253_402_300_800_000
-_COUNTED: Final = ("shuffle_read_bytes", "shuffle_write_bytes", "input_records", "output_bytes")
+_COUNTERS: Final = ("shuffle_read_bytes", "shuffle_write_bytes", "input_records", "output_bytes")
 
 
 @dataclass
@@ -58,7 +58,7 @@ class Application:
         ValueError
             If a value in it is of the wrong type.
         """
-        self.last_ms = max(self.last_ms, _latest(event))
+        self.last_ms = max(self.last_ms, _latest_ms(event))
         handler = _HANDLERS.get(event["Event"])
         if handler is not None:
             handler(self, event)
@@ -127,9 +127,9 @@ def _read(log: SparkLog) -> Application:
         for place, event in read_events(log):  # noqa: B007 - the error below names the last one
             application.take(event)
     except ValueError as error:
-        raise SourceError(place, f"The event is not understood: {error}.", _NO_LOG) from None
+        raise SourceError(place, f"The event is not understood: {error}.", _LOG_REMEDY) from None
     if not 0 < application.started_ms < _YEAR_10000_MS:
-        raise SourceError(log.name, "There is no start of an application in it.", _NO_LOG)
+        raise SourceError(log.name, "There is no start of an application in it.", _LOG_REMEDY)
     application.executors.pass_to(application.ended_ms or application.last_ms)
     return application
 
@@ -183,7 +183,7 @@ def _parameters(application: Application) -> dict[str, Cell]:
 def _work(application: Application) -> dict[str, Cell]:
     tasks = application.tasks
     labels: dict[str, Cell] = {
-        f"label.{name}": str(getattr(tasks, name)) for name in _COUNTED if getattr(tasks, name)
+        f"label.{name}": str(getattr(tasks, name)) for name in _COUNTERS if getattr(tasks, name)
     }
     counts: dict[str, Cell] = {
         "label.tasks": str(tasks.count),
@@ -209,14 +209,14 @@ def _phases(application: Application) -> dict[str, Cell]:
     slot_s = _slot_seconds(application)
     if not slot_s or elapsed_s <= 0:
         return phases
-    moved_ms = tasks.fetch_wait_ms + tasks.shuffle_write_ns / 1e6
-    computed_ms = max(tasks.run_ms - moved_ms - tasks.collection_ms, 0)
+    communication_ms = tasks.fetch_wait_ms + tasks.shuffle_write_ns / 1e6
+    compute_ms = max(tasks.run_ms - communication_ms - tasks.collection_ms, 0)
     # Converts seconds over all tasks to wall-clock seconds, in proportion to the slots' time.
     per_ms = elapsed_s / slot_s / 1000
     return {
         **phases,
-        "phase.compute_seconds": computed_ms * per_ms,
-        "phase.communication_seconds": moved_ms * per_ms,
+        "phase.compute_seconds": compute_ms * per_ms,
+        "phase.communication_seconds": communication_ms * per_ms,
         "phase.garbage_collection_seconds": tasks.collection_ms * per_ms,
         "phase.task_overhead_seconds": tasks.overhead_ms * per_ms,
     }
@@ -245,7 +245,7 @@ def _facts(application: Application, fields: Mapping[str, Cell]) -> dict[str, Ce
     }
 
 
-def _latest(event: Mapping[str, Any]) -> int:
+def _latest_ms(event: Mapping[str, Any]) -> int:
     info = event.get("Task Info")
     if isinstance(info, dict):
         return max(whole(info, "Finish Time"), whole(info, "Launch Time"))

@@ -67,10 +67,10 @@ def _rolling(folder: Path) -> SparkLog:
     parts: dict[int, Path] = {}
     compacted = 0
     for entry in sorted(folder.iterdir()):
-        found = _PART.fullmatch(entry.name)
-        if not found:
+        match = _PART.fullmatch(entry.name)
+        if not match:
             continue
-        number = int(found[1])
+        number = int(match[1])
         if entry.name.endswith(_COMPACT):
             compacted = max(compacted, number)
             parts[number] = entry

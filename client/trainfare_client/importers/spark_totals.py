@@ -97,17 +97,20 @@ class Tasks:
         self.collection_ms += whole(metrics, "JVM GC Time")
         self.fetch_wait_ms += whole(read, "Fetch Wait Time")
         self.shuffle_write_ns += whole(write, "Shuffle Write Time")
-        lived_ms = whole(info, "Finish Time") - whole(info, "Launch Time")
+        total_ms = whole(info, "Finish Time") - whole(info, "Launch Time")
         # Deserialising, serialising the result, fetching it, and scheduler delay.
-        self.overhead_ms += max(lived_ms - run_ms, 0) if metrics else 0
+        self.overhead_ms += max(total_ms - run_ms, 0) if metrics else 0
 
     def _add_bytes(self, metrics: Mapping[str, Any]) -> None:
-        taken, given = mapping_in(metrics, "Input Metrics"), mapping_in(metrics, "Output Metrics")
+        inputs, outputs = (
+            mapping_in(metrics, "Input Metrics"),
+            mapping_in(metrics, "Output Metrics"),
+        )
         read = mapping_in(metrics, "Shuffle Read Metrics")
         write = mapping_in(metrics, "Shuffle Write Metrics")
-        self.input_bytes += whole(taken, "Bytes Read")
-        self.input_records += whole(taken, "Records Read")
-        self.output_bytes += whole(given, "Bytes Written")
+        self.input_bytes += whole(inputs, "Bytes Read")
+        self.input_records += whole(inputs, "Records Read")
+        self.output_bytes += whole(outputs, "Bytes Written")
         self.shuffle_read_bytes += whole(read, "Remote Bytes Read") + whole(
             read, "Local Bytes Read"
         )
@@ -119,7 +122,7 @@ class Tasks:
 class Scans:
     """The sizes of the files that SQL queries read, by their plans and the driver's counters."""
 
-    _wanted: set[int] = field(default_factory=set)
+    _size_counters: set[int] = field(default_factory=set)
     _sizes: dict[int, int] = field(default_factory=dict)
 
     @property
@@ -132,7 +135,7 @@ class Scans:
         nodes = [mapping_in(event, "sparkPlanInfo")]
         while nodes:
             node = nodes.pop()
-            self._wanted.update(
+            self._size_counters.update(
                 whole(metric, "accumulatorId")
                 for metric in objects_in(node, "metrics")
                 if metric.get("name") == _FILES_SIZE
@@ -143,7 +146,7 @@ class Scans:
         """Process the driver's counters."""
         updates = event.get("accumUpdates")
         for update in updates if isinstance(updates, list) else ():
-            if isinstance(update, list) and update and update[0] in self._wanted:
+            if isinstance(update, list) and update and update[0] in self._size_counters:
                 self._sizes[update[0]] = whole({"size": update[-1]}, "size")
 
 
@@ -168,33 +171,33 @@ class Jobs:
     first_ms: int | None = None
     busy_ms: int = 0
     failure: str | None = None
-    _open: set[int] = field(default_factory=set)
+    _running: set[int] = field(default_factory=set)
     _since_ms: int = 0
 
     @property
     def is_running(self) -> bool:
         """Whether a job has started and not ended."""
-        return bool(self._open)
+        return bool(self._running)
 
     def begin(self, event: Mapping[str, Any]) -> None:
         """Process a job's start."""
         now_ms = whole(event, "Submission Time")
         self.first_ms = now_ms if self.first_ms is None else self.first_ms
-        if not self._open:
+        if not self._running:
             self._since_ms = now_ms
-        self._open.add(whole(event, "Job ID"))
+        self._running.add(whole(event, "Job ID"))
         self.count += 1
 
     def end(self, event: Mapping[str, Any]) -> None:
         """Process a job's end."""
         was_running = self.is_running
-        self._open.discard(whole(event, "Job ID"))
-        if was_running and not self._open:
+        self._running.discard(whole(event, "Job ID"))
+        if was_running and not self._running:
             self.busy_ms += max(whole(event, "Completion Time") - self._since_ms, 0)
         result = mapping_in(event, "Job Result")
         has_failed = text(result, "Result") not in {"JobSucceeded", ""}
-        told = text(mapping_in(result, "Exception"), "Message")
-        self.failure = (told or "the job failed") if has_failed else None
+        message = text(mapping_in(result, "Exception"), "Message")
+        self.failure = (message or "the job failed") if has_failed else None
 
     def end_query(self, event: Mapping[str, Any]) -> None:
         """Process the end of an SQL query: it may fail without a job."""

@@ -35,8 +35,8 @@ def bytes_of(size: str) -> int | None:
     >>> bytes_of("4g"), bytes_of("512"), bytes_of("lots")
     (4294967296, 536870912, None)
     """
-    found = _SIZE.fullmatch(size.strip())
-    return None if found is None else int(found[1]) << _SHIFTS[found[2].lower() or "m"]
+    match = _SIZE.fullmatch(size.strip())
+    return None if match is None else int(match[1]) << _SHIFTS[match[2].lower() or "m"]
 
 
 def executor_memory_bytes(conf: Mapping[str, str]) -> int | None:
@@ -80,8 +80,8 @@ def outcome(failure: str | None, *, exit_code: int, has_ended: bool, is_running:
     'cancelled'
     """
     if failure is not None:
-        found = (name for name, pattern in _OUTCOMES if pattern.search(failure))
-        return next(found, "failed")
+        statuses = (name for name, pattern in _OUTCOMES if pattern.search(failure))
+        return next(statuses, "failed")
     if exit_code:
         return _SIGNALS.get(exit_code, "failed")
     return "succeeded" if has_ended and not is_running else "cancelled"

@@ -15,7 +15,7 @@ _SECONDS: Final = {
     "min": 60.0,
     "h": 3600.0,
 }
-_WORDS: Final = {
+_ABBREVIATIONS: Final = {
     "picosecond": "ps",
     "nanosecond": "ns",
     "microsecond": "us",
@@ -46,14 +46,16 @@ def duration_s(value: float, unit: str) -> float | None:
     >>> duration_s(88, "nanoseconds (ns)"), duration_s(2, "Minutes"), duration_s(1, "%")
     (8.8e-08, 120.0, None)
     """
-    found = _BRACKETS.fullmatch(unit)
-    counted, *per = _PER.split((found[1] if found else unit).strip().casefold(), maxsplit=1)
-    scale = _scale(counted)
+    match = _BRACKETS.fullmatch(unit)
+    numerator, *denominator = _PER.split(
+        (match[1] if match else unit).strip().casefold(), maxsplit=1
+    )
+    scale = _scale(numerator)
     if scale is not None:
         return float(f"{value * scale:.12g}")
-    if per and counted in _EXECUTIONS and value > 0:
-        each = _scale(per[0])
-        return None if each is None else each / value
+    if denominator and numerator in _EXECUTIONS and value > 0:
+        period_s = _scale(denominator[0])
+        return None if period_s is None else period_s / value
     return None
 
 
@@ -63,5 +65,5 @@ _EXECUTIONS: Final = frozenset(
 
 
 def _scale(word: str) -> float | None:
-    singular = word.removesuffix("s") if word.removesuffix("s") in _WORDS else word
-    return _SECONDS.get(_WORDS.get(singular, word))
+    singular = word.removesuffix("s") if word.removesuffix("s") in _ABBREVIATIONS else word
+    return _SECONDS.get(_ABBREVIATIONS.get(singular, word))
