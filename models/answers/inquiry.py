@@ -73,7 +73,7 @@ class Grounds:
         encoded = self.encoder.encode(filled)
         if filled is not asked and self.placement is not None and not self.placement.is_regular:
             # The workers may be placed less densely than that, as some runs were.
-            encoded = self.encoder.left_open(encoded, "nodes", self.placement.open_rows(asked))
+            encoded = self.encoder.with_missing(encoded, "nodes", self.placement.open_rows(asked))
         return self.transfer.settle(encoded, filled)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from models.answers.memory import Memory
 from models.answers.neighbours import Neighbours
-from models.features.encoder import UNASKED, UNSEEN, Encoded, Encoder
+from models.features.encoder import UNSEEN, UNSPECIFIED, Encoded, Encoder
 from models.features.numeric import NumericFeature
 from models.members.transfer import LevelTransfer
 from models.once import once
@@ -245,7 +245,7 @@ class SupportGrounds:
         ]
         if not strangers and parted is None and self._is_inside(encoded):
             return found
-        is_unasked = encoded.codes == UNASKED
+        is_unasked = encoded.codes == UNSPECIFIED
         # A column that was constant in all runs takes that value where a question leaves it out.
         is_out = np.where(self._constant, encoded.excess > _TINY, encoded.missing)
         if is_out.any() or is_unasked.any():
@@ -268,7 +268,7 @@ class SupportGrounds:
             len(encoded.X) == 1
             and not any(encoded.excess[0].tolist())
             and not any(encoded.missing[0].tolist())
-            and UNASKED not in encoded.codes[0].tolist()
+            and UNSPECIFIED not in encoded.codes[0].tolist()
         )
 
 

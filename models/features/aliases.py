@@ -21,18 +21,18 @@ def aliased_columns(encoder: Encoder, X: FloatArray, codes: IntArray) -> IntArra
     if gpu is None or not encoder.categories[gpu].used:
         return np.empty(0, dtype=np.int64)
     # Short integers are radix-sorted, in a tenth of the time.
-    of_row = codes[:, gpu].astype(np.min_scalar_type(len(encoder.categories[gpu].levels)))
-    by_type = np.argsort(of_row, kind="stable")
-    starts = np.concatenate([[0], 1 + np.flatnonzero(np.diff(of_row[by_type]))])
-    found = []
+    gpu_codes = codes[:, gpu].astype(np.min_scalar_type(len(encoder.categories[gpu].levels)))
+    by_type = np.argsort(gpu_codes, kind="stable")
+    starts = np.concatenate([[0], 1 + np.flatnonzero(np.diff(gpu_codes[by_type]))])
+    aliased = []
     for index, role in enumerate(encoder.layout.roles):
         if role != "parameter":
             continue
         column = X[by_type, index]
         highest, lowest = np.maximum.reduceat(column, starts), np.minimum.reduceat(column, starts)
         if (highest - lowest).max() < _ROUNDING < float(np.ptp(column)):
-            found.append(index)
-    return np.array(found, dtype=np.int64)
+            aliased.append(index)
+    return np.array(aliased, dtype=np.int64)
 
 
 def alias_values(encoder: Encoder, X: FloatArray, codes: IntArray) -> tuple[IntArray, FloatArray]:

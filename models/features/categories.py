@@ -37,11 +37,11 @@ def learn_categories(features: FeatureTable) -> list[CategoryFeature]:
     >>> [(c.levels, c.counts, c.used) for c in learn_categories(table)]
     [(('T4', 'V100'), (2, 1), True)]
     """
-    untold: tuple[str | None, ...] = (None,) * features.n_rows
+    absent: tuple[str | None, ...] = (None,) * features.n_rows
     learned: list[CategoryFeature] = []
     partitions: list[IntArray] = []
     for name in ("gpu_type", "instance_type", *categorical_parameters(features)):
-        column = features.categorical.get(name, untold)
+        column = features.categorical.get(name, absent)
         levels = sorted(dict.fromkeys(column), key=lambda level: level is None)
         if levels == [None] and name != "gpu_type":
             continue

@@ -10,7 +10,7 @@ from models.tables import FloatArray
 Fading = Literal["none", "below", "above", "both"]
 """On which sides of its measured range the trend of a feature fades."""
 
-REACH: Final = log(2.0)
+DAMPING_LENGTH: Final = log(2.0)
 """Farthest that a fading trend continues beyond the measured range, in log units."""
 
 
@@ -28,8 +28,9 @@ def fading_range(fades: Fading, low: float, high: float) -> tuple[float, float]:
 def damped(values: FloatArray, low: float, high: float) -> FloatArray:
     """Return values with their distance beyond a range damped.
 
-    A distance e becomes ``REACH (1 - exp(-e / REACH))``: the trend continues with its slope at the
-    end of the range and fades within a doubling. `models.columns.trends` decides which trends fade.
+    A distance e becomes ``l (1 - exp(-e / l))`` with l the `DAMPING_LENGTH`: the trend continues
+    with its slope at the end of the range and fades within a doubling. `models.columns.trends`
+    decides which trends fade.
 
     Parameters
     ----------
@@ -47,7 +48,9 @@ def damped(values: FloatArray, low: float, high: float) -> FloatArray:
     >>> damped(np.array([-9.0, 0.0, 0.5, 1.1, 9.0]), 0.0, 1.0).round(2).tolist()
     [-0.69, 0.0, 0.5, 1.09, 1.69]
     """
-    inside = np.clip(values, low, high)
-    beyond = values - inside
-    result: FloatArray = inside - np.sign(beyond) * REACH * np.expm1(-np.abs(beyond) / REACH)
+    clipped = np.clip(values, low, high)
+    excess = values - clipped
+    result: FloatArray = clipped - np.sign(excess) * DAMPING_LENGTH * np.expm1(
+        -np.abs(excess) / DAMPING_LENGTH
+    )
     return result

@@ -21,7 +21,7 @@ from models.features.numeric import (
 from models.features.scales import Scale
 from models.tables import SMALLEST, BoolArray, FeatureTable, FloatArray, IntArray
 
-UNSEEN, UNASKED = -1, -2
+UNSEEN, UNSPECIFIED = -1, -2
 """Codes of a level that no run has, and of a level that a question does not specify."""
 
 MAX_UNIDENTIFIED_VARIANCE = 4.0  # a factor of seven either way: a larger one adds nothing
@@ -118,9 +118,9 @@ class Encoder:
         self._source = np.array(
             [self._columns.index(feature.column) for feature in numeric], dtype=np.int64
         )
-        self._is_straight = self._source.tolist() == list(range(len(self._columns)))
-        self._per_worker = _where(numeric, "per_worker")
-        self._workers_per = _where(numeric, "workers_per")
+        self._is_identity = self._source.tolist() == list(range(len(self._columns)))
+        self._per_worker = _quotient_indices(numeric, "per_worker")
+        self._workers_per = _quotient_indices(numeric, "workers_per")
         self._linear = np.array([f.transform == "scaled" for f in numeric], dtype=bool)
         self._log1p = np.array([f.transform == "log1p" for f in numeric], dtype=bool)
         self._unit = np.array([f.unit for f in numeric])
@@ -133,12 +133,12 @@ class Encoder:
         self._low = np.array([f.low for f in numeric])
         self._high = np.array([f.high for f in numeric])
         self._span = np.array([f.axis_span for f in numeric])
-        self._damped = [
+        self._fading_ranges = [
             (index, *feature.fading_range)
             for index, feature in enumerate(numeric)
             if feature.fades != "none"
         ]
-        self._known = np.array([f.always_known for f in numeric], dtype=bool)
+        self._always_known = np.array([f.always_known for f in numeric], dtype=bool)
         self._used_features = np.flatnonzero([f.used for f in numeric])
         self._flagged = np.flatnonzero([f.flagged for f in numeric])
         self._used_list, self._flagged_list = self._used_features.tolist(), self._flagged.tolist()
@@ -146,7 +146,7 @@ class Encoder:
         self._nothing_missing = np.zeros((1, len(numeric)), dtype=np.bool_)
         self._missing_variance = np.array([f.missing_variance for f in numeric])
         self._unused_variance = np.array([0.0 if f.used else f.exponent_sd**2 for f in numeric])
-        self._believed = [
+        self._prior_exponents = [
             (index, feature.exponent)
             for index, feature in enumerate(numeric)
             if feature.exponent and not feature.used
@@ -200,17 +200,17 @@ class Encoder:
         missing = left_out = np.isnan(values)
         if is_any_missing := bool(missing.any()):
             values = np.where(missing, self._fill, values)
-            left_out = missing & self._known
+            left_out = missing & self._always_known
         excess = np.maximum(np.maximum(values - self._high, self._low - values), 0.0)
         variance = np.zeros(features.n_rows)
         if is_any_missing or self._unused_variance.any():
-            unknown = self._unused_variance * values**2
-            unknown = np.where(left_out, self._missing_variance, unknown).sum(axis=1)
-            variance = np.minimum(unknown, MAX_UNIDENTIFIED_VARIANCE)
+            variances = self._unused_variance * values**2
+            variances = np.where(left_out, self._missing_variance, variances).sum(axis=1)
+            variance = np.minimum(variances, MAX_UNIDENTIFIED_VARIANCE)
         shift: FloatArray = np.zeros(features.n_rows)
-        for index, exponent in self._believed:
+        for index, exponent in self._prior_exponents:
             shift += exponent * values[:, index]
-        for index, low, high in self._damped:
+        for index, low, high in self._fading_ranges:
             # Damping is the identity within the measured range.
             if excess[:, index].any():
                 values[:, index] = damped(values[:, index], low, high)
@@ -245,7 +245,7 @@ class Encoder:
             excess.append(beyond)
             distances.append(beyond / scale.span)
             values.append(value)
-        for index, low, high in self._damped:
+        for index, low, high in self._fading_ranges:
             if excess[index]:
                 values[index] = damped(np.array(values[index]), low, high).item()
         codes = [
@@ -261,26 +261,26 @@ class Encoder:
             row.append(float(nodes is not None and nodes.item() > 1))
         row.append(float(workers == 1))
         row += [codes[category] for category in self._used_categories]
-        numbers: FloatArray = np.array([[*row, *distances, *excess]])
+        matrix: FloatArray = np.array([[*row, *distances, *excess]])
         width, n = len(row), len(values)
         return Encoded(
-            numbers[:, :width],
-            numbers[:, width : width + n],
-            numbers[:, width + n :],
+            matrix[:, :width],
+            matrix[:, width : width + n],
+            matrix[:, width + n :],
             np.array([left_out], dtype=np.bool_) if any(left_out) else self._nothing_missing,
             np.array([min(variance, MAX_UNIDENTIFIED_VARIANCE)]),
             np.array([shift]),
             np.array([codes], dtype=np.int64),
         )
 
-    def left_open(self, encoded: Encoded, column: str, rows: BoolArray | None) -> Encoded:
+    def with_missing(self, encoded: Encoded, column: str, rows: BoolArray | None) -> Encoded:
         """Return encoded rows with the uncertainty of leaving a column open; values are kept."""
-        places = np.flatnonzero([each.column == column for each in self.numeric])
-        if rows is None or not len(places):
+        indices = np.flatnonzero([feature.column == column for feature in self.numeric])
+        if rows is None or not len(indices):
             return encoded
         missing = encoded.missing.copy()
-        missing[np.ix_(np.flatnonzero(rows), places)] = True
-        variance = encoded.variance + np.where(rows, self._missing_variance[places].sum(), 0.0)
+        missing[np.ix_(np.flatnonzero(rows), indices)] = True
+        variance = encoded.variance + np.where(rows, self._missing_variance[indices].sum(), 0.0)
         return replace(
             encoded, missing=missing, variance=np.minimum(variance, MAX_UNIDENTIFIED_VARIANCE)
         )
@@ -297,8 +297,8 @@ class Encoder:
         if self.multi_node:
             X[:, gate - 1] = _column(features, "nodes") > 1
         X[:, gate] = _column(features, "workers") == 1
-        for place, category in enumerate(self._used_categories):
-            X[:, gate + 1 + place] = codes[:, category]
+        for position, category in enumerate(self._used_categories):
+            X[:, gate + 1 + position] = codes[:, category]
         return X
 
     def axis_names(self) -> tuple[str, ...]:
@@ -327,7 +327,7 @@ class Encoder:
         columns = np.empty((features.n_rows, len(self._columns)))
         for index, name in enumerate(self._columns):
             columns[:, index] = features.numeric.get(name, np.nan)
-        raw = snapped(columns if self._is_straight else columns[:, self._source])
+        raw = snapped(columns if self._is_identity else columns[:, self._source])
         if not (self._per_worker or self._workers_per):
             return raw
         workers = snapped(_column(features, "workers"))
@@ -365,8 +365,8 @@ class Encoder:
             values = np.where(self._linear, prolonged(scaled), logs)
         centred: FloatArray = values - self._center
         if self._switches.any():
-            is_turned = self._switches & (np.abs(centred) > SWITCH_TOLERANCE)
-            centred = np.where(is_turned, np.sign(centred), centred)
+            is_switched = self._switches & (np.abs(centred) > SWITCH_TOLERANCE)
+            centred = np.where(is_switched, np.sign(centred), centred)
         return centred
 
     def _codes(self, features: FeatureTable) -> IntArray:
@@ -384,7 +384,7 @@ def _snapped(value: float) -> float:
     return 0.0 if abs(value) < SMALLEST else value
 
 
-def _where(numeric: tuple[NumericFeature, ...], quotient: str) -> list[int]:
+def _quotient_indices(numeric: tuple[NumericFeature, ...], quotient: str) -> list[int]:
     return [index for index, feature in enumerate(numeric) if feature.quotient == quotient]
 
 
@@ -395,5 +395,5 @@ def _column(features: FeatureTable, name: str) -> FloatArray:
 
 def _level_codes(category: CategoryFeature) -> dict[str | None, int]:
     """Return level -> code; an unspecified level is the measured one if there is only one."""
-    lookup: dict[str | None, int] = {None: 0 if len(category.levels) == 1 else UNASKED}
+    lookup: dict[str | None, int] = {None: 0 if len(category.levels) == 1 else UNSPECIFIED}
     return lookup | {level: code for code, level in enumerate(category.levels)}

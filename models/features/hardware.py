@@ -74,8 +74,8 @@ def describe_hardware(hardware: Mapping[str, HardwareDescription]) -> FloatArray
         [item.fp32_tflops, item.tensor_tflops, item.memory_gib, item.memory_bandwidth_gb_s]
         for _, item in sorted(hardware.items())
     ]
-    told = [[0.0 if figure is None else figure for figure in row] for row in figures]
-    return np.array(told).reshape(-1, _N_FIGURES)
+    rows = [[0.0 if figure is None else figure for figure in row] for row in figures]
+    return np.array(rows).reshape(-1, _N_FIGURES)
 
 
 class DataSheets(Mapping[str, HardwareDescription]):
@@ -172,5 +172,5 @@ def level_offsets(
         for level in levels
         if level is not None and level in hardware
     }
-    middle = sum(effects.values()) / max(1, len(effects))
-    return tuple(effects.get(level, middle) - middle for level in levels)
+    center = sum(effects.values()) / max(1, len(effects))
+    return tuple(effects.get(level, center) - center for level in levels)

@@ -43,7 +43,7 @@ MAX_NARROW_RATIO = 1.05
 _WHOLE_COLUMNS = frozenset({"workers", "dataset_size", "epochs", "instance_vcpus"})
 """Columns that are not totals over workers."""
 
-_NO_TREND = 2
+_MAX_TRENDLESS_LEVELS = 2
 """Number of levels that show no trend."""
 
 _FLOOR = 1e-3
@@ -162,10 +162,10 @@ def prolonged(scaled: FloatArray) -> FloatArray:
     >>> prolonged(np.array([-10.0, 0.5, 1.0, 10.0])).round(2).tolist()
     [-3.3, 0.5, 1.0, 3.3]
     """
-    size = np.abs(scaled)
+    magnitude = np.abs(scaled)
     # The maximum of NaN and a number is NaN.
-    beyond = np.copysign(1 + np.log(np.maximum(size, 1.0)), scaled)
-    return np.where(size > 1, beyond, scaled)
+    beyond = np.copysign(1 + np.log(np.maximum(magnitude, 1.0)), scaled)
+    return np.where(magnitude > 1, beyond, scaled)
 
 
 def snapped(values: FloatArray) -> FloatArray:
@@ -190,8 +190,8 @@ def quotient_of(column: FloatArray, workers: FloatArray | None, quotient: Quotie
     if not quotient or workers is None:
         return column
     with np.errstate(divide="ignore", invalid="ignore"):
-        per = column / workers if quotient == "per_worker" else workers / column
-    return np.where(np.isfinite(per), per, np.nan)
+        quotients = column / workers if quotient == "per_worker" else workers / column
+    return np.where(np.isfinite(quotients), quotients, np.nan)
 
 
 def learn_numeric(
@@ -205,8 +205,8 @@ def learn_numeric(
     workers = None if workers is None else snapped(workers)
     if workers is not None and (np.isnan(workers).any() or workers.min(initial=np.inf) <= 0):
         workers = None
-    first = [name for name in (*CORE_COLUMNS, *HARDWARE_COLUMNS) if name in features.numeric]
-    names = [*first, *numeric_parameters(features)]
+    core_columns = [name for name in (*CORE_COLUMNS, *HARDWARE_COLUMNS) if name in features.numeric]
+    names = [*core_columns, *numeric_parameters(features)]
     learned: list[NumericFeature] = []
     companions: list[Companion] = []
     kept: dict[str, FloatArray] = {}
@@ -214,12 +214,14 @@ def learn_numeric(
         raw = snapped(features.numeric[name])
         if np.isnan(raw).all():
             continue
-        feature = _learn(name, raw, workers)
+        feature = _learn_feature(name, raw, workers)
         values = apply_transform(feature, quotient_of(raw, workers, feature.quotient))
         values = np.where(np.isnan(values), feature.fill, values)
-        repeated = next((other for other, has in kept.items() if _duplicates(values, has)), None)
-        if repeated is not None:
-            companions.append(_companion(feature, values, repeated, kept[repeated]))
+        original = next(
+            (other for other, column in kept.items() if _duplicates(values, column)), None
+        )
+        if original is not None:
+            companions.append(_companion(feature, values, original, kept[original]))
             continue
         if feature.spread > 0:
             kept[name] = values
@@ -227,7 +229,7 @@ def learn_numeric(
     return tuple(learned), tuple(companions)
 
 
-def _learn(name: str, raw: FloatArray, workers: FloatArray | None) -> NumericFeature:
+def _learn_feature(name: str, raw: FloatArray, workers: FloatArray | None) -> NumericFeature:
     quotient = _choose_quotient(name, raw, workers)
     values = quotient_of(raw, workers, quotient)
     if np.isnan(values).all():
@@ -238,7 +240,7 @@ def _learn(name: str, raw: FloatArray, workers: FloatArray | None) -> NumericFea
         scaling = _Scaling("scaled", float(known.max()) - low, -LARGEST, low)
     else:
         scaling = _choose_transform(known)
-    return _measure(name, quotient, values, scaling)
+    return _build_feature(name, quotient, values, scaling)
 
 
 def _is_narrow(known: FloatArray) -> bool:
@@ -249,14 +251,16 @@ def _is_narrow(known: FloatArray) -> bool:
     """
     low, high = float(known.min()), float(known.max())
     is_close = low > 0 and 1 + SWITCH_TOLERANCE < high / low < MAX_NARROW_RATIO
-    return is_close and len(np.unique(known)) > _NO_TREND
+    return is_close and len(np.unique(known)) > _MAX_TRENDLESS_LEVELS
 
 
 def learn_logarithmic(feature: NumericFeature, features: FeatureTable) -> NumericFeature:
     """Return a column that has zeros and no quotient on a logarithmic instead of a linear scale."""
     values = snapped(features.numeric[feature.column])
     smallest = float(values[values > 0].min())
-    return _measure(feature.column, feature.quotient, values, _Scaling("log1p", smallest, 0.0))
+    return _build_feature(
+        feature.column, feature.quotient, values, _Scaling("log1p", smallest, 0.0)
+    )
 
 
 class _Scaling(NamedTuple):
@@ -268,7 +272,7 @@ class _Scaling(NamedTuple):
     origin: float = 0.0
 
 
-def _measure(
+def _build_feature(
     name: str, quotient: Quotient, values: FloatArray, scaling: _Scaling
 ) -> NumericFeature:
     """Return the feature of a column's values, given how they are transformed."""
@@ -281,7 +285,7 @@ def _measure(
     known = apply_transform(draft, values)
     known = known[~np.isnan(known)]
     center = float(known.mean())
-    share = float(np.isnan(values).mean())
+    missing_share = float(np.isnan(values).mean())
     spread = float(known.std())
     spread = spread if spread > SWITCH_TOLERANCE * max(1.0, abs(center)) else 0.0
     return NumericFeature(
@@ -290,8 +294,8 @@ def _measure(
         low=float(known.min()) - center,
         high=float(known.max()) - center,
         spread=spread,
-        always_known=share == 0,
-        flagged=MIN_MISSING_SHARE <= share <= 1 - MIN_MISSING_SHARE,
+        always_known=missing_share == 0,
+        flagged=MIN_MISSING_SHARE <= missing_share <= 1 - MIN_MISSING_SHARE,
         used=spread > 0 or name in CORE_COLUMNS,
         origin=origin,
     )  # fmt: skip
@@ -314,8 +318,8 @@ def _choose_transform(known: FloatArray) -> _Scaling:
     if len(positive) == len(known):
         return _Scaling("log", 1.0, float(positive.min()) * _FLOOR)
     largest = float(np.abs(known).max())
-    few_decades = bool(len(positive)) and largest <= MAX_LINEAR_RATIO * positive.min()
-    if known.min() < 0 or few_decades or largest == 0:
+    has_few_decades = bool(len(positive)) and largest <= MAX_LINEAR_RATIO * positive.min()
+    if known.min() < 0 or has_few_decades or largest == 0:
         return _Scaling("scaled", largest or 1.0, -LARGEST)
     return _Scaling("log1p", float(positive.min()), 0.0)
 
@@ -337,10 +341,10 @@ def _duplicates(values: FloatArray, earlier: FloatArray) -> bool:
     runs every column.
     """
     deviation, other = values - values.mean(), earlier - earlier.mean()
-    own, others = float(np.sqrt(deviation @ deviation)), float(np.sqrt(other @ other))
-    if not max(own, others) <= MAX_DUPLICATE_RATIO * min(own, others):
+    norm, other_norm = float(np.sqrt(deviation @ deviation)), float(np.sqrt(other @ other))
+    if not max(norm, other_norm) <= MAX_DUPLICATE_RATIO * min(norm, other_norm):
         return False
-    return bool(abs(deviation @ other) > DUPLICATE_CORRELATION * own * others > 0)
+    return bool(abs(deviation @ other) > DUPLICATE_CORRELATION * norm * other_norm > 0)
 
 
 def _companion(
@@ -349,6 +353,6 @@ def _companion(
     deviation, other = values - values.mean(), earlier - earlier.mean()
     slope = float(deviation @ other / (other @ other))
     intercept = float(values.mean() - slope * earlier.mean())
-    off = (values - intercept) / slope - earlier
+    residuals = (values - intercept) / slope - earlier
     left_out = replace(feature, used=False)
-    return Companion(left_out, of, slope, intercept, float(np.abs(off).max()))
+    return Companion(left_out, of, slope, intercept, float(np.abs(residuals).max()))

@@ -142,29 +142,29 @@ def _level_ranks(colours: IntArray, categories: list[IntArray]) -> list[IntArray
 
     Levels that nothing distinguishes are ordered by name: forecasts are the same if exchanged.
     """
-    found = []
+    ranks = []
     for codes in categories:
         colours = _refined(colours, categories)
-        found.append(_by_colours(codes, colours, is_final=True))
-        colours = _ranked([colours, found[-1]])
-    return found
+        ranks.append(_ranks_by_colours(codes, colours, is_final=True))
+        colours = _ranked([colours, ranks[-1]])
+    return ranks
 
 
 def _refined(colours: IntArray, categories: list[IntArray]) -> IntArray:
     """Return the rows' colours, refined by those of their levels until no new colour appears."""
     while True:
-        levels = [_by_colours(codes, colours, is_final=False) for codes in categories]
+        levels = [_ranks_by_colours(codes, colours, is_final=False) for codes in categories]
         finer = _ranked([colours, *levels])
         if finer.max(initial=0) == colours.max(initial=0):
             return finer
         colours = finer
 
 
-def _by_colours(codes: IntArray, colours: IntArray, *, is_final: bool) -> IntArray:
+def _ranks_by_colours(codes: IntArray, colours: IntArray, *, is_final: bool) -> IntArray:
     """Return the rank of each row's level by the colours of its rows, then by name if final."""
     order = np.lexsort((colours, codes))
     ends = np.flatnonzero(np.diff(codes[order])) + 1
-    shades = [part.tobytes() for part in np.split(colours[order], ends)]
-    keys = [(shade, code if is_final else 0) for code, shade in enumerate(shades)]
-    rank = {key: place for place, key in enumerate(sorted(set(keys)))}
+    signatures = [rows.tobytes() for rows in np.split(colours[order], ends)]
+    keys = [(signature, code if is_final else 0) for code, signature in enumerate(signatures)]
+    rank = {key: position for position, key in enumerate(sorted(set(keys)))}
     return np.array([rank[keys[code]] for code in codes.tolist()], dtype=np.int64)

@@ -48,29 +48,29 @@ class Placement:
         >>> placement = Placement.learn(FeatureTable({"workers": workers, "nodes": nodes}, {}, 3))
         >>> placement.densest, placement.is_regular
         (8.0, True)
-        >>> asked = FeatureTable({"workers": np.array([8.0, 20.0])}, {}, 2)
-        >>> placement.filled(asked).numeric["nodes"].tolist()
+        >>> questions = FeatureTable({"workers": np.array([8.0, 20.0])}, {}, 2)
+        >>> placement.filled(questions).numeric["nodes"].tolist()
         [1.0, 3.0]
         """
         workers, nodes = features.numeric.get("workers"), features.numeric.get("nodes")
         if workers is None or nodes is None:
             return None
         # Comparisons with NaN are false.
-        told = features.take(np.flatnonzero((workers >= 1) & (nodes >= 1)))
-        workers, nodes = told.numeric["workers"], told.numeric["nodes"]
+        placed = features.take(np.flatnonzero((workers >= 1) & (nodes >= 1)))
+        workers, nodes = placed.numeric["workers"], placed.numeric["nodes"]
         # Nodes that never varied teach nothing.
-        if not told.n_rows or nodes.min() == nodes.max():
+        if not placed.n_rows or nodes.min() == nodes.max():
             return None
         density = np.maximum(np.ceil(workers / nodes - _ROUNDING), 1.0)
-        found = [
+        measured = [
             (column, level, float(density[rows].max()))
             for column in _HARDWARE
-            for level, rows in _rows_of(told.categorical.get(column, ()))
+            for level, rows in _rows_by_level(placed.categorical.get(column, ()))
             if (nodes[rows] > 1).any()
         ]
-        columns, levels, densities = zip(*found, strict=True) if found else ((), (), ())
+        columns, levels, densities = zip(*measured, strict=True) if measured else ((), (), ())
         draft = cls(float(density.max()), columns, levels, densities, is_regular=False)
-        is_regular = bool((draft._nodes(told, workers) == nodes).all())
+        is_regular = bool((draft._nodes(placed, workers) == nodes).all())
         return cls(draft.densest, columns, levels, densities, is_regular)
 
     def density(
@@ -92,13 +92,13 @@ class Placement:
         >>> placement.density("A100", None, None), placement.density("A100", "p4d.24xlarge", 8)
         (4.0, 8.0)
         """
-        known = self._densities()
-        measured = known.get(("instance_type", instance_type))
+        densities = self._densities()
+        measured = densities.get(("instance_type", instance_type))
         if measured is None and gpus:
             return float(gpus)
         if not self.is_regular:
             return None
-        return measured or known.get(("gpu_type", gpu_type), self.densest)
+        return measured or densities.get(("gpu_type", gpu_type), self.densest)
 
     def open_rows(self, features: FeatureTable) -> BoolArray | None:
         """Return which rows leave the nodes open, shape (n_rows,); None if none does."""
@@ -110,38 +110,38 @@ class Placement:
 
     def filled(self, features: FeatureTable) -> FeatureTable:
         """Return the questions with open nodes filled in where the workers are known."""
-        workers, told = features.numeric.get("workers"), features.numeric.get("nodes")
+        workers, given = features.numeric.get("workers"), features.numeric.get("nodes")
         if workers is None:
             return features
-        if features.n_rows == 1 and told is not None and not isnan(told.item()):
+        if features.n_rows == 1 and given is not None and not isnan(given.item()):
             return features
         is_open = self.open_rows(features)
         if is_open is None:
             return features
         nodes = self._nodes(features, workers)
-        if told is not None:
-            nodes = np.where(is_open, nodes, told)
+        if given is not None:
+            nodes = np.where(is_open, nodes, given)
         numeric = {**features.numeric, "nodes": nodes}
         return FeatureTable(numeric, features.categorical, features.n_rows)
 
     def _nodes(self, features: FeatureTable, workers: FloatArray) -> FloatArray:
         densities = self._densities()
-        asked = [
+        level_densities = [
             [densities.get((column, level), inf) for level in features.categorical[column]]
             for column in dict.fromkeys(self.columns)
             if column in features.categorical
         ]
         # Scalars: most tables have one row, and an array of one element costs ten times as much.
-        least = [min(row) for row in zip(*asked, strict=True)] or [inf] * len(workers)
+        lowest = [min(row) for row in zip(*level_densities, strict=True)] or [inf] * len(workers)
         nodes = [
             nan if isnan(count) else nodes_for(count, self.densest if density == inf else density)
-            for count, density in zip(workers.tolist(), least, strict=True)
+            for count, density in zip(workers.tolist(), lowest, strict=True)
         ]
         return np.array(nodes, dtype=np.float64)
 
     def _densities(self) -> dict[tuple[str, str | None], float]:
-        known = zip(self.columns, self.levels, strict=True)
-        return dict(zip(known, self.densities, strict=True))
+        keys = zip(self.columns, self.levels, strict=True)
+        return dict(zip(keys, self.densities, strict=True))
 
 
 def nodes_for(workers: float, density: float) -> int:
@@ -155,6 +155,6 @@ def nodes_for(workers: float, density: float) -> int:
     return max(ceil(workers / density - _ROUNDING), 1)
 
 
-def _rows_of(column: Sequence[str | None]) -> list[tuple[str, BoolArray]]:
+def _rows_by_level(column: Sequence[str | None]) -> list[tuple[str, BoolArray]]:
     levels = np.array(column, dtype=object)
-    return [(level, levels == level) for level in sorted({each for each in column if each})]
+    return [(level, levels == level) for level in sorted({name for name in column if name})]

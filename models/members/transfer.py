@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from models.features.aliases import alias_values
-from models.features.encoder import MAX_UNIDENTIFIED_VARIANCE, UNASKED, UNSEEN, Encoded, Encoder
+from models.features.encoder import MAX_UNIDENTIFIED_VARIANCE, UNSEEN, UNSPECIFIED, Encoded, Encoder
 from models.features.hardware import UNKNOWN_GPU_SD, UNKNOWN_SD
 from models.once import once
 from models.pooling.level_effects import LevelEffects, ordinary_kriging
@@ -90,7 +90,7 @@ class LevelTransfer:
         names = [category.column for category in encoder.categories]
         self._gpu = names.index("gpu_type") if "gpu_type" in names else None
         levels = encoder.categories[self._gpu].levels if self._gpu is not None else ()
-        self._no_gpu = levels.index(None) if None in levels else UNASKED
+        self._no_gpu = levels.index(None) if None in levels else UNSPECIFIED
         self._tells_gpu = any(level is not None for level in levels)
         self._first_code = encoder.layout.n_numeric + 1
 
