@@ -23,7 +23,7 @@ from models.explanations.explanation import (
 from models.explanations.phases import PhaseLaw
 from models.features.encoder import Encoded, Encoder
 from models.features.placement import Placement
-from models.members.epochs import Epochs, start_up
+from models.members.epochs import Epochs, start_up_sd
 from models.members.mixture import Evaluation, Mixture, Mixtures, RegimeModel
 from models.members.transfer import Expansion, LevelTransfer
 from models.once import once
@@ -74,7 +74,7 @@ class Grounds:
         if filled is not asked and self.placement is not None and not self.placement.is_regular:
             # The workers may be placed less densely than that, as some runs were.
             encoded = self.encoder.with_missing(encoded, "nodes", self.placement.open_rows(asked))
-        return self.transfer.settle(encoded, filled)
+        return self.transfer.adjust(encoded, filled)
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +220,7 @@ class Inquiry:
         if epochs is None or not self.encoded.excess[:, epochs.feature].any():
             return None
         unknown = np.zeros((self.features.n_rows, 2))
-        unknown[:, 0] = start_up(self.encoded.excess[:, epochs.feature])
+        unknown[:, 0] = start_up_sd(self.encoded.excess[:, epochs.feature])
         if not epochs.is_one:
             return np.zeros(len(unknown)), unknown
         expansion = self.expansion

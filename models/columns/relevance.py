@@ -9,7 +9,7 @@ from models.features.layout import Layout
 from models.laws.law_priors import TERMS
 from models.laws.power_laws import FittedLaw
 from models.laws.scaling_laws import LogLinearLaw, ScalingLaw
-from models.members.epochs import with_sure_epochs
+from models.members.epochs import with_tight_epochs
 from models.questions.regimes import FEW_CONFIGURATIONS
 from models.tables import FloatArray
 
@@ -58,7 +58,7 @@ def with_relevance(layout: Layout, X: FloatArray, y: FloatArray, seed: int) -> L
     Verdinelli and Wasserman (1995), Computing Bayes factors using a generalization of the
     Savage-Dickey density ratio, J. Am. Statist. Assoc. 90(430), 614-618.
     """
-    layout = with_sure_epochs(layout, X)
+    layout = with_tight_epochs(layout, X)
     columns = [index for index, role in enumerate(layout.roles) if role == "parameter"]
     if not columns:
         return layout

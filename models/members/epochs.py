@@ -9,7 +9,7 @@ from models.features.layout import Layout
 from models.members.mixture import Mixture
 from models.tables import FloatArray
 
-SURE = 0.1
+EPOCHS_RELEVANCE = 0.1
 """Factor on the deviations of exponents of epochs that never varied, and on their part of kernels.
 
 Each epoch takes as long as the one before. The other thing that the exponent of a power law could
@@ -20,37 +20,37 @@ START_UP_SD = 0.2
 
 It is the share of the start-up in a measured run; the deviation approaches it as epochs grow."""
 
-_MOST = 20.0
+_MAX_LOG_RATIO = 20.0
 """Log ratio of epochs beyond which a reading no longer changes, so that its powers stay finite."""
 
 
-def with_sure_epochs(layout: Layout, X: FloatArray) -> Layout:
+def with_tight_epochs(layout: Layout, X: FloatArray) -> Layout:
     """Return the layout with a nearly fixed exponent of the epochs where they never varied.
 
     Examples
     --------
     >>> layout = Layout(("workers", "epochs"), (), ())
-    >>> with_sure_epochs(layout, np.array([[0.0, 1.1, 1.0], [0.7, 1.1, 0.0]])).relevances
+    >>> with_tight_epochs(layout, np.array([[0.0, 1.1, 1.0], [0.7, 1.1, 0.0]])).relevances
     (1.0, 0.1)
-    >>> with_sure_epochs(layout, np.array([[0.0, 1.1, 1.0], [0.7, 1.8, 0.0]])).relevances
+    >>> with_tight_epochs(layout, np.array([[0.0, 1.1, 1.0], [0.7, 1.8, 0.0]])).relevances
     (1.0, 1.0)
     """
     if "epochs" not in layout.roles:
         return layout
-    place = layout.roles.index("epochs")
-    if np.ptp(X[:, place]) > 0:
+    column = layout.roles.index("epochs")
+    if np.ptp(X[:, column]) > 0:
         return layout
     factors = list(layout.relevances)
-    factors[place] = SURE
+    factors[column] = EPOCHS_RELEVANCE
     return replace(layout, relevance=tuple(factors))
 
 
-def start_up(excess: FloatArray) -> FloatArray:
+def start_up_sd(excess: FloatArray) -> FloatArray:
     """Return the deviation of the log duration at a distance in log epochs from measured ones.
 
     Examples
     --------
-    >>> start_up(np.log([1.0, 2.0, 100.0])).round(3).tolist()
+    >>> start_up_sd(np.log([1.0, 2.0, 100.0])).round(3).tolist()
     [0.0, 0.1, 0.198]
     """
     return np.asarray(-START_UP_SD * np.expm1(-excess), dtype=np.float64)
@@ -133,7 +133,7 @@ class Epochs:
         mixture, shares
             The mixture that answers them, and its shares of the terms; see `Evaluation`.
         """
-        more = np.minimum(np.maximum(X[:, self.place], -_MOST), _MOST)
-        own, of_data = mixture.exponents(self.place), mixture.exponents(self.data_place)
-        exponents = np.array([np.minimum(of_data, 1.0) - own, 1.0 - own])
-        return log_growth(shares, exponents, more) @ mixture.law_weights
+        log_ratio = np.minimum(np.maximum(X[:, self.place], -_MAX_LOG_RATIO), _MAX_LOG_RATIO)
+        own, by_data = mixture.exponents(self.place), mixture.exponents(self.data_place)
+        exponents = np.array([np.minimum(by_data, 1.0) - own, 1.0 - own])
+        return log_growth(shares, exponents, log_ratio) @ mixture.law_weights

@@ -95,14 +95,14 @@ class Mixtures:
         regimes: Mapping[str, RegimeModel],
     ) -> None:
         self._layout, self._members, self._regimes = layout, members, regimes
-        self._made: dict[str, Mixture] = {}
+        self._mixtures: dict[str, Mixture] = {}
 
     def of(self, regime: str) -> "Mixture":
         """Return the mixture that answers a kind of question."""
-        mixture = self._made.get(regime)
+        mixture = self._mixtures.get(regime)
         if mixture is None:
             mixture = Mixture(self._layout, self._members.values(), self._regimes[regime])
-            self._made[regime] = mixture
+            self._mixtures[regime] = mixture
         return mixture
 
 
@@ -139,7 +139,7 @@ class Mixture:
         self._others: list[_Other] = []
         self._components: list[_Component] = []
         weights, variances = regime.weights.tolist(), regime.residual_variances.tolist()
-        for weight, own, member in zip(weights, variances, members, strict=True):
+        for weight, variance, member in zip(weights, variances, members, strict=True):
             if weight == 0:
                 continue
             if isinstance(member, GaussianProcess):
@@ -151,11 +151,11 @@ class Mixture:
                     for share, law in zip(member.weights_.tolist(), member.laws_, strict=True)
                 ]
             elif isinstance(member, ResidualTrees):
-                below = member.law_
-                shares = list(zip(below.weights_.tolist(), below.laws_, strict=True))
-                self._others.append(_Other(weight, own, member.trees_, below.center_, shares))
+                base = member.law_
+                laws = list(zip(base.weights_.tolist(), base.laws_, strict=True))
+                self._others.append(_Other(weight, variance, member.trees_, base.center_, laws))
             else:
-                self._others.append(_Other(weight, own, member, 0.0, []))
+                self._others.append(_Other(weight, variance, member, 0.0, []))
         self._lay_out()
 
     def evaluate(self, X: FloatArray) -> Evaluation:
@@ -163,10 +163,10 @@ class Mixture:
         width = self._layout.n_numeric
         numeric, codes = X[:, :width], X[:, width + 1 :]
         if len(X) <= PART:
-            return self._part(X, [kernel.asked(numeric, codes) for kernel in self._kernels])
-        asked = [kernel.asked_many(numeric, codes).parts() for kernel in self._kernels]
+            return self._answer(X, [kernel.asked(numeric, codes) for kernel in self._kernels])
+        kernel_parts = [kernel.asked_many(numeric, codes).parts() for kernel in self._kernels]
         parts = [
-            self._part(X[start : start + PART], [next(each) for each in asked])
+            self._answer(X[start : start + PART], [next(blocks) for blocks in kernel_parts])
             for start in range(0, len(X), PART)
         ]
         return Evaluation(
@@ -181,13 +181,13 @@ class Mixture:
         Laws of a single term say nothing about shares, so they count only where there are no
         others. The shares of a row sum to 1; all are 0 without a law.
         """
-        total: FloatArray = shares.reshape(len(shares), -1) @ self._telling
+        total: FloatArray = shares.reshape(len(shares), -1) @ self._term_weights
         return total
 
     def exponents(self, column: int) -> FloatArray:
         """Return a column's exponents in each term of each law, shape (n_laws, MAX_TERMS)."""
-        found: FloatArray = self._coefficients[1 + column, : MAX_TERMS * len(self._laws)]
-        return found.reshape(-1, MAX_TERMS)
+        exponents: FloatArray = self._coefficients[1 + column, : MAX_TERMS * len(self._laws)]
+        return exponents.reshape(-1, MAX_TERMS)
 
     def _lay_out(self) -> None:
         """Lay out the shared features u: correlations, derivatives of laws, laws, others, 1."""
@@ -197,9 +197,9 @@ class Mixture:
             if item.process is not None:
                 laws.index(item.fitted)
         self._n_paired = len(laws.items)
-        which = [laws.index(item.fitted) for item in self._components]
-        below = [[(share, laws.index(law)) for share, law in item.below] for item in self._others]
-        of_process = [
+        law_ids = [laws.index(item.fitted) for item in self._components]
+        bases = [[(share, laws.index(law)) for share, law in item.below] for item in self._others]
+        kernel_ids = [
             None if item.process is None else kernels.index(item.process.kernel)
             for item in self._components
         ]
@@ -208,11 +208,11 @@ class Mixture:
         self._starts = np.cumsum([0, *(kernel.n_rows for kernel in self._kernels)]).tolist()
         self._coefficients = np.hstack(stack_coefficients(self._layout, self._laws))
         self._indicators = [np.eye(count).tolist() for count in self._layout.levels]
-        self._telling = self._tell(which)
+        self._term_weights = self._weigh_terms(law_ids)
         weights = [item.weight for item in self._components]
-        self.law_weights = np.bincount(which, weights, len(self._laws)) / sum(weights or [1.0])
+        self.law_weights = np.bincount(law_ids, weights, len(self._laws)) / sum(weights or [1.0])
         self._lay_out_derivatives()
-        self._collect(which, of_process, below)
+        self._collect(law_ids, kernel_ids, bases)
 
     def _lay_out_derivatives(self) -> None:
         """Lay out the derivatives of each law as products of a share and a column of the base.
@@ -221,37 +221,37 @@ class Mixture:
         effects of levels are the indicators of the levels in every law: where no law has products
         with them and levels are many, they are looked up instead of being features.
         """
-        terms = [law.prior.terms for law in self._laws]
-        pairs = [jacobian_factors(self._layout, each) for each in terms]
-        is_multiplied = any(has_deviations(self._layout, each) for each in terms)
-        few = sum(self._layout.levels) <= _FEW_LEVELS
-        self._looked_up = () if is_multiplied or few else self._layout.levels
-        self._lengths = [len(slots) - sum(self._looked_up) for slots, _ in pairs]
+        terms_by_law = [law.prior.terms for law in self._laws]
+        pairs = [jacobian_factors(self._layout, terms) for terms in terms_by_law]
+        is_multiplied = any(has_deviations(self._layout, terms) for terms in terms_by_law)
+        are_few = sum(self._layout.levels) <= _FEW_LEVELS
+        self._looked_up_levels = () if is_multiplied or are_few else self._layout.levels
+        self._lengths = [len(slots) - sum(self._looked_up_levels) for slots, _ in pairs]
         longest = max(self._lengths, default=0)
         n_slots = MAX_TERMS * len(self._laws)
         self._slots = np.full((len(pairs), longest), n_slots + 1)
         self._factors = np.zeros((len(pairs), longest), dtype=np.int64)
         for index, ((slots, factors), length) in enumerate(zip(pairs, self._lengths, strict=True)):
-            own = np.where(slots < 0, n_slots, MAX_TERMS * index + slots)
-            self._slots[index, :length] = own[:length]
+            positions = np.where(slots < 0, n_slots, MAX_TERMS * index + slots)
+            self._slots[index, :length] = positions[:length]
             self._factors[index, :length] = factors[:length]
 
-    def _tell(self, which: Sequence[int]) -> FloatArray:
+    def _weigh_terms(self, law_ids: Sequence[int]) -> FloatArray:
         """Return the weight of each term of each law in the share of that term."""
-        every = list(zip(self._components, which, strict=True))
-        telling = [pair for pair in every if len(pair[0].fitted.prior.terms) > 1] or every
-        norm = sum(item.weight for item, _ in telling)
+        pairs = list(zip(self._components, law_ids, strict=True))
+        sums = [pair for pair in pairs if len(pair[0].fitted.prior.terms) > 1] or pairs
+        norm = sum(item.weight for item, _ in sums)
         counts: FloatArray = np.zeros((len(self._laws), MAX_TERMS, len(TERMS)))
-        for item, law in telling:
+        for item, law in sums:
             for slot, term in enumerate(item.fitted.prior.terms):
                 counts[law, slot, TERMS.index(term)] += item.weight / norm
         return counts.reshape(-1, len(TERMS))
 
     def _collect(
         self,
-        which: Sequence[int],
-        of_process: Sequence[int | None],
-        below: Sequence[Sequence[tuple[float, int]]],
+        law_ids: Sequence[int],
+        kernel_ids: Sequence[int | None],
+        bases: Sequence[Sequence[tuple[float, int]]],
     ) -> None:
         """Collect the slopes, quadratic forms and constants of the components."""
         items, (n_laws, longest) = self._components, self._slots.shape
@@ -261,40 +261,40 @@ class Mixture:
         self._first_law, self._first_other = first, first + n_laws
         self._slopes = np.zeros((self._first_other + len(self._others) + 1, len(members)))
         self._slopes[-1] = [item.center for item in members]
-        crossed: FloatArray = np.zeros((n_rows, n_rows + self._n_paired * longest))
+        correlation_form: FloatArray = np.zeros((n_rows, n_rows + self._n_paired * longest))
         self._law_forms = np.zeros((n_laws, longest, longest))
-        self._levels = LevelForms(self._looked_up, first, len(members))
+        self._levels = LevelForms(self._looked_up_levels, first, len(members))
         self._scatter = 0.0
-        # For a member with a variance of its own, this one is subtracted again in `_part`.
+        # For a member with a variance of its own, this one is subtracted again in `_answer`.
         self._noise = sum(item.weight * item.own_variance for item in self._others)
-        for position, (item, law, kernel) in enumerate(zip(items, which, of_process, strict=True)):
-            self._slopes[first + law, position] = 1.0
+        for index, (item, law, kernel) in enumerate(zip(items, law_ids, kernel_ids, strict=True)):
+            self._slopes[first + law, index] = 1.0
             length, place = self._lengths[law], n_rows + law * longest
-            own, columns = self._law_forms[law, :length, :length], slice(place, place + length)
+            block, columns = self._law_forms[law, :length, :length], slice(place, place + length)
             if item.process is None or kernel is None:
-                of_law = item.weight * item.fitted.covariance
-                own += of_law[:length, :length]
-                self._levels.add_form(of_law[length:], columns)
+                law_form = item.weight * item.fitted.covariance
+                block += law_form[:length, :length]
+                self._levels.add_form(law_form[length:], columns)
                 self._noise += item.weight * item.fitted.misfit
                 continue
             rows = slice(self._starts[kernel], self._starts[kernel + 1])
             slopes, n = item.process.mean_slopes(), rows.stop - rows.start
-            self._slopes[rows, position] = slopes[:n]
-            self._slopes[columns, position] = slopes[n : n + length]
-            among, between, of_law = (item.weight * each for each in item.process.variance_form())
-            crossed[rows, rows] += among
-            crossed[rows, columns] += 2 * between[:, :length]
-            own += of_law[:length, :length]
-            self._levels.add_slopes(slopes[n + length :], position)
-            self._levels.add_form(of_law[length:], columns)
-            self._levels.add_between(between[:, length:], rows)
+            self._slopes[rows, index] = slopes[:n]
+            self._slopes[columns, index] = slopes[n : n + length]
+            row_form, cross_form, law_form = (item.weight * f for f in item.process.variance_form())
+            correlation_form[rows, rows] += row_form
+            correlation_form[rows, columns] += 2 * cross_form[:, :length]
+            block += law_form[:length, :length]
+            self._levels.add_slopes(slopes[n + length :], index)
+            self._levels.add_form(law_form[length:], columns)
+            self._levels.add_between(cross_form[:, length:], rows)
             self._scatter += item.weight * item.process.scatter
             self._noise += item.weight * item.process.noise
-        for place, pairs in enumerate(below):
+        for place, pairs in enumerate(bases):
             self._slopes[self._first_other + place, len(items) + place] = 1.0
             for share, law in pairs:
                 self._slopes[first + law, len(items) + place] += share
-        self._forms = upper_blocks(crossed)
+        self._forms = upper_blocks(correlation_form)
 
     def _base(self, X: FloatArray) -> FloatArray:
         """Return the base of the laws: 1, numeric features, indicators of levels, the gate."""
@@ -303,8 +303,8 @@ class Mixture:
             row = X[0].tolist()
             levels = [
                 value
-                for code, known in zip(row[width + 1 :], self._indicators, strict=True)
-                for value in known[int(code)]
+                for code, indicators in zip(row[width + 1 :], self._indicators, strict=True)
+                for value in indicators[int(code)]
             ]
             return np.array([[1.0, *row[:width], *levels, row[width]]])
         base: FloatArray = np.zeros((len(X), len(self._coefficients)))
@@ -333,47 +333,47 @@ class Mixture:
         shares = flat[:, :n_slots].reshape(n, n_laws, MAX_TERMS)
         np.exp(np.subtract(logs, of_laws[:, :, None], out=shares), out=shares)
         np.add(of_laws, terms[:, n_slots:], out=u[:, self._first_law : self._first_other])
-        for found, start, end in zip(
+        for block, start, end in zip(
             correlations, self._starts[:-1], self._starts[1:], strict=True
         ):
-            u[:, start:end] = found
+            u[:, start:end] = block
         derivatives = u[:, self._starts[-1] : self._first_law].reshape(n, n_laws, longest)
         factors = base.take(self._factors, axis=1)
         np.multiply(flat.take(self._slots, axis=1), factors, out=derivatives)
         return u, shares
 
-    def _within(self, u: FloatArray) -> FloatArray:
+    def _component_variance(self, u: FloatArray) -> FloatArray:
         """Return the weighted sum of the variances within the components, without noise."""
         n, (n_laws, longest) = len(u), self._slots.shape
         by_law = u[:, self._starts[-1] : self._first_law].reshape(n, n_laws, longest)
         by_law = by_law.transpose(1, 0, 2)
-        left = np.add.reduce(np.vecdot(by_law @ self._law_forms, by_law), 0, initial=self._scatter)
+        total = np.add.reduce(np.vecdot(by_law @ self._law_forms, by_law), 0, initial=self._scatter)
         for start, form in self._forms:
-            rest = u[:, start : start + form.shape[1]]
-            left += np.vecdot(rest[:, : len(form)] @ form, rest)
-        return np.asarray(left, dtype=np.float64)
+            columns = u[:, start : start + form.shape[1]]
+            total += np.vecdot(columns[:, : len(form)] @ form, columns)
+        return np.asarray(total, dtype=np.float64)
 
-    def _part(self, X: FloatArray, correlations: Sequence[FloatArray]) -> Evaluation:
+    def _answer(self, X: FloatArray, correlations: Sequence[FloatArray]) -> Evaluation:
         n, first = len(X), self._first_other
         if self._laws:
             u, shares = self._features(X, correlations)
         else:
             u, shares = np.empty((n, len(self._slopes))), np.zeros((n, 0, MAX_TERMS))
         u[:, -1] = 1.0
-        variance = self._within(u) if self._components else np.zeros(n)
-        moved = None
+        variance = self._component_variance(u) if self._components else np.zeros(n)
+        shift = None
         if self._levels.size:
-            moved, of_levels = self._levels.at(self._layout.codes(X), u[:, : self._first_law])
-            variance += of_levels
+            shift, level_variance = self._levels.at(self._layout.codes(X), u[:, : self._first_law])
+            variance += level_variance
         np.maximum(variance, 0.0, out=variance)
         variance += self._noise
         for place, item in enumerate(self._others, first):
-            u[:, place], own = item.member.predict_moments(X)
-            if own is not None:
-                variance += item.weight * (own - item.own_variance)
+            u[:, place], member_variance = item.member.predict_moments(X)
+            if member_variance is not None:
+                variance += item.weight * (member_variance - item.own_variance)
         means = u @ self._slopes
-        if moved is not None:
-            means += moved
+        if shift is not None:
+            means += shift
         total, square = means @ self._weights, (means * means) @ self._weights
         variance += np.maximum(square - total * total, 0.0)
         return Evaluation(total, variance, shares)

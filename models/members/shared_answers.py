@@ -34,9 +34,9 @@ class SharedAnswers:
             evaluated = self._evaluated(member.law_, member.law_.laws_[0])
             return member.moments_given(evaluated, self._correlations(member))
         if isinstance(member, ScalingLaw):
-            return self._of_law(member)
+            return self._law_moments(member)
         if isinstance(member, ResidualTrees):
-            return self._of_law(member.law_)[0] + member.trees_.predict(self._X), None
+            return self._law_moments(member.law_)[0] + member.trees_.predict(self._X), None
         return member.predict_moments(self._X)
 
     def _correlations(self, process: GaussianProcess) -> FloatArray:
@@ -47,16 +47,16 @@ class SharedAnswers:
         self._processes.append((process, correlations))
         return correlations
 
-    def _of_law(self, law: ScalingLaw) -> tuple[FloatArray, FloatArray]:
+    def _law_moments(self, law: ScalingLaw) -> tuple[FloatArray, FloatArray]:
         return law.moments_given([self._evaluated(law, fitted) for fitted in law.laws_])
 
     def _evaluated(self, law: ScalingLaw, fitted: FittedLaw) -> tuple[FloatArray, FloatArray]:
         """Return log durations and Jacobian of a template of a law."""
-        known = self._laws.get(id(fitted))
-        if known is None:
+        cached = self._laws.get(id(fitted))
+        if cached is None:
             terms, theta = fitted.prior.terms, fitted.theta
             if self._levels is None:
                 self._levels = law.layout.one_hot(self._X)
-            known = fitted, evaluate_terms(law.layout, terms, theta, self._X, self._levels)
-            self._laws[id(fitted)] = known
-        return known[1]
+            cached = fitted, evaluate_terms(law.layout, terms, theta, self._X, self._levels)
+            self._laws[id(fitted)] = cached
+        return cached[1]

@@ -16,7 +16,7 @@ from models.tables import BoolArray, FeatureTable, FloatArray, IntArray
 BESIDE_GPU_SD = 0.15
 """Log standard deviation of an unknown instance type whose GPU type is known."""
 
-UNTOLD_GPU_SD = 2.5
+UNMEASURED_GPU_SD = 2.5
 """The same of a GPU type where no run has a GPU: one may be as fast as 50 CPU cores, or as one."""
 
 _LEAST_SPREAD = 0.3
@@ -32,7 +32,7 @@ MAX_STAND_INS = 6
 _MACHINE = ("gpu_type", "instance_type")
 """Categories of machines, which unlike settings are no free choice beside the other levels."""
 
-_CROSSING = 0.5
+_INTERACTION_RATIO = 0.5
 """Variance of a level's interactions with other levels, relative to that of its effect."""
 
 
@@ -91,7 +91,7 @@ class LevelTransfer:
         self._gpu = names.index("gpu_type") if "gpu_type" in names else None
         levels = encoder.categories[self._gpu].levels if self._gpu is not None else ()
         self._no_gpu = levels.index(None) if None in levels else UNSPECIFIED
-        self._tells_gpu = any(level is not None for level in levels)
+        self._has_gpu_types = any(level is not None for level in levels)
         self._first_code = encoder.layout.n_numeric + 1
 
     @classmethod
@@ -123,7 +123,7 @@ class LevelTransfer:
         """Columns of X that the GPU type determines (such as rated power), and their values."""
         return alias_values(self.encoder, self._X, self._codes.astype(np.int64))
 
-    def settle(self, encoded: Encoded, features: FeatureTable) -> Encoded:
+    def adjust(self, encoded: Encoded, features: FeatureTable) -> Encoded:
         """Return encoded questions, adjusted to what the runs can tell.
 
         Questions that separate columns which went together in all runs get their other reading.
@@ -158,21 +158,21 @@ class LevelTransfer:
         with another reading are answered by both, with equal weights.
         """
         if encoded.codes.min(initial=0) >= 0:
-            return _read_twice(None, encoded)
+            return _both_readings(None, encoded)
         open_rows = np.asarray(np.any(encoded.codes < 0, axis=1), dtype=np.bool_)
         # Many questions leave the same levels open; their stand-ins are computed once.
-        known: dict[tuple[tuple[int, ...], tuple[str | None, ...]], _StandIns] = {}
+        cached: dict[tuple[tuple[int, ...], tuple[str | None, ...]], _StandIns] = {}
         parts: list[_StandIns] = []
         for row, levels in enumerate(encoded.codes.tolist()):
-            key = tuple(levels), self._asked(levels, features, row)
-            if key not in known:
+            key = tuple(levels), self._unseen_names(levels, features, row)
+            if key not in cached:
                 codes = encoded.codes[row]
-                known[key] = (
+                cached[key] = (
                     self._stand_ins(codes, key[1])
                     if open_rows[row]
                     else (codes[None], np.ones(1), *np.zeros((3, 1)))
                 )
-            parts.append(known[key])
+            parts.append(cached[key])
         lengths = [len(part[0]) for part in parts]
         codes, weights, shift, variance, unknown = map(np.concatenate, zip(*parts, strict=True))
         source = np.repeat(np.arange(len(encoded.X)), lengths)
@@ -182,9 +182,9 @@ class LevelTransfer:
             unseen = np.flatnonzero(encoded.codes[source, self._gpu] == UNSEEN)
             values = self._aliases[1][codes[unseen, self._gpu]]
             X[np.ix_(unseen, self._aliases[0])] = values
-        return _read_twice(Expansion(X, source, weights, shift, variance, unknown), encoded)
+        return _both_readings(Expansion(X, source, weights, shift, variance, unknown), encoded)
 
-    def _asked(
+    def _unseen_names(
         self, levels: Sequence[int], features: FeatureTable, row: int
     ) -> tuple[str | None, ...]:
         """Return the names of the unseen levels, None for the others."""
@@ -193,22 +193,22 @@ class LevelTransfer:
             for category, code in zip(self.encoder.categories, levels, strict=True)
         )
 
-    def _stand_ins(self, codes: IntArray, asked: Sequence[str | None]) -> _StandIns:
-        open_levels = codes < 0
+    def _stand_ins(self, codes: IntArray, names: Sequence[str | None]) -> _StandIns:
+        is_open = codes < 0
         chosen = self._nearest(codes)
-        filled = np.where(open_levels, self.combinations[chosen], codes)
-        weights = self._equalised(filled, self.counts[chosen], codes, asked)
-        if len(filled) == 1 and open_levels.sum() == 1:
-            filled, weights = self._crossed(filled, codes, asked)
+        filled = np.where(is_open, self.combinations[chosen], codes)
+        weights = self._equalised(filled, self.counts[chosen], codes, names)
+        if len(filled) == 1 and is_open.sum() == 1:
+            filled, weights = self._with_crossed_levels(filled, codes, names)
         order = np.lexsort((np.arange(len(weights)), -weights))[:MAX_STAND_INS]
         filled, weights = filled[order], weights[order] / weights[order].sum()
         shift, variance, unknown = np.zeros((3, len(order)))
-        for category, level in enumerate(asked):
+        for category, name in enumerate(names):
             if codes[category] == UNSEEN:
-                found = self._shift(category, filled[:, category], level, weights)
-                if found is not None:
-                    weights, more, doubt = found
-                    shift, variance = shift + more, variance + doubt
+                shifted = self._shift(category, filled[:, category], name, weights)
+                if shifted is not None:
+                    weights, added_shift, added_variance = shifted
+                    shift, variance = shift + added_shift, variance + added_variance
                 elif category == self._gpu:
                     variance = variance + self._unknown_variance(category, codes)
                 else:
@@ -222,39 +222,39 @@ class LevelTransfer:
         its own GPU. For an unseen GPU type, those with any GPU do: the same machine without a GPU
         tells nothing about it.
         """
-        equal = np.equal(self.combinations, codes)
-        likeness = equal.sum(axis=1)
+        is_equal = np.equal(self.combinations, codes)
+        similarity = is_equal.sum(axis=1)
         if self._gpu is not None:
-            likelier = equal[:, self._gpu]
+            is_preferred = is_equal[:, self._gpu]
             if codes[self._gpu] == UNSEEN:
-                likelier = self.combinations[:, self._gpu] != self._no_gpu
-            likeness += equal.shape[1] * likelier
-        return np.asarray(likeness == likeness.max(), dtype=np.bool_)
+                is_preferred = self.combinations[:, self._gpu] != self._no_gpu
+            similarity += is_equal.shape[1] * is_preferred
+        return np.asarray(similarity == similarity.max(), dtype=np.bool_)
 
-    def _is_setting(self, category: int, codes: IntArray, asked: Sequence[str | None]) -> bool:
+    def _is_setting(self, category: int, codes: IntArray, names: Sequence[str | None]) -> bool:
         """Return whether the asked level is an unknown one of a setting, not of a machine."""
         column, levels = self._column(category), self.encoder.categories[category].levels
-        is_known = self._is_known(category, asked[category]) and any(
+        is_known = self._is_known(category, names[category]) and any(
             self._is_known(category, level) for level in levels
         )
         return codes[category] == UNSEEN and column not in _MACHINE and not is_known
 
     def _equalised(
-        self, filled: IntArray, counts: FloatArray, codes: IntArray, asked: Sequence[str | None]
+        self, filled: IntArray, counts: FloatArray, codes: IntArray, names: Sequence[str | None]
     ) -> FloatArray:
         """Return weights by runs, but equal for the levels of a setting open beside other columns.
 
         Its levels are exchangeable: how often one was run says nothing about its similarity to the
         asked one. A setting that alone is open keeps the weights by runs.
         """
-        weights, open_ones = counts.copy(), np.flatnonzero(codes < 0).tolist()
-        for category in open_ones if len(open_ones) > 1 else ():
-            if self._is_setting(category, codes, asked):
+        weights, open_categories = counts.copy(), np.flatnonzero(codes < 0).tolist()
+        for category in open_categories if len(open_categories) > 1 else ():
+            if self._is_setting(category, codes, names):
                 weights /= np.bincount(filled[:, category], weights)[filled[:, category]]
         return weights
 
-    def _crossed(
-        self, filled: IntArray, codes: IntArray, asked: Sequence[str | None]
+    def _with_crossed_levels(
+        self, filled: IntArray, codes: IntArray, names: Sequence[str | None]
     ) -> tuple[IntArray, FloatArray]:
         """Return further levels of a setting where only one was measured with the asked levels.
 
@@ -268,16 +268,18 @@ class LevelTransfer:
         Scheffe (1959), The analysis of variance, ch. 4 (additive two-way layouts).
         """
         (category,) = np.flatnonzero(codes < 0).tolist()
-        if not self._is_setting(category, codes, asked):
+        if not self._is_setting(category, codes, names):
             return filled, np.ones(1)
         levels, others = self.combinations[:, category], self._others[category]
-        is_own = levels == filled[0, category]
-        is_crossed = np.isin(others, others[is_own]) & ~is_own
-        times = np.bincount(levels[is_crossed])
-        crossed = np.flatnonzero(times)
+        is_reference = levels == filled[0, category]
+        is_crossed = np.isin(others, others[is_reference]) & ~is_reference
+        counts = np.bincount(levels[is_crossed])
+        crossed = np.flatnonzero(counts)
         added = np.repeat(filled, len(crossed), axis=0)
         added[:, category] = crossed
-        return np.vstack([filled, added]), np.append(1.0, 1 / (1 + _CROSSING / times[crossed]))
+        return np.vstack([filled, added]), np.append(
+            1.0, 1 / (1 + _INTERACTION_RATIO / counts[crossed])
+        )
 
     @once
     def _others(self) -> list[IntArray]:
@@ -289,22 +291,22 @@ class LevelTransfer:
             for category in range(self.combinations.shape[1])
         ]
 
-    def _unknown_variance(self, category: int, asked: IntArray) -> float:
+    def _unknown_variance(self, category: int, codes: IntArray) -> float:
         column = self._column(category)
         if column == "gpu_type":
-            return (UNKNOWN_GPU_SD if self._tells_gpu else UNTOLD_GPU_SD) ** 2
-        is_beside_gpu = column == "instance_type" and self._names_gpu(asked)
+            return (UNKNOWN_GPU_SD if self._has_gpu_types else UNMEASURED_GPU_SD) ** 2
+        is_beside_gpu = column == "instance_type" and self._names_gpu(codes)
         spread = max(self.encoder.categories[category].spread, _LEAST_SPREAD)
         return (spread * (BESIDE_GPU_SD if is_beside_gpu else UNKNOWN_SD)) ** 2
 
     def _names_gpu(self, codes: IntArray) -> bool:
-        return self._tells_gpu and self._gpu is not None and codes[self._gpu] != self._no_gpu
+        return self._has_gpu_types and self._gpu is not None and codes[self._gpu] != self._no_gpu
 
     def _shift(
         self,
         category: int,
         codes: IntArray,
-        asked: str | None,
+        level: str | None,
         weights: FloatArray,
     ) -> tuple[FloatArray, FloatArray, float] | None:
         """Return weights, shifts and variance of the stand-ins of an unseen level.
@@ -316,19 +318,19 @@ class LevelTransfer:
         """
         column, levels = self._column(category), self.encoder.categories[category].levels
         effects = self.effects.get(column)
-        told = np.array([self._is_known(category, levels[code]) for code in codes])
-        if effects is None or not (told.any() and self._is_known(category, asked)):
+        is_known = np.array([self._is_known(category, levels[code]) for code in codes])
+        if effects is None or not (is_known.any() and self._is_known(category, level)):
             return None
         # Another open category may have given a stand-in no weight; it stays a stand-in.
         weights = np.maximum(weights, _LEAST_WEIGHT)
-        distinct, which = np.unique(codes[told], return_inverse=True)
-        names = [*(levels[code] for code in distinct), asked]
+        distinct, which = np.unique(codes[is_known], return_inverse=True)
+        names = [*(levels[code] for code in distinct), level]
         _, covariance = effects.joint(names, self.encoder.hardware)
-        runs = np.bincount(which, weights[told])
-        of_level, variance = ordinary_kriging(covariance, _SEEN_SD**2 / len(distinct) / runs)
+        runs = np.bincount(which, weights[is_known])
+        level_weights, variance = ordinary_kriging(covariance, _SEEN_SD**2 / len(distinct) / runs)
         shift, shares = np.zeros(len(codes)), np.zeros(len(codes))
-        shift[told] = effects.differences(names, self.encoder.hardware)[which]
-        shares[told] = of_level[which] * weights[told] / runs[which]
+        shift[is_known] = effects.differences(names, self.encoder.hardware)[which]
+        shares[is_known] = level_weights[which] * weights[is_known] / runs[which]
         return shares, shift, variance
 
     def _column(self, category: int) -> str:
@@ -354,24 +356,24 @@ class LevelTransfer:
 
     def _is_linked(self, category: int, levels: Mapping[str, str | None]) -> bool:
         measured = self.encoder.categories[category].levels
-        asked = levels.get(self._column(category))
-        is_any = any(self._is_known(category, level) for level in measured)
-        return is_any and self._is_known(category, asked)
+        level = levels.get(self._column(category))
+        has_known = any(self._is_known(category, other) for other in measured)
+        return has_known and self._is_known(category, level)
 
 
-def _read_twice(expansion: Expansion | None, encoded: Encoded) -> Expansion | None:
+def _both_readings(expansion: Expansion | None, encoded: Encoded) -> Expansion | None:
     """Return the expansion with both readings of questions that separate companion columns."""
     if encoded.readings is None:
         return expansion
     n = len(encoded.X)
     if expansion is None:
         expansion = Expansion(encoded.X, np.arange(n), np.ones(n), *np.zeros((3, n)))
-    other = encoded.readings.X[expansion.source]
-    parted = np.flatnonzero(~np.isnan(other).all(axis=1))
-    second = np.where(np.isnan(other), expansion.X, other)[parted]
+    alternative = encoded.readings.X[expansion.source]
+    separated = np.flatnonzero(~np.isnan(alternative).all(axis=1))
+    second = np.where(np.isnan(alternative), expansion.X, alternative)[separated]
     weights = expansion.weights.copy()
-    weights[parted] /= 2
-    rows = np.concatenate([np.arange(len(weights)), parted])
+    weights[separated] /= 2
+    rows = np.concatenate([np.arange(len(weights)), separated])
     return Expansion(
         np.vstack([expansion.X, second]),
         expansion.source[rows],

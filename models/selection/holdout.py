@@ -9,7 +9,7 @@ import numpy as np
 
 from models.features.damping import Fading, damped, fading_range
 from models.features.layout import Layout, Role
-from models.members.epochs import start_up
+from models.members.epochs import start_up_sd
 from models.questions.regimes import FEW_CONFIGURATIONS, Fold
 from models.regressor import PortfolioRegressor
 from models.runs.jitter import Jitter
@@ -187,7 +187,7 @@ def trend_break(data: TrainingData, fold: Fold) -> FloatArray:
     beyond = np.maximum(beyond, 0.0)
     variance: FloatArray = beyond**2 @ breaks**2
     if "epochs" in layout.roles:
-        variance += start_up(beyond[:, layout.roles.index("epochs")]) ** 2
+        variance += start_up_sd(beyond[:, layout.roles.index("epochs")]) ** 2
     return variance
 
 
