@@ -129,7 +129,7 @@ def _exponents(law: FittedLaw, width: int, column: int) -> Sequence[int]:
 
 def _log_odds_of_zero(law: FittedLaw, places: Sequence[int]) -> float:
     """Return the log of posterior over prior density at exponents of zero."""
-    prior = law.prior.spread()[np.ix_(places, places)]
+    prior = law.prior.full_covariance()[np.ix_(places, places)]
     posterior = law.covariance[np.ix_(places, places)]
     means = law.prior.means[list(places)]
     return _log_density(law.theta[list(places)], posterior) - _log_density(means, prior)

@@ -69,7 +69,7 @@ _DESCRIBED_SD = 0.35
 _DEVIATION_SD, _MAX_DEVIATIONS = 0.4, 48
 """Prior standard deviation of a level's own effect on one term, and how many are worth a fit."""
 
-_CROSSING_NODES = 0.25, 0.35
+_MULTI_NODE_PRIOR = 0.25, 0.35
 """Prior mean and deviation of what several nodes add to communication, in log units.
 
 A network between nodes is not faster than the links within one: time saved on several nodes is due
@@ -98,7 +98,7 @@ class LawPrior:
         """Return a prior under which parameters are correlated."""
         return cls(terms, means, np.sqrt(np.diag(covariance)), covariance, log_weight)
 
-    def spread(self) -> FloatArray:
+    def full_covariance(self) -> FloatArray:
         """Return the covariance of the parameters."""
         return np.diag(self.sds**2) if self.covariance is None else self.covariance
 
@@ -125,8 +125,8 @@ class LawPrior:
         """Return the variance of linear functions of the parameters, given as rows."""
         if self.covariance is None:
             return np.asarray(jacobian**2 @ self.sds**2, dtype=np.float64)
-        spread = jacobian @ self.covariance
-        return np.asarray(np.einsum("ij,ij->i", spread, jacobian), dtype=np.float64)
+        products = jacobian @ self.covariance
+        return np.asarray(np.einsum("ij,ij->i", products, jacobian), dtype=np.float64)
 
 
 def law_prior(
@@ -143,35 +143,35 @@ def law_prior(
     >>> prior.means.tolist(), prior.sds.tolist()
     ([0.0, -1.0, 1.0], [1.0, 0.4, 0.4])
     """
-    of_shares = [_MAIN_SHARE if term == "compute" else _OTHER_SHARE for term in terms]
-    means, sds = [mean for mean, _ in of_shares], [sd for _, sd in of_shares]
+    share_priors = [_MAIN_SHARE if term == "compute" else _OTHER_SHARE for term in terms]
+    means, sds = [mean for mean, _ in share_priors], [sd for _, sd in share_priors]
     for term in terms:
-        for role, relevant in zip(layout.roles, layout.relevances, strict=True):
+        for role, relevance in zip(layout.roles, layout.relevances, strict=True):
             mean, sd = _exponent_prior(template, term, role)
             means.append(mean)
-            known = role not in ("multi_node", "missing") and relevant <= 1
-            sds.append(relevant * sd * (tightness if known else 1.0))
-    deviations = len(terms) * sum(layout.levels) if has_deviations(layout, terms) else 0
+            is_physical = role not in ("multi_node", "missing") and relevance <= 1
+            sds.append(relevance * sd * (tightness if is_physical else 1.0))
+    n_deviations = len(terms) * sum(layout.levels) if has_deviations(layout, terms) else 0
     if layout.prior is not None:
-        return _informed(layout, template, terms, (np.array(means), np.array(sds)), deviations)
+        return _with_pool(layout, template, terms, (np.array(means), np.array(sds)), n_deviations)
     spreads = layout.spreads_of_levels().tolist()
-    offsets = [offset for of_category in layout.offsets for offset in of_category]
+    offsets = [offset for category_offsets in layout.offsets for offset in category_offsets]
     means += offsets
     sds += [
         spread * (_DESCRIBED_SD if offset else UNKNOWN_SD)
         for spread, offset in zip(spreads, offsets, strict=True)
     ]
-    means += [0.0] * deviations
-    sds += [_DEVIATION_SD] * deviations
+    means += [0.0] * n_deviations
+    sds += [_DEVIATION_SD] * n_deviations
     return LawPrior(terms, np.array(means), np.array(sds))
 
 
-def _informed(
+def _with_pool(
     layout: Layout,
     template: Template,
     terms: tuple[Term, ...],
     numeric: tuple[FloatArray, FloatArray],
-    deviations: int,
+    n_deviations: int,
 ) -> LawPrior:
     """Return the template's prior, corrected by the prior from other workloads."""
     prior = layout.prior
@@ -180,10 +180,10 @@ def _informed(
     effects, covariance = prior.levels(layout.spreads_of_levels())
     first, last = len(means), len(means) + len(effects)
     joint = np.diag(
-        np.concatenate([sds, np.zeros(last - first), [_DEVIATION_SD] * deviations]) ** 2
+        np.concatenate([sds, np.zeros(last - first), [_DEVIATION_SD] * n_deviations]) ** 2
     )
     joint[first:last, first:last] = covariance
-    mean = np.concatenate([means, effects, np.zeros(deviations)])
+    mean = np.concatenate([means, effects, np.zeros(n_deviations)])
     return LawPrior.joint(terms, mean, joint, prior.log_weight(template, terms))
 
 
@@ -208,7 +208,7 @@ def n_parameters(layout: Layout, terms: tuple[Term, ...]) -> int:
 
 def _exponent_prior(template: Template, term: Term, role: Role) -> tuple[float, float]:
     if role == "multi_node":
-        return _CROSSING_NODES if term == "comm" else (0.0, _FLAG_SD)
+        return _MULTI_NODE_PRIOR if term == "comm" else (0.0, _FLAG_SD)
     if role in _ROLES:
         mean = 0.0 if term == "fixed" else _EXPONENTS[template][term][_ROLES.index(role)]
         return mean, _EXPONENT_SD[term]

@@ -19,10 +19,10 @@ _MISFIT_A, _MISFIT_B = 2.0, 2 * 0.04**2
 _FIRST_MISFIT = 0.04
 """Least misfit variance to start from (20 %), so that first steps follow the data's shape."""
 
-_MAX_STEPS, _MOST_DAMPING, _SETTLED = 40, 1e8, 1e-3
+_MAX_STEPS, _MOST_DAMPING, _TOLERANCE = 40, 1e8, 1e-3
 """Most steps, damping at which the search gives up, and change at which it has converged."""
 
-_INDEPENDENT = 10
+_RESIDUALS_PER_INDEPENDENT = 10
 """One in this many residuals counts as independent of the others."""
 
 
@@ -47,14 +47,14 @@ def evaluate_terms(
     layout: Layout, terms: tuple[Term, ...], theta: FloatArray, X: FloatArray, levels: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Return what `evaluate_law` does, given `layout.one_hot(X)`, which laws of one fit share."""
-    count, width = len(terms), layout.n_numeric
+    n_terms, n_numeric = len(terms), layout.n_numeric
     z = layout.numeric(X)
-    weights = theta[count : count + count * width].reshape(count, width)
-    logs = z @ weights.T + theta[:count]
-    first, width_of_levels = count + count * width, levels.shape[1]
-    deviating = has_deviations(layout, terms)
-    if deviating:
-        deviations = theta[first + width_of_levels :].reshape(count, width_of_levels)
+    weights = theta[n_terms : n_terms + n_terms * n_numeric].reshape(n_terms, n_numeric)
+    logs = z @ weights.T + theta[:n_terms]
+    first, n_levels = n_terms + n_terms * n_numeric, levels.shape[1]
+    is_deviating = has_deviations(layout, terms)
+    if is_deviating:
+        deviations = theta[first + n_levels :].reshape(n_terms, n_levels)
         logs += levels @ deviations.T
     if "comm" in terms:
         logs[:, terms.index("comm")] -= _GATE_DEPTH * layout.gate(X)
@@ -62,12 +62,12 @@ def evaluate_terms(
     shares = np.exp(logs - top)
     total = np.add.reduce(shares, axis=1, keepdims=True)
     shares /= total
-    effects = levels @ theta[first : first + width_of_levels]
-    slopes = (shares[:, :, None] * z[:, None, :]).reshape(len(X), count * width)
+    effects = levels @ theta[first : first + n_levels]
+    slopes = (shares[:, :, None] * z[:, None, :]).reshape(len(X), n_terms * n_numeric)
     columns = [shares, slopes, levels]
-    if deviating:
-        split = shares[:, :, None] * levels[:, None, :]
-        columns.append(split.reshape(len(X), count * width_of_levels))
+    if is_deviating:
+        level_slopes = shares[:, :, None] * levels[:, None, :]
+        columns.append(level_slopes.reshape(len(X), n_terms * n_levels))
     return (top + np.log(total))[:, 0] + effects, np.concatenate(columns, axis=1)
 
 
@@ -77,14 +77,14 @@ def jacobian_factors(layout: Layout, terms: tuple[Term, ...]) -> tuple[IntArray,
     The first is the position of a term, for its share, or -1 for a constant 1; the second is a
     column of the base ``[1, numeric features, indicators of levels, gate]``.
     """
-    count, width, n_levels = len(terms), layout.n_numeric, sum(layout.levels)
-    each, numeric = np.arange(count), 1 + np.arange(width)
-    levels = 1 + width + np.arange(n_levels)
-    first = [each, np.repeat(each, width), np.full(n_levels, -1)]
-    second = [np.zeros(count, dtype=np.int64), np.tile(numeric, count), levels]
+    n_terms, n_numeric, n_levels = len(terms), layout.n_numeric, sum(layout.levels)
+    positions, numeric = np.arange(n_terms), 1 + np.arange(n_numeric)
+    levels = 1 + n_numeric + np.arange(n_levels)
+    first = [positions, np.repeat(positions, n_numeric), np.full(n_levels, -1)]
+    second = [np.zeros(n_terms, dtype=np.int64), np.tile(numeric, n_terms), levels]
     if has_deviations(layout, terms):
-        first.append(np.repeat(each, n_levels))
-        second.append(np.tile(levels, count))
+        first.append(np.repeat(positions, n_levels))
+        second.append(np.tile(levels, n_terms))
     return np.concatenate(first), np.concatenate(second)
 
 
@@ -96,24 +96,26 @@ def stack_coefficients(
     The first gives the logs of the terms, four columns per law (that of an absent term is close to
     minus infinity), the second the common effects of the levels, one column per law.
     """
-    width, n_levels = layout.n_numeric, sum(layout.levels)
-    terms_of = np.zeros((2 + width + n_levels, MAX_TERMS * len(laws)))
-    terms_of[0] = _NO_TERM
-    effects = np.zeros((2 + width + n_levels, len(laws)))
+    n_numeric, n_levels = layout.n_numeric, sum(layout.levels)
+    coefficients = np.zeros((2 + n_numeric + n_levels, MAX_TERMS * len(laws)))
+    coefficients[0] = _NO_TERM
+    effects = np.zeros((2 + n_numeric + n_levels, len(laws)))
     for index, law in enumerate(laws):
         terms, theta = law.prior.terms, law.theta
-        count = len(terms)
-        columns = slice(MAX_TERMS * index, MAX_TERMS * index + count)
-        first = count + count * width
-        terms_of[0, columns] = theta[:count]
-        terms_of[1 : 1 + width, columns] = theta[count:first].reshape(count, width).T
+        n_terms = len(terms)
+        columns = slice(MAX_TERMS * index, MAX_TERMS * index + n_terms)
+        first = n_terms + n_terms * n_numeric
+        coefficients[0, columns] = theta[:n_terms]
+        coefficients[1 : 1 + n_numeric, columns] = (
+            theta[n_terms:first].reshape(n_terms, n_numeric).T
+        )
         if has_deviations(layout, terms):
-            deviations = theta[first + n_levels :].reshape(count, n_levels)
-            terms_of[1 + width : -1, columns] = deviations.T
+            deviations = theta[first + n_levels :].reshape(n_terms, n_levels)
+            coefficients[1 + n_numeric : -1, columns] = deviations.T
         if "comm" in terms:
-            terms_of[-1, MAX_TERMS * index + terms.index("comm")] = -_GATE_DEPTH
-        effects[1 + width : -1, index] = theta[first : first + n_levels]
-    return terms_of, effects
+            coefficients[-1, MAX_TERMS * index + terms.index("comm")] = -_GATE_DEPTH
+        effects[1 + n_numeric : -1, index] = theta[first : first + n_levels]
+    return coefficients, effects
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,31 +143,31 @@ def fit_law(layout: Layout, prior: LawPrior, X: FloatArray, y: FloatArray) -> Fi
     precision, levels = prior.precision(), layout.one_hot(X)
     linked = np.flatnonzero(np.count_nonzero(precision, axis=1) > 1)
     theta, offset = prior.means.copy(), np.zeros(len(prior.means))
-    pull = precision @ offset
+    prior_gradient = precision @ offset
     f, jacobian = evaluate_terms(layout, prior.terms, theta, X, levels)
-    misfit, damping = max(_misfit(y - f), _FIRST_MISFIT), 1e-3
+    misfit, damping = max(_misfit_variance(y - f), _FIRST_MISFIT), 1e-3
     for _ in range(_MAX_STEPS):
         residual = y - f
-        gradient = jacobian.T @ residual / misfit - pull
+        gradient = jacobian.T @ residual / misfit - prior_gradient
         step = damped_step(precision, linked, jacobian / misfit**0.5, damping, gradient)
         trial = theta + step
         new_f, new_jacobian = evaluate_terms(layout, prior.terms, trial, X, levels)
-        before = residual @ residual / misfit + offset @ pull
+        before = residual @ residual / misfit + offset @ prior_gradient
         new_offset = trial - prior.means
-        new_pull = precision @ new_offset
-        after = (y - new_f) @ (y - new_f) / misfit + new_offset @ new_pull
+        new_prior_gradient = precision @ new_offset
+        after = (y - new_f) @ (y - new_f) / misfit + new_offset @ new_prior_gradient
         if after > before:
             damping *= 8
             if damping > _MOST_DAMPING:
                 break
             continue
         damping = max(damping / 8, 1e-9)
-        theta, offset, pull = trial, new_offset, new_pull
+        theta, offset, prior_gradient = trial, new_offset, new_prior_gradient
         f, jacobian = new_f, new_jacobian
-        renewed = _misfit(y - f)
-        change = max(abs(np.log(renewed / misfit)), np.abs(step / prior.sds).max())
-        misfit = renewed
-        if change < _SETTLED:
+        new_misfit = _misfit_variance(y - f)
+        change = max(abs(np.log(new_misfit / misfit)), np.abs(step / prior.sds).max())
+        misfit = new_misfit
+        if change < _TOLERANCE:
             break
     return _with_evidence(prior, precision, theta, (f, jacobian), y)
 
@@ -208,32 +210,32 @@ def damped_step(
     array([1., 1.])
     """
     diagonal = precision.diagonal()
-    added = damping * ((jacobian**2).sum(axis=0) + diagonal)
+    damping_terms = damping * ((jacobian**2).sum(axis=0) + diagonal)
     if len(jacobian) >= len(gradient):
-        whole = jacobian.T @ jacobian + precision
-        whole.reshape(-1)[:: len(whole) + 1] += added
-        return solve_positive(whole, gradient)
-    roots = np.sqrt(diagonal + added)
+        hessian = jacobian.T @ jacobian + precision
+        hessian.reshape(-1)[:: len(hessian) + 1] += damping_terms
+        return solve_positive(hessian, gradient)
+    roots = np.sqrt(diagonal + damping_terms)
     # The product of a matrix and its own transpose costs half, so linked columns are kept apart.
     scaled = jacobian / roots
     scaled[:, linked] = 0.0
     inner = scaled @ scaled.T
     inner.reshape(-1)[:: len(inner) + 1] += 1.0
     first = gradient / roots**2
-    solved, beside = np.zeros((0, len(jacobian))), jacobian[:, linked]
+    solved_linked, linked_jacobian = np.zeros((0, len(jacobian))), jacobian[:, linked]
     if len(linked):
-        block = precision[np.ix_(linked, linked)] + np.diag(added[linked])
-        right = np.concatenate([gradient[linked, None], beside.T], axis=1)
-        both = solve_positive(block, right)
-        first[linked], solved = both[:, 0], both[:, 1:]
-        inner += beside @ solved
+        block = precision[np.ix_(linked, linked)] + np.diag(damping_terms[linked])
+        right_sides = np.concatenate([gradient[linked, None], linked_jacobian.T], axis=1)
+        solutions = solve_positive(block, right_sides)
+        first[linked], solved_linked = solutions[:, 0], solutions[:, 1:]
+        inner += linked_jacobian @ solved_linked
     weights = solve_positive(inner, jacobian @ first)
-    taken = scaled.T @ weights / roots
-    taken[linked] = solved @ weights
-    return np.asarray(first - taken, dtype=np.float64)
+    correction = scaled.T @ weights / roots
+    correction[linked] = solved_linked @ weights
+    return np.asarray(first - correction, dtype=np.float64)
 
 
-def temper(n_configurations: int) -> float:
+def evidence_temperature(n_configurations: int) -> float:
     """Return the divisor of the log evidences of laws that are compared.
 
     The residuals of a misspecified law depend on each other: as evidence, ten of them count as one.
@@ -245,13 +247,13 @@ def temper(n_configurations: int) -> float:
 
     Examples
     --------
-    >>> temper(4), temper(40)
+    >>> evidence_temperature(4), evidence_temperature(40)
     (1.0, 4.0)
     """
-    return max(1.0, n_configurations / _INDEPENDENT)
+    return max(1.0, n_configurations / _RESIDUALS_PER_INDEPENDENT)
 
 
-def _misfit(residual: FloatArray) -> float:
+def _misfit_variance(residual: FloatArray) -> float:
     return float((residual @ residual + 2 * _MISFIT_B) / (len(residual) + 2 * _MISFIT_A))
 
 
@@ -259,11 +261,11 @@ def _with_evidence(
     prior: LawPrior,
     precision: FloatArray,
     theta: FloatArray,
-    at: tuple[FloatArray, FloatArray],
+    evaluated: tuple[FloatArray, FloatArray],
     y: FloatArray,
 ) -> FittedLaw:
-    f, jacobian = at
-    misfit = _misfit(y - f)
+    f, jacobian = evaluated
+    misfit = _misfit_variance(y - f)
     hessian = jacobian.T @ jacobian / misfit + precision
     covariance, log_determinant = invert_positive(hessian)
     offset = theta - prior.means

@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from models.features.layout import Layout, LayoutPrior
 from models.laws.law_priors import TEMPLATES, LawPrior, Template, Term, law_prior, n_parameters
-from models.laws.power_laws import FittedLaw, evaluate_law, fit_law, temper
+from models.laws.power_laws import FittedLaw, evaluate_law, evidence_temperature, fit_law
 from models.regressor import PortfolioRegressor, State
 from models.state.checks import MAX_LOG, check_bounded, check_weights, demand
 from models.state.typed_json import read_number
@@ -20,14 +20,14 @@ MAX_LAW_CONFIGURATIONS = 250
 """More configurations are subsampled: a law has few parameters."""
 
 
-_KEPT_LAWS = 32
+_CACHED_LAWS = 32
 """Number of fitted laws that are cached: more than the members of one portfolio use."""
 
-_MOST_ODDS = 10.0
+_MAX_ODDS = 10.0
 """A template with less than a tenth of the best one's tempered evidence is left out."""
 
 
-def spread_subset(n_rows: int, limit: int, seed: int) -> IntArray | slice:
+def random_subset(n_rows: int, limit: int, seed: int) -> IntArray | slice:
     """Return a random subset of `limit` rows, ascending, or all rows if there are no more."""
     if n_rows <= limit:
         return slice(None)
@@ -35,32 +35,32 @@ def spread_subset(n_rows: int, limit: int, seed: int) -> IntArray | slice:
 
 
 def _template(name: object) -> Template:
-    for known in TEMPLATES:
-        if known == name:
-            return known
+    for template in TEMPLATES:
+        if template == name:
+            return template
     raise ValueError(f"There is no template {name!r}.")
 
 
-@lru_cache(maxsize=_KEPT_LAWS)
-def _fitted(
+@lru_cache(maxsize=_CACHED_LAWS)
+def _fit_cached(
     layout: Layout,
-    beliefs: tuple[LayoutPrior | None, tuple[float, ...]],
+    uncompared: tuple[LayoutPrior | None, tuple[float, ...]],
     template: Template,
     terms: tuple[Term, ...],
     tightness: float,
-    told: bytes,
+    data: bytes,
 ) -> FittedLaw:
-    """Return the law fitted to log durations with median 0, the first column of the bytes `told`.
+    """Return the law fitted to log durations with median 0, the first column of the bytes `data`.
 
     Several members of a portfolio use the same law: it is fitted once for all of them. Prior and
     relevance, which the comparison of layouts leaves out, are part of the key.
     """
-    prior, relevance = beliefs
+    prior, relevance = uncompared
     layout = replace(layout, prior=prior, relevance=relevance)
     n_columns = 2 + layout.n_numeric + len(layout.levels)
-    table = np.frombuffer(told).reshape(-1, n_columns)
-    belief = law_prior(layout, template, terms, tightness)
-    return fit_law(layout, belief, table[:, 1:], table[:, 0])
+    table = np.frombuffer(data).reshape(-1, n_columns)
+    parameter_prior = law_prior(layout, template, terms, tightness)
+    return fit_law(layout, parameter_prior, table[:, 1:], table[:, 0])
 
 
 _LAW_ARRAYS = ("theta", "covariance", "prior", "scalars")
@@ -117,18 +117,18 @@ class ScalingLaw(PortfolioRegressor):
     def fit(self, X: FloatArray, y: FloatArray, sample_weight: FloatArray | None = None) -> Self:
         """Fit every template and keep the two most plausible."""
         self.center_ = float(np.median(y))
-        rows = spread_subset(len(y), MAX_LAW_CONFIGURATIONS, self.seed)
+        rows = random_subset(len(y), MAX_LAW_CONFIGURATIONS, self.seed)
         layout = self.layout
-        beliefs = layout.prior, layout.relevance
-        told = np.column_stack([y[rows] - self.center_, X[rows]]).tobytes()
+        uncompared = layout.prior, layout.relevance
+        data = np.column_stack([y[rows] - self.center_, X[rows]]).tobytes()
         fitted = [
-            (_fitted(layout, beliefs, template, self.terms, self.tightness, told), template)
+            (_fit_cached(layout, uncompared, template, self.terms, self.tightness, data), template)
             for template in self.templates
         ]
         fitted.sort(key=lambda pair: -pair[0].evidence)
-        warmth = temper(min(len(y), MAX_LAW_CONFIGURATIONS))
-        gaps = [(law.evidence - fitted[0][0].evidence) / warmth for law, _ in fitted[:2]]
-        weights = np.array([np.exp(gap) for gap in gaps if gap > -np.log(_MOST_ODDS)])
+        temperature = evidence_temperature(min(len(y), MAX_LAW_CONFIGURATIONS))
+        gaps = [(law.evidence - fitted[0][0].evidence) / temperature for law, _ in fitted[:2]]
+        weights = np.array([np.exp(gap) for gap in gaps if gap > -np.log(_MAX_ODDS)])
         self.weights_ = weights / weights.sum()
         self.laws_ = [law for law, _ in fitted[: len(weights)]]
         self.templates_ = tuple(template for _, template in fitted[: len(weights)])
@@ -151,9 +151,9 @@ class ScalingLaw(PortfolioRegressor):
             variances.append(((jacobian @ law.covariance) * jacobian).sum(axis=1) + law.misfit)
         if len(means) == 1:
             return means[0] + self.center_, variances[0]
-        each = np.array(means)
-        mean = self.weights_ @ each
-        return mean + self.center_, self.weights_ @ (np.array(variances) + (each - mean) ** 2)
+        stacked = np.array(means)
+        mean = self.weights_ @ stacked
+        return mean + self.center_, self.weights_ @ (np.array(variances) + (stacked - mean) ** 2)
 
     @override
     def covariance(self, A: FloatArray, B: FloatArray) -> FloatArray | None:
@@ -165,8 +165,8 @@ class ScalingLaw(PortfolioRegressor):
             total += weight * (a @ law.covariance @ b.T)
             means.append((f, g))
         f_all, g_all = (np.array([pair[side] for pair in means]) for side in (0, 1))
-        off, other = f_all - self.weights_ @ f_all, g_all - self.weights_ @ g_all
-        return np.asarray(total + (self.weights_[:, None] * off).T @ other, dtype=np.float64)
+        f_off, g_off = f_all - self.weights_ @ f_all, g_all - self.weights_ @ g_all
+        return np.asarray(total + (self.weights_[:, None] * f_off).T @ g_off, dtype=np.float64)
 
     @property
     @override
@@ -187,7 +187,7 @@ class ScalingLaw(PortfolioRegressor):
             prior, scalars = [law.prior.means, law.prior.sds], [law.misfit, law.evidence]
             numbers = (law.theta, law.covariance, np.stack(prior), np.array(scalars))
             arrays |= {
-                f"{name}{index}": each for name, each in zip(_LAW_ARRAYS, numbers, strict=True)
+                f"{name}{index}": array for name, array in zip(_LAW_ARRAYS, numbers, strict=True)
             }
             if law.prior.covariance is not None:
                 arrays[f"spread{index}"] = law.prior.covariance

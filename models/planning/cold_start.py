@@ -98,7 +98,7 @@ def _law_prior(layout: Layout, X: FloatArray) -> tuple[FloatArray, FloatArray]:
         prior = law_prior(layout, template, TERMS, 1.0)
         f, jacobian = evaluate_law(layout, TERMS, prior.means, X)
         means.append(f - f.mean())
-        total += jacobian @ prior.spread() @ jacobian.T / len(TEMPLATES)
+        total += jacobian @ prior.full_covariance() @ jacobian.T / len(TEMPLATES)
     each = np.array(means)
     mean = np.asarray(each.mean(axis=0), dtype=np.float64)
     off = each - mean

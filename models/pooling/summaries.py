@@ -10,8 +10,8 @@ from models.features.aliases import aliased_columns, without_columns
 from models.features.encoder import Encoder
 from models.features.numeric import NumericFeature
 from models.laws.law_priors import TEMPLATES, TERMS, Template, Term, law_prior
-from models.laws.power_laws import FittedLaw, fit_law, temper
-from models.laws.scaling_laws import spread_subset
+from models.laws.power_laws import FittedLaw, evidence_temperature, fit_law
+from models.laws.scaling_laws import random_subset
 from models.runs.configurations import collapse
 from models.tables import FloatArray, IntArray, RunTable
 from models.threads import single_thread
@@ -265,7 +265,7 @@ def summarise(runs: RunTable, workload: str) -> WorkloadSummary:
     -1.0
     """
     configurations = collapse(runs)
-    rows = spread_subset(len(configurations.keys), MAX_SUMMARISED, 0)
+    rows = random_subset(len(configurations.keys), MAX_SUMMARISED, 0)
     encoder = Encoder.learn(configurations.features)
     encoded = encoder.encode(configurations.features)
     X = encoded.X[rows]
@@ -306,7 +306,7 @@ def _level_sds(encoder: Encoder) -> FloatArray:
 
 
 def _tempered(fitted: Mapping[Template, FittedLaw], n: int) -> dict[Template, float]:
-    evidence = np.array([law.evidence for law in fitted.values()]) / temper(n)
+    evidence = np.array([law.evidence for law in fitted.values()]) / evidence_temperature(n)
     weights = np.exp(evidence - evidence.max())
     shares = (weights / weights.sum()).round(_DIGITS).tolist()
     return dict(zip(fitted, shares, strict=True))

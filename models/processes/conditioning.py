@@ -5,7 +5,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from models.laws.scaling_laws import spread_subset
+from models.laws.scaling_laws import random_subset
 from models.processes.kernels import ServingKernel
 from models.tables import FloatArray, IntArray
 
@@ -18,7 +18,7 @@ _JITTER = 1e-6
 
 def conditioning_rows(n_rows: int) -> IntArray | slice:
     """Return the configurations from which the mean of a process that holds fewer is learned."""
-    return spread_subset(n_rows, MAX_CONDITIONED, 0)
+    return random_subset(n_rows, MAX_CONDITIONED, 0)
 
 
 @dataclass(frozen=True, slots=True)

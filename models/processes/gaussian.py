@@ -7,7 +7,7 @@ from typing_extensions import override
 
 from models.features.layout import Layout
 from models.laws.power_laws import FittedLaw, evaluate_law
-from models.laws.scaling_laws import LogLinearLaw, ScalingLaw, spread_subset
+from models.laws.scaling_laws import LogLinearLaw, ScalingLaw, random_subset
 from models.numerics.optimisation import minimise_in_box
 from models.numerics.positive_definite import invert_lower
 from models.numerics.triangles import LowerTriangle, gram_of_lower
@@ -325,7 +325,7 @@ class GaussianProcess(PortfolioRegressor):
         return self.law_.laws_[0]
 
     def _parameter_covariance(self) -> FloatArray:
-        return self._best.covariance if self.held else self._best.prior.spread()
+        return self._best.covariance if self.held else self._best.prior.full_covariance()
 
     def _mean_and_jacobian(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
         law = self._best
@@ -383,6 +383,6 @@ class GaussianProcess(PortfolioRegressor):
 
 def _few(every: _Measured, limit: int, seed: int) -> _Measured:
     """Return a random subset of configurations, or all if there are no more than `limit`."""
-    rows = spread_subset(len(every[1]), limit, seed)
+    rows = random_subset(len(every[1]), limit, seed)
     X, y, counts = every
     return X[rows], y[rows], counts[rows]

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from models.features.encoder import Encoder
-from models.laws.scaling_laws import spread_subset
+from models.laws.scaling_laws import random_subset
 from models.numerics.log_grid import on_log_grid
 from models.processes.gaussian import GaussianProcess
 from models.reports import Outlier
@@ -84,7 +84,7 @@ def _compare(
     others = np.flatnonzero(~torn)
     if not len(others):
         return np.zeros(int(torn.sum())), np.ones(int(torn.sum()))
-    told = others[spread_subset(len(others), _MOST_TOLD, seed)]
+    told = others[random_subset(len(others), _MOST_TOLD, seed)]
     X, center = encoder.encode(configurations.features).X, np.median(logs[told])
     process = GaussianProcess(
         encoder.layout,

@@ -8,7 +8,7 @@ from models.features.encoder import Encoder
 from models.features.layout import Layout, Role
 from models.laws.law_priors import TEMPLATES, LawPrior, law_prior
 from models.laws.power_laws import evaluate_law
-from models.laws.scaling_laws import spread_subset
+from models.laws.scaling_laws import random_subset
 from models.numerics.log_grid import on_log_grid
 from models.numerics.robust_scale import robust_sd
 from models.processes.gaussian import GaussianProcess
@@ -132,7 +132,7 @@ class _Refutation:
                 self._layout, self._X[suspects], self._X[rest]
             )
             if kept.all():
-                told = rest[spread_subset(len(rest), _MOST_TOLD, self._seed)]
+                told = rest[random_subset(len(rest), _MOST_TOLD, self._seed)]
                 off, variance = self._compare(told, suspects)
                 probability = accident_probability(off, variance)
                 kept = probability > _LEAST_PROBABILITY

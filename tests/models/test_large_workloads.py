@@ -5,7 +5,7 @@ import pytest
 
 from models.explanations.influence import Influences
 from models.features.layout import Layout
-from models.laws.scaling_laws import spread_subset
+from models.laws.scaling_laws import random_subset
 from models.processes.gaussian import MAX_PROCESS_CONFIGURATIONS, GaussianProcess
 from models.tables import FloatArray
 
@@ -34,7 +34,7 @@ def test_configurations_that_a_process_does_not_hold_teach_it_all_the_same(
     known: tuple[FloatArray, FloatArray],
 ) -> None:
     X, y = known
-    rows = spread_subset(len(y), MAX_PROCESS_CONFIGURATIONS, seed=0)
+    rows = random_subset(len(y), MAX_PROCESS_CONFIGURATIONS, seed=0)
 
     of_all = GaussianProcess(_LAYOUT).fit(X, y)
     of_some = GaussianProcess(_LAYOUT).fit(X[rows], y[rows])
