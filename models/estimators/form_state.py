@@ -44,7 +44,7 @@ def write_form(form: Form) -> State:
     arrays = {}
     for path, part in _walk("form", form):
         values[path] = type(part).__name__.lower()
-        for name in _names(type(part)):
+        for name in _field_types(type(part)):
             value = getattr(part, name)
             if isinstance(value, np.ndarray):
                 arrays[f"{path}.{name}"] = value
@@ -53,7 +53,7 @@ def write_form(form: Form) -> State:
     return State(values, arrays)
 
 
-def _names(kind: type[Form]) -> dict[str, object]:
+def _field_types(kind: type[Form]) -> dict[str, object]:
     """Return the types of a form's fields, by name."""
     assert is_dataclass(kind)
     return {field.name: field.type for field in fields(kind)}
@@ -90,19 +90,19 @@ def _read(state: State, path: str, nesting: int) -> Form:
     kind = _KINDS.get(name) if isinstance(name, str) else None
     if kind is None or nesting > MAX_NESTING:
         raise ValueError(f"the form {str(name)[:40]!r} is not known or nested too deep")
-    found: dict[str, object] = {}
-    for field, expected in _names(kind).items():
+    arguments: dict[str, object] = {}
+    for field, expected in _field_types(kind).items():
         key = f"{path}.{field}"
         if field == "parts":
             count = state.values[key]
             if type(count) is not int or not 0 < count <= MAX_FORMS:
                 raise ValueError("a form has no parts or too many")
-            found["parts"] = [_read(state, f"{path}.{i}", nesting + 1) for i in range(count)]
+            arguments["parts"] = [_read(state, f"{path}.{i}", nesting + 1) for i in range(count)]
         elif key in state.arrays:
-            found[field] = state.arrays[key]
+            arguments[field] = state.arrays[key]
         else:
             value = state.values[key]
             if type(value) is not expected:
                 raise ValueError(f"{field} of a form has another type")
-            found[field] = value
-    return kind(**found)
+            arguments[field] = value
+    return kind(**arguments)

@@ -136,20 +136,20 @@ class Neighbours(Form):
     @override
     def __call__(self, X: FloatArray) -> FloatArray:
         """Return the means, shape (n, 1)."""
-        return _in_parts(self._part, X)
+        return _by_parts(self._part, X)
 
     def _part(self, X: FloatArray) -> FloatArray:
         distance = np.zeros((len(X), len(self.rows)))
-        for asked, known in zip(X.T, self.rows.T, strict=True):
-            distance += np.abs(np.subtract.outer(asked, known)) ** self.power
+        for column, reference in zip(X.T, self.rows.T, strict=True):
+            distance += np.abs(np.subtract.outer(column, reference)) ** self.power
         last = np.partition(distance, self.k - 1, axis=1)[:, self.k - 1, None]
-        nearer, level = distance < last, distance == last
-        left = self.k - nearer.sum(axis=1, keepdims=True)
-        weights = nearer + level * (left / level.sum(axis=1, keepdims=True))
+        is_nearer, is_tied = distance < last, distance == last
+        remaining = self.k - is_nearer.sum(axis=1, keepdims=True)
+        weights = is_nearer + is_tied * (remaining / is_tied.sum(axis=1, keepdims=True))
         if self.by_distance:
-            met = distance == 0
-            inverse = 1 / np.where(met, 1.0, distance ** (1 / self.power))
-            weights *= np.where(met.any(axis=1, keepdims=True), met, inverse)
+            is_exact = distance == 0
+            inverse = 1 / np.where(is_exact, 1.0, distance ** (1 / self.power))
+            weights *= np.where(is_exact.any(axis=1, keepdims=True), is_exact, inverse)
         return np.asarray((weights @ self.targets / weights.sum(axis=1))[:, None])
 
     @override
@@ -176,20 +176,20 @@ class Kernel(Form):
     @override
     def __call__(self, X: FloatArray) -> FloatArray:
         """Return the sums, shape (n, 1)."""
-        return _in_parts(lambda part: self._kernel(part) @ self.weights[:, None] + self.offset, X)
+        return _by_parts(lambda part: self._kernel(part) @ self.weights[:, None] + self.offset, X)
 
     def _kernel(self, X: FloatArray) -> FloatArray:
         if self.name in ("rbf", "laplacian"):
             power, distance = 2 if self.name == "rbf" else 1, np.zeros((len(X), len(self.rows)))
-            for asked, known in zip(X.T, self.rows.T, strict=True):
-                distance += np.abs(np.subtract.outer(asked, known)) ** power
+            for column, reference in zip(X.T, self.rows.T, strict=True):
+                distance += np.abs(np.subtract.outer(column, reference)) ** power
             return np.asarray(np.exp(-self.gamma * distance), dtype=np.float64)
         product = X @ self.rows.T
         if self.name == "linear":
             return np.asarray(product, dtype=np.float64)
         inner = self.gamma * product + self.shift
-        found = inner**self.degree if self.name == "poly" else np.tanh(inner)
-        return np.asarray(found, dtype=np.float64)
+        values = inner**self.degree if self.name == "poly" else np.tanh(inner)
+        return np.asarray(values, dtype=np.float64)
 
     @override
     def n_outputs(self, n_inputs: int) -> int:
@@ -249,15 +249,15 @@ class Trees(Form):
     @override
     def __call__(self, X: FloatArray) -> FloatArray:
         """Return the sums, shape (n, 1)."""
-        return _in_parts(self._part, X)
+        return _by_parts(self._part, X)
 
     def _part(self, X: FloatArray) -> FloatArray:
         feature, threshold, children, leaf = self._tables
         with np.errstate(over="ignore"):
-            asked = X.astype(np.float32) if self.is_single else X
+            inputs = X.astype(np.float32) if self.is_single else X
         node = np.repeat(self.roots.astype(np.int64)[:, None], len(X), axis=1)
         rows = np.arange(len(X)) * X.shape[1]
-        flat = np.ravel(asked)
+        flat = np.ravel(inputs)
         for _ in range(self._depth):
             is_right = flat.take(rows + feature.take(node)) > threshold.take(node)
             node = children.take(2 * node + is_right)
@@ -269,9 +269,9 @@ class Trees(Form):
     @once
     def _tables(self) -> tuple[IntArray, FloatArray, IntArray, FloatArray]:
         """Return features, thresholds, children (a leaf is its own) and values of the nodes."""
-        is_leaf, own = self.nodes[:, 2] < 0, np.arange(len(self.nodes))
+        is_leaf, indices = self.nodes[:, 2] < 0, np.arange(len(self.nodes))
         feature = np.where(is_leaf, 0, self.nodes[:, 0]).astype(np.int64)
-        sides = [np.where(is_leaf, own, self.nodes[:, side]) for side in (2, 3)]
+        sides = [np.where(is_leaf, indices, self.nodes[:, side]) for side in (2, 3)]
         children = np.stack(sides, axis=1).astype(np.int64).ravel()
         return feature, self.nodes[:, 1].copy(), children, self.nodes[:, 4].copy()
 
@@ -286,8 +286,8 @@ class Trees(Form):
         """
         level = np.unique(self.roots).astype(np.int64)
         for depth in range(MAX_DEPTH + 1):
-            below = self.nodes[level, 2:4]
-            level = np.unique(below[below[:, 0] >= 0]).astype(np.int64)
+            children = self.nodes[level, 2:4]
+            level = np.unique(children[children[:, 0] >= 0]).astype(np.int64)
             if not len(level):
                 return depth
         raise ValueError("a tree is too deep")
@@ -300,10 +300,10 @@ class Trees(Form):
         demand(self.roots.ndim == 1 and 0 < len(self.roots) <= MAX_TREES, "too many trees or none")
         demand(np.isin(self.roots, np.arange(n)).all(), "a root is not there")
         is_split = self.nodes[:, 2] >= 0
-        split, place = self.nodes[is_split], np.flatnonzero(is_split)[:, None]
+        split, parents = self.nodes[is_split], np.flatnonzero(is_split)[:, None]
         children = split[:, 2:4]
         demand((children == np.floor(children)).all(), "a child is no whole number")
-        demand((children > place).all() and (children < n).all(), "a child leads back or nowhere")
+        demand((children > parents).all() and (children < n).all(), "a child leads back or nowhere")
         demand(np.isin(split[:, 0], np.arange(n_inputs)).all(), "a feature is not there")
         demand(np.isfinite([self.offset, self.divisor]).all(), "a sum is not finite")
         demand(self.divisor > 0, "a sum is divided by nothing")
@@ -350,7 +350,7 @@ class Beside(Form):
         return sum(part.n_outputs(n_inputs) for part in self.parts)
 
 
-def _in_parts(function: Callable[[FloatArray], FloatArray], X: FloatArray) -> FloatArray:
+def _by_parts(function: Callable[[FloatArray], FloatArray], X: FloatArray) -> FloatArray:
     if len(X) <= _PART:
         return function(X)
     starts = range(0, len(X), _PART)

@@ -12,7 +12,7 @@ from models.regressor import PortfolioRegressor, State
 from models.state.typed_json import read_number
 from models.tables import FloatArray
 
-_LEAST_ROWS = 2
+_MIN_ROWS = 2
 
 
 class ScikitRegressor(PortfolioRegressor):
@@ -53,13 +53,13 @@ class ScikitRegressor(PortfolioRegressor):
         """
         from sklearn.base import clone  # noqa: PLC0415 - heavy, and only such candidates need it
 
-        if len(y) < _LEAST_ROWS:
-            raise ValueError(f"needs {_LEAST_ROWS} configurations, found {len(y)}")
-        is_made = hasattr(self.estimator, "fit") and not isinstance(self.estimator, type)
-        new = clone(self.estimator) if is_made else self.estimator()
+        if len(y) < _MIN_ROWS:
+            raise ValueError(f"needs {_MIN_ROWS} configurations, found {len(y)}")
+        is_instance = hasattr(self.estimator, "fit") and not isinstance(self.estimator, type)
+        unfitted = clone(self.estimator) if is_instance else self.estimator()
         design = self.layout.design(X)
         self.center_ = float(np.median(y))
-        fitted = new.fit(design, y - self.center_)
+        fitted = unfitted.fit(design, y - self.center_)
         self.form_ = translate(fitted)
         check_translation(self.form_, fitted, design)
         return self

@@ -69,17 +69,17 @@ def check_translation(form: Form, estimator: Any, X: FloatArray) -> None:
     """
     if _has_neighbours(form):
         return
-    asked = np.vstack([X, (X + X[::-1]) / 2, 1.5 * X + 0.1])
-    expected = np.asarray(estimator.predict(asked), dtype=np.float64).ravel()
-    error = float(np.abs(form(asked)[:, 0] - expected).max())
+    points = np.vstack([X, (X + X[::-1]) / 2, 1.5 * X + 0.1])
+    expected = np.asarray(estimator.predict(points), dtype=np.float64).ravel()
+    error = float(np.abs(form(points)[:, 0] - expected).max())
     if not error <= TOLERANCE * max(1.0, float(np.abs(expected).max())):
         name = type(estimator).__name__
         raise ValueError(f"{name} cannot be carried as plain data: it would forecast otherwise")
 
 
 def _has_neighbours(form: Form) -> bool:
-    is_one = isinstance(form, Neighbours)
-    return is_one or any(_has_neighbours(part) for part in getattr(form, "parts", ()))
+    is_neighbours = isinstance(form, Neighbours)
+    return is_neighbours or any(_has_neighbours(part) for part in getattr(form, "parts", ()))
 
 
 def _linear(estimator: Any) -> Form:
@@ -92,7 +92,7 @@ def _pipeline(estimator: Any) -> Form:
     return Chain([translate(step) for step in steps])
 
 
-def _searched(estimator: Any) -> Form:
+def _best_of_search(estimator: Any) -> Form:
     return translate(estimator.best_estimator_)
 
 
@@ -109,12 +109,12 @@ def _vote(estimator: Any) -> Form:
     weights = estimator.weights
     if weights is not None:
         pairs = zip(estimator.estimators, weights, strict=True)
-        weights = [weight for (_, each), weight in pairs if each != "drop"]
-    return _mean([translate(each) for each in estimator.estimators_], weights)
+        weights = [weight for (_, member), weight in pairs if member != "drop"]
+    return _mean([translate(member) for member in estimator.estimators_], weights)
 
 
 def _stack(estimator: Any) -> Form:
-    forms = [translate(each) for each in estimator.estimators_]
+    forms = [translate(member) for member in estimator.estimators_]
     if estimator.passthrough:
         forms.append(Columns(np.arange(estimator.n_features_in_, dtype=np.float64)))
     return Chain([Beside(forms), translate(estimator.final_estimator_)])
@@ -123,19 +123,19 @@ def _stack(estimator: Any) -> Form:
 def _bag(estimator: Any) -> Form:
     pairs = zip(estimator.estimators_features_, estimator.estimators_, strict=True)
     return _mean(
-        [Chain([Columns(np.asarray(index, float)), translate(each)]) for index, each in pairs]
+        [Chain([Columns(np.asarray(index, float)), translate(member)]) for index, member in pairs]
     )
 
 
-def _grow(
+def _join_trees(
     trees: Sequence[FloatArray], offset: float, divisor: float, *, is_single: bool = True
 ) -> Trees:
     """Join the nodes of trees, whose child indices are relative to the tree's first node."""
     sizes = [len(nodes) for nodes in trees]
     roots = np.cumsum([0, *sizes[:-1]])
     nodes = np.vstack(trees)
-    below = nodes[:, 2:4]
-    below[:] = np.where(below >= 0, below + np.repeat(roots, sizes)[:, None], -1)
+    children = nodes[:, 2:4]
+    children[:] = np.where(children >= 0, children + np.repeat(roots, sizes)[:, None], -1)
     return Trees(nodes, roots.astype(np.float64), offset, divisor, is_single)
 
 
@@ -147,12 +147,12 @@ def _nodes(estimator: Any, rate: float = 1.0) -> FloatArray:
 
 
 def _tree(estimator: Any) -> Form:
-    return _grow([_nodes(estimator)], 0.0, 1.0)
+    return _join_trees([_nodes(estimator)], 0.0, 1.0)
 
 
 def _forest(estimator: Any) -> Form:
-    trees = [_nodes(each) for each in estimator.estimators_]
-    return _grow(trees, 0.0, float(len(trees)))
+    trees = [_nodes(tree) for tree in estimator.estimators_]
+    return _join_trees(trees, 0.0, float(len(trees)))
 
 
 def _boosted(estimator: Any) -> Form:
@@ -163,11 +163,11 @@ def _boosted(estimator: Any) -> Form:
             raise ValueError("gradient boosting cannot be carried with an estimator to start from")
         offset = float(estimator.init_.predict(zero)[0])
     rate = float(estimator.learning_rate)
-    return _grow([_nodes(each, rate) for each in estimator.estimators_[:, 0]], offset, 1.0)
+    return _join_trees([_nodes(tree, rate) for tree in estimator.estimators_[:, 0]], offset, 1.0)
 
 
 def _histogram_boosted(estimator: Any) -> Form:
-    predictors = [each[0].nodes for each in estimator._predictors]  # noqa: SLF001 - no public name
+    predictors = [stage[0].nodes for stage in estimator._predictors]  # noqa: SLF001 - no public name
     if any(nodes["is_categorical"].any() for nodes in predictors) or (
         type(estimator._loss.link).__name__ != "IdentityLink"  # noqa: SLF001 - as above
     ):
@@ -182,18 +182,18 @@ def _histogram_boosted(estimator: Any) -> Form:
         feature = nodes["feature_idx"].astype(np.float64)
         trees.append(np.column_stack([feature, threshold, *sides, nodes["value"]]))
     offset = float(np.ravel(estimator._baseline_prediction)[0])  # noqa: SLF001 - as above
-    return _grow(trees, offset, 1.0, is_single=False)
+    return _join_trees(trees, offset, 1.0, is_single=False)
 
 
 def _neighbours(estimator: Any) -> Form:
     power = {"manhattan": 1, "l1": 1, "euclidean": 2, "l2": 2, "minkowski": estimator.p}
     rows = np.asarray(estimator._fit_X, dtype=np.float64)  # noqa: SLF001 - no public name
     targets = np.asarray(estimator._y, dtype=np.float64).ravel()  # noqa: SLF001 - as above
-    chosen = power.get(str(estimator.metric))
-    if chosen not in (1, 2) or callable(estimator.weights):
+    order = power.get(str(estimator.metric))
+    if order not in (1, 2) or callable(estimator.weights):
         raise ValueError("neighbours are carried with Minkowski's distance, power 1 or 2, alone")
     by_distance = estimator.weights == "distance"
-    return Neighbours(rows, targets, int(estimator.n_neighbors), int(chosen), by_distance)
+    return Neighbours(rows, targets, int(estimator.n_neighbors), int(order), by_distance)
 
 
 def _kernel_ridge(estimator: Any) -> Form:
@@ -269,7 +269,7 @@ def _constant(estimator: Any) -> Form:
 
 _TRANSLATORS: Mapping[str, Callable[[Any], Form]] = {
     "Pipeline": _pipeline,
-    "BaseSearchCV": _searched,
+    "BaseSearchCV": _best_of_search,
     "RANSACRegressor": _robust,
     "VotingRegressor": _vote,
     "StackingRegressor": _stack,
