@@ -85,7 +85,7 @@ class BoostedTrees(PortfolioRegressor):
         )
         self._sum = partial(booster.predict, num_threads=1)
         if not self.asked_once:
-            self._take(read_trees(booster.model_to_string()))
+            self._use_trees(read_trees(booster.model_to_string()))
         return self
 
     @override
@@ -109,16 +109,18 @@ class BoostedTrees(PortfolioRegressor):
         """
         if self.asked_once:
             raise ValueError("Trees that are asked once have no state.")
-        arrays = {f"trees.{each.name}": getattr(self.trees_, each.name) for each in _TREE_FIELDS}
+        arrays = {f"trees.{field.name}": getattr(self.trees_, field.name) for field in _TREE_FIELDS}
         return State({"center": self.center_}, arrays)
 
     @override
     def load_state(self, state: State) -> None:
         """Restore trees from numbers; LightGBM itself is not needed."""
         self.center_ = read_number(state.values["center"])
-        self._take(TreeArrays(*(state.arrays[f"trees.{each.name}"] for each in _TREE_FIELDS)))
+        self._use_trees(
+            TreeArrays(*(state.arrays[f"trees.{field.name}"] for field in _TREE_FIELDS))
+        )
 
-    def _take(self, trees: TreeArrays) -> None:
+    def _use_trees(self, trees: TreeArrays) -> None:
         self.trees_ = trees
         self._sum = TreeTables(trees, self.layout.n_columns).predict
 

@@ -44,15 +44,15 @@ def _join(blocks: list[dict[str, list[str]]]) -> TreeArrays:
     leaves, values = [], []
     splits: list[tuple[float, ...]] = []
     for block in blocks:
-        places, order = _in_order(block)
+        places, order = _leaf_order(block)
         splits += _splits(block, places, len(ends))
         ends += [len(levels) + int(end) for end in block.get("cat_boundaries", [])[1:]]
         levels += [float(word) for word in block.get("cat_threshold", [])]
         leaves.append(float(len(order)))
-        told = [float(value) for value in block["leaf_value"]]
-        if len(told) != len(order):
+        leaf_values = [float(value) for value in block["leaf_value"]]
+        if len(leaf_values) != len(order):
             raise ValueError("a leaf has no value")
-        values += [told[leaf] for leaf in order]
+        values += [leaf_values[leaf] for leaf in order]
     return TreeArrays(
         np.array(leaves),
         np.array(splits, dtype=np.float64).reshape(-1, len(SPLIT_FIELDS)).T.copy(),
@@ -62,7 +62,7 @@ def _join(blocks: list[dict[str, list[str]]]) -> TreeArrays:
     )
 
 
-def _in_order(block: dict[str, list[str]]) -> tuple[list[int], list[int]]:
+def _leaf_order(block: dict[str, list[str]]) -> tuple[list[int], list[int]]:
     """Return how many leaves lie left of each split, and the leaves from left to right."""
     # A tree of one leaf has no split and no lines about children.
     children = [[int(child) for child in block.get(name, [])] for name in _CHILDREN]
@@ -71,11 +71,11 @@ def _in_order(block: dict[str, list[str]]) -> tuple[list[int], list[int]]:
         raise ValueError("a tree has not the declared leaves")
     places, order = [0] * (n_leaves - 1), list[int]()
 
-    def visit(node: int, above: int) -> None:
+    def visit(node: int, parent: int) -> None:
         if node < 0:
             order.append(~node)
             return
-        if node <= above:
+        if node <= parent:
             raise ValueError("a child leads backwards")
         visit(children[0][node], node)
         places[node] = len(order)

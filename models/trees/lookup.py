@@ -71,8 +71,8 @@ class _Table:
         """Return the row of `words` of each value."""
         if self.thresholds is None:
             # The same as `np.clip`, without the checks of its arguments.
-            known = np.minimum(np.maximum(column, -1.0), len(self.words) - 2.0)
-            return known.astype(np.int64) + 1
+            clipped = np.minimum(np.maximum(column, -1.0), len(self.words) - 2.0)
+            return clipped.astype(np.int64) + 1
         return self.thresholds.searchsorted(column)
 
     def rank(self, value: float) -> int:
@@ -152,14 +152,14 @@ class TreeTables:
 
 def _stacked(tables: Sequence[_Table], n_trees: int) -> tuple[list[_Table], _Words]:
     """Return the tables with their words in one array, so that one call takes all rows."""
-    none: _Words = np.empty((0, n_trees), dtype=np.uint16)
-    words: _Words = np.concatenate([none, *(table.words for table in tables)])
-    placed, first = [], 0
+    empty: _Words = np.empty((0, n_trees), dtype=np.uint16)
+    words: _Words = np.concatenate([empty, *(table.words for table in tables)])
+    stacked, first = [], 0
     for table in tables:
         last = first + len(table.words)
-        placed.append(replace(table, words=words[first:last], first=first))
+        stacked.append(replace(table, words=words[first:last], first=first))
         first = last
-    return placed, words
+    return stacked, words
 
 
 def _lowest_bits() -> npt.NDArray[np.uint8]:
@@ -181,7 +181,7 @@ class _Trees:
     """All trees side by side, padded to the same shape."""
 
     def __init__(self, arrays: TreeArrays) -> None:
-        self.n_leaves = _whole(arrays.leaves, "a number of leaves")
+        self.n_leaves = _integers(arrays.leaves, "a number of leaves")
         if not 1 <= len(self.n_leaves) <= MAX_TREES:
             raise ValueError("there are none or too many")
         if self.n_leaves.min() < 1 or self.n_leaves.max() > MAX_LEAVES:
@@ -194,16 +194,16 @@ class _Trees:
         if arrays.splits.shape != (len(SPLIT_FIELDS), len(self.tree)):
             raise ValueError("splits have not the declared length")
         feature, self.threshold, is_category, place = arrays.splits
-        self.feature, place = _whole(feature, "a feature"), _whole(place, "a place")
+        self.feature, place = _integers(feature, "a feature"), _integers(place, "a place")
         self.is_category = is_category == 1
         if not (self.is_category | (is_category == 0)).all():
             raise ValueError("a split is neither by a number nor by a category")
         if not np.isfinite(self.threshold).all():
             raise ValueError("a threshold is not finite")
-        self._levels = _whole(arrays.levels, "a set of levels")
+        self._levels = _integers(arrays.levels, "a set of levels")
         if (self._levels < 0).any():
             raise ValueError("a set of levels is none")
-        self._level_ends = _whole(arrays.level_ends, "the end of a set of levels")
+        self._level_ends = _integers(arrays.level_ends, "the end of a set of levels")
         self.kept = self._kept(is_split, place)
 
     def _kept(self, is_split: BoolArray, place: IntArray) -> _Words:
@@ -213,8 +213,8 @@ class _Trees:
         # One row per split position, since numpy is fastest along the trees.
         places = np.zeros(is_split.shape[::-1], dtype=np.int8)
         places.T[is_split] = place
-        met = np.bitwise_or.reduce(np.left_shift(1, places, dtype=np.int32)) | 1
-        if (met != (1 << self.n_leaves) - 1).any():
+        covered = np.bitwise_or.reduce(np.left_shift(1, places, dtype=np.int32)) | 1
+        if (covered != (1 << self.n_leaves) - 1).any():
             raise ValueError("its splits form no tree")
         # The part that a split separates begins at the nearest earlier split to its left.
         is_left = (places[:, None] < places) & _IS_LATER
@@ -227,17 +227,17 @@ class _Trees:
         if ((self.feature < 0) | (self.feature >= n_features)).any():
             raise ValueError("it asks for a feature that there is not")
         tables: list[_Table] = []
-        for asked in np.flatnonzero(np.bincount(self.feature)).tolist():
-            rows = np.flatnonzero(self.feature == asked)
-            part = self.tree[rows], self.threshold[rows], self.kept[rows]
+        for feature in np.flatnonzero(np.bincount(self.feature)).tolist():
+            rows = np.flatnonzero(self.feature == feature)
+            splits = self.tree[rows], self.threshold[rows], self.kept[rows]
             n_categories = np.count_nonzero(self.is_category[rows])
             if n_categories not in (0, len(rows)):
                 raise ValueError("it takes a feature for a number and a category")
-            make = self._of_levels if n_categories else self._of_thresholds
-            tables.append(make(asked, *part))
+            tabulate_feature = self._level_table if n_categories else self._threshold_table
+            tables.append(tabulate_feature(feature, *splits))
         return tables
 
-    def _of_thresholds(
+    def _threshold_table(
         self, feature: int, tree: IntArray, threshold: FloatArray, kept: _Words
     ) -> _Table:
         ordered = np.sort(threshold)
@@ -248,45 +248,47 @@ class _Trees:
         kept_words = np.bitwise_and.accumulate(words, axis=0)
         return _Table(feature, thresholds, kept_words, thresholds.tolist())
 
-    def _of_levels(self, feature: int, tree: IntArray, which: FloatArray, kept: _Words) -> _Table:
+    def _level_table(
+        self, feature: int, tree: IntArray, set_ids: FloatArray, kept: _Words
+    ) -> _Table:
         """Return the table of a category: row 0 for codes below 0, the last for unknown ones."""
-        packed = self._sets_of_levels(which)
-        goes_left = np.zeros((len(packed), 32 * packed.shape[1] + 2), dtype=np.bool_)
-        goes_left[:, 1:-1] = np.unpackbits(packed.view(np.uint8), axis=1, bitorder="little")
+        sets = self._level_sets(set_ids)
+        goes_left = np.zeros((len(sets), 32 * sets.shape[1] + 2), dtype=np.bool_)
+        goes_left[:, 1:-1] = np.unpackbits(sets.view(np.uint8), axis=1, bitorder="little")
         open_leaves = np.where(goes_left, np.uint16(_ALL), kept[:, None])
-        asked, starts = np.unique(tree, return_index=True)
+        trees, starts = np.unique(tree, return_index=True)
         words: _Words = np.full((goes_left.shape[1], len(self.values)), _ALL, dtype=np.uint16)
-        words[:, asked] = np.bitwise_and.reduceat(open_leaves, starts, axis=0).T
+        words[:, trees] = np.bitwise_and.reduceat(open_leaves, starts, axis=0).T
         return _Table(feature, None, words)
 
-    def _sets_of_levels(self, which: FloatArray) -> npt.NDArray[np.uint32]:
+    def _level_sets(self, set_ids: FloatArray) -> npt.NDArray[np.uint32]:
         """Return which levels go left, 32 per word, one row per split."""
-        place, ends = _whole(which, "a set of levels"), self._level_ends
-        if not ((place >= 0) & (place < len(ends))).all():
+        index, ends = _integers(set_ids, "a set of levels"), self._level_ends
+        if not ((index >= 0) & (index < len(ends))).all():
             raise ValueError("it has no such set of levels")
-        stops, starts = ends[place], np.where(place > 0, ends[place - 1], 0)
+        stops, starts = ends[index], np.where(index > 0, ends[index - 1], 0)
         if not ((starts >= 0) & (starts < stops) & (stops <= len(self._levels))).all():
             raise ValueError("its sets of levels do not fit together")
         width = int((stops - starts).max())
-        if width * len(place) > _MAX_WORDS:
+        if width * len(index) > _MAX_WORDS:
             raise ValueError("its sets of levels are larger than those of any fit")
         words = starts[:, None] + np.arange(width)
-        is_there = words < stops[:, None]
+        is_present = words < stops[:, None]
         packed = np.zeros(words.shape, dtype="<u4")
-        packed[is_there] = self._levels[words[is_there]]
+        packed[is_present] = self._levels[words[is_present]]
         return packed
 
 
-def _whole(numbers: FloatArray, name: str) -> IntArray:
+def _integers(numbers: FloatArray, name: str) -> IntArray:
     whole = np.minimum(np.maximum(numbers, -(2.0**31)), 2.0**32 - 1).astype(np.int64)
     if numbers.ndim != 1 or (whole != numbers).any():
         raise ValueError(f"{name} is no whole number")
     return whole
 
 
-def _padded(numbers: FloatArray, is_there: BoolArray, name: str) -> FloatArray:
-    if numbers.shape != (np.count_nonzero(is_there),) or not np.isfinite(numbers).all():
+def _padded(numbers: FloatArray, is_present: BoolArray, name: str) -> FloatArray:
+    if numbers.shape != (np.count_nonzero(is_present),) or not np.isfinite(numbers).all():
         raise ValueError(f"{name} is not finite, or they have not the declared length")
-    padded = np.zeros(is_there.shape)
-    padded[is_there] = numbers
+    padded = np.zeros(is_present.shape)
+    padded[is_present] = numbers
     return padded
