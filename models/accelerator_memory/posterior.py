@@ -3,7 +3,7 @@
 import numpy as np
 
 from models.numerics.optimisation import minimise_in_box
-from models.numerics.slice_sampling import LogDensity, move
+from models.numerics.slice_sampling import LogDensity, slice_sample
 from models.tables import FloatArray, IntArray
 
 N_PARTICLES = 512
@@ -79,9 +79,9 @@ def sample_posterior(log_density: LogDensity, size: int, seed: int) -> FloatArra
         draws, warmth = draws[kept], risen
         if warmth < 1:
             tempered = _between(start.log_density, log_density, warmth)
-            draws = move(tempered, draws, rng, n_sweeps=_SWEEPS_BETWEEN)
+            draws = slice_sample(tempered, draws, rng, n_sweeps=_SWEEPS_BETWEEN)
             told, offered = log_density(draws), start.log_density(draws)
-    return move(log_density, draws, rng, n_sweeps=_SWEEPS_AT_LAST)
+    return slice_sample(log_density, draws, rng, n_sweeps=_SWEEPS_AT_LAST)
 
 
 def spread_out(told: FloatArray, n: int, seed: int) -> IntArray:

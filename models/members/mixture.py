@@ -287,7 +287,7 @@ class Mixture:
             block += law_form[:length, :length]
             self._levels.add_slopes(slopes[n + length :], index)
             self._levels.add_form(law_form[length:], columns)
-            self._levels.add_between(cross_form[:, length:], rows)
+            self._levels.add_cross_block(cross_form[:, length:], rows)
             self._scatter += item.weight * item.process.scatter
             self._noise += item.weight * item.process.noise
         for place, pairs in enumerate(bases):

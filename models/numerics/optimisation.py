@@ -29,8 +29,8 @@ def minimise_in_box(
 
     Examples
     --------
-    >>> found = minimise_in_box(lambda x: (float(x @ x), 2 * x), np.ones(1), [(0.5, 2.0)], 20)
-    >>> found.tolist()
+    >>> optimum = minimise_in_box(lambda x: (float(x @ x), 2 * x), np.ones(1), [(0.5, 2.0)], 20)
+    >>> optimum.tolist()
     [0.5]
     """
     options = {"maxiter": max_iterations}
@@ -40,7 +40,7 @@ def minimise_in_box(
 
 def minimise_on_simplex(
     loss: Callable[[FloatArray], float],
-    slope: Callable[[FloatArray], FloatArray],
+    gradient: Callable[[FloatArray], FloatArray],
     start: FloatArray,
 ) -> FloatArray:
     """Return non-negative weights with sum 1 at a local minimum of a loss, by SLSQP.
@@ -52,16 +52,21 @@ def minimise_on_simplex(
     Examples
     --------
     >>> goal = np.array([0.2, 0.8])
-    >>> found = minimise_on_simplex(
+    >>> optimum = minimise_on_simplex(
     ...     lambda w: float(((w - goal) ** 2).sum()), lambda w: 2 * (w - goal), np.array([0.5, 0.5])
     ... )
-    >>> found.round(3).tolist()
+    >>> optimum.round(3).tolist()
     [0.2, 0.8]
     """
-    total = {"type": "eq", "fun": lambda w: w.sum() - 1, "jac": np.ones_like}
-    found = _minimize(
-        loss, start, jac=slope, method="SLSQP", bounds=[(0, 1)] * len(start), constraints=total
+    constraint = {"type": "eq", "fun": lambda w: w.sum() - 1, "jac": np.ones_like}
+    result = _minimize(
+        loss,
+        start,
+        jac=gradient,
+        method="SLSQP",
+        bounds=[(0, 1)] * len(start),
+        constraints=constraint,
     )
-    weights = np.clip(np.nan_to_num(np.asarray(found.x, dtype=np.float64)), 0.0, None)
-    sum_of_weights = float(weights.sum())
-    return weights / sum_of_weights if sum_of_weights > 0 else start
+    weights = np.clip(np.nan_to_num(np.asarray(result.x, dtype=np.float64)), 0.0, None)
+    total = float(weights.sum())
+    return weights / total if total > 0 else start

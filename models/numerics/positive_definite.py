@@ -13,14 +13,14 @@ def _lapack() -> Any:
     return lapack
 
 
-def solve_positive(matrix: FloatArray, right: FloatArray) -> FloatArray:
+def solve_positive(matrix: FloatArray, right_side: FloatArray) -> FloatArray:
     """Return ``A^-1 b``.
 
     Parameters
     ----------
     matrix
         A, symmetric and positive definite, shape (n, n); overwritten.
-    right
+    right_side
         b, shape (n,) or (n, k).
 
     Raises
@@ -38,9 +38,9 @@ def solve_positive(matrix: FloatArray, right: FloatArray) -> FloatArray:
     [1.0, 2.0]
     """
     # The transpose of a symmetric matrix is the matrix in Fortran's column order: no copy is made.
-    _, solved, info = _lapack().dposv(matrix.T, right, lower=1, overwrite_a=1)
+    _, solution, info = _lapack().dposv(matrix.T, right_side, lower=1, overwrite_a=1)
     _check(info)
-    return np.asarray(solved, dtype=np.float64)
+    return np.asarray(solution, dtype=np.float64)
 
 
 def invert_positive(matrix: FloatArray) -> tuple[FloatArray, float]:
@@ -59,10 +59,10 @@ def invert_positive(matrix: FloatArray) -> tuple[FloatArray, float]:
     """
     factor, info = _lapack().dpotrf(matrix.T, lower=1)
     _check(info)
-    half, info = _lapack().dpotri(factor, lower=1)
+    triangle, info = _lapack().dpotri(factor, lower=1)
     _check(info)
-    lower = np.tril(half)
-    inverse = lower + np.tril(half, -1).T
+    lower = np.tril(triangle)
+    inverse = lower + np.tril(triangle, -1).T
     return inverse, 2 * float(np.log(factor.diagonal()).sum())
 
 

@@ -43,22 +43,22 @@ class LevelForms:
         self._firsts = np.cumsum([0, *levels])[:-1]
         self._width = width
         # In one array, since a row reads all entries of a level.
-        self._of_level = np.zeros((self.size, width + n_members))
-        self._among = np.zeros((self.size, self.size))
+        self._level_entries = np.zeros((self.size, width + n_members))
+        self._level_form = np.zeros((self.size, self.size))
 
     def add_slopes(self, slopes: FloatArray, member: int) -> None:
         """Add to a mean the contribution of each level, shape (size,)."""
-        self._of_level[:, self._width + member] += slopes
+        self._level_entries[:, self._width + member] += slopes
 
-    def add_between(self, between: FloatArray, columns: slice) -> None:
+    def add_cross_block(self, cross_block: FloatArray, columns: slice) -> None:
         """Add to the form the block of some features and the levels, shape (n_columns, size)."""
-        self._of_level[:, columns] += 2 * between.T
+        self._level_entries[:, columns] += 2 * cross_block.T
 
     def add_form(self, form: FloatArray, columns: slice) -> None:
         """Add the levels' rows of a form; its columns are some features, then the levels."""
         n_features = form.shape[1] - self.size
-        self.add_between(form[:, :n_features].T, columns)
-        self._among += form[:, n_features:]
+        self.add_cross_block(form[:, :n_features].T, columns)
+        self._level_form += form[:, n_features:]
 
     def at(self, codes: IntArray, features: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the contributions to the means, shape (n, n_members), and to the variance, (n,).
@@ -70,14 +70,14 @@ class LevelForms:
         features
             The features that the indicators are paired with, shape (n, width).
         """
-        places = codes + self._firsts
-        first, *others = places.T
-        rows = self._of_level.take(first, axis=0)
-        for each in others:
-            rows += self._of_level.take(each, axis=0)
+        positions = codes + self._firsts
+        first, *others = positions.T
+        rows = self._level_entries.take(first, axis=0)
+        for position in others:
+            rows += self._level_entries.take(position, axis=0)
         variance = np.vecdot(features, rows[:, : self._width])
-        among = self._among[places[:, :, None], places[:, None, :]]
-        variance += np.add.reduce(among, (1, 2))
+        pair_entries = self._level_form[positions[:, :, None], positions[:, None, :]]
+        variance += np.add.reduce(pair_entries, (1, 2))
         return rows[:, self._width :], variance
 
 

@@ -17,7 +17,7 @@ _MAX_SHRINKS = 60
 """Arcs are practically empty after this many: a draw without an accepted proposal stays."""
 
 
-def move(
+def slice_sample(
     log_density: LogDensity, draws: FloatArray, rng: np.random.Generator, *, n_sweeps: int
 ) -> FloatArray:
     """Return draws after moves that leave the density invariant.
@@ -47,15 +47,15 @@ def move(
     >>> rng = np.random.default_rng(0)
     >>> def log_density(z):
     ...     return -2 * ((z - 1) ** 2).sum(axis=1)
-    >>> found = move(log_density, rng.normal(1, 1, (400, 2)), rng, n_sweeps=9)
-    >>> found.mean(axis=0).round(1).tolist(), found.std(axis=0).round(1).tolist()
+    >>> moved = slice_sample(log_density, rng.normal(1, 1, (400, 2)), rng, n_sweeps=9)
+    >>> moved.mean(axis=0).round(1).tolist(), moved.std(axis=0).round(1).tolist()
     ([1.0, 1.0], [0.5, 0.5])
     """
     draws = draws.copy()
     for _ in range(n_sweeps):
         halves = np.split(rng.permutation(len(draws)), [len(draws) // 2])
-        for moving, resting in (halves, halves[::-1]):
-            reference = _Reference.of(draws[resting])
+        for moving, others in (halves, halves[::-1]):
+            reference = _Reference.of(draws[others])
             draws[moving] = _step(log_density, draws[moving], reference, rng)
     return draws
 
@@ -75,18 +75,18 @@ class _Reference:
         inverse = np.asarray(np.linalg.inv(root), dtype=np.float64)
         return cls(draws.mean(axis=0), root, inverse)
 
-    def distance(self, offsets: FloatArray) -> FloatArray:
+    def squared_distances(self, offsets: FloatArray) -> FloatArray:
         """Return squared Mahalanobis distances, shape (n,)."""
         return np.asarray(((offsets @ self.inverse.T) ** 2).sum(axis=1), dtype=np.float64)
 
     def log_density(self, offsets: FloatArray) -> FloatArray:
         weight = (_DEGREES_OF_FREEDOM + len(self.centre)) / 2
-        return -weight * np.log1p(self.distance(offsets) / _DEGREES_OF_FREEDOM)
+        return -weight * np.log1p(self.squared_distances(offsets) / _DEGREES_OF_FREEDOM)
 
-    def partners(self, offsets: FloatArray, rng: np.random.Generator) -> FloatArray:
+    def auxiliary_draws(self, offsets: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Return draws from the normal distributions of which the t distribution is a mixture."""
         shape = (_DEGREES_OF_FREEDOM + len(self.centre)) / 2
-        rates = (_DEGREES_OF_FREEDOM + self.distance(offsets)) / 2
+        rates = (_DEGREES_OF_FREEDOM + self.squared_distances(offsets)) / 2
         scales = np.sqrt(rates / rng.gamma(shape, size=len(offsets)))
         drawn = rng.standard_normal(offsets.shape) @ self.root.T
         return np.asarray(scales[:, None] * drawn, dtype=np.float64)
@@ -97,23 +97,23 @@ def _step(
 ) -> FloatArray:
     """Move each draw once on its ellipse, on ever shorter arcs until a proposal is accepted."""
 
-    def excess(offsets: FloatArray) -> FloatArray:
+    def log_ratio(offsets: FloatArray) -> FloatArray:
         return log_density(reference.centre + offsets) - reference.log_density(offsets)
 
     offsets = draws - reference.centre
-    partners = reference.partners(offsets, rng)
-    moved, waiting = offsets.copy(), np.arange(len(draws))
-    thresholds = excess(offsets) + np.log(rng.random(len(draws)))
+    auxiliary = reference.auxiliary_draws(offsets, rng)
+    moved, pending = offsets.copy(), np.arange(len(draws))
+    thresholds = log_ratio(offsets) + np.log(rng.random(len(draws)))
     angles = rng.uniform(0, 2 * np.pi, len(draws))
     low, high = angles - 2 * np.pi, angles.copy()
     for _ in range(_MAX_SHRINKS):
         cosine, sine = np.cos(angles)[:, None], np.sin(angles)[:, None]
-        proposals = offsets[waiting] * cosine + partners[waiting] * sine
-        refused = ~(excess(proposals) > thresholds[waiting])
-        moved[waiting[~refused]] = proposals[~refused]
+        proposals = offsets[pending] * cosine + auxiliary[pending] * sine
+        refused = ~(log_ratio(proposals) > thresholds[pending])
+        moved[pending[~refused]] = proposals[~refused]
         if not refused.any():
             break
-        waiting, angles, low, high = waiting[refused], angles[refused], low[refused], high[refused]
+        pending, angles, low, high = pending[refused], angles[refused], low[refused], high[refused]
         low, high = np.where(angles < 0, angles, low), np.where(angles < 0, high, angles)
         angles = rng.uniform(low, high)
     return reference.centre + moved

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from models.accelerator_memory.posterior import N_PARTICLES, sample_posterior, spread_out
-from models.numerics.slice_sampling import LogDensity, move
+from models.numerics.slice_sampling import LogDensity, slice_sample
 from models.tables import FloatArray
 
 pytestmark = pytest.mark.lengthy
@@ -71,7 +71,7 @@ def test_moves_of_few_steps_leave_exact_draws_as_they_are_and_spread_copies(
     exact = np.concatenate([sample_posterior(log_density, 2, seed) for seed in SEEDS])
     copies = np.repeat(exact[::4], 4, axis=0)
 
-    moved = move(log_density, copies, np.random.default_rng(0), n_sweeps=3)
+    moved = slice_sample(log_density, copies, np.random.default_rng(0), n_sweeps=3)
 
     assert len(np.unique(moved, axis=0)) == len(moved)
     assert np.abs((moved.mean(axis=0) - means) / sds).max() < 0.1
