@@ -120,26 +120,26 @@ def allocate_one_kind(
     """
     kept = undominated(options)
     kept = kept[options.gpus[kept] <= capacity]
-    few = options.take(kept)
-    if n_jobs and _all_fit(few, n_jobs, capacity):
-        kept = kept[_in_best(few, n_jobs, capacity)]
+    candidates = options.take(kept)
+    if n_jobs and _all_fit(candidates, n_jobs, capacity):
+        kept = kept[_possibly_optimal(candidates, n_jobs, capacity)]
         if len(kept) == n_jobs:
             return Solution(kept, "dynamic_programming", is_exact=True, gap=0.0)
     edges = np.searchsorted(options.job[kept], np.arange(n_jobs + 1))
-    missing = np.full(n_jobs, np.inf) if weights is None else weights / weights.sum()
+    omitted_weights = np.full(n_jobs, np.inf) if weights is None else weights / weights.sum()
     best: Sequence[FloatArray] = (np.zeros(capacity + 1), np.zeros(capacity + 1))
-    taken = np.full((n_jobs, capacity + 1), NOTHING, dtype=np.int64)
+    chosen = np.full((n_jobs, capacity + 1), NOTHING, dtype=np.int64)
     for job in range(n_jobs):
         rows = kept[edges[job] : edges[job + 1]]
-        *best, taken[job] = _extend(best, options, rows, float(missing[job]))
+        *best, chosen[job] = _extend(best, options, rows, float(omitted_weights[job]))
     if np.isinf(best[0][capacity]):
         return None
     choice = np.full(n_jobs, NOTHING, dtype=np.int64)
-    left = capacity
+    remaining = capacity
     for job in range(n_jobs - 1, -1, -1):
-        choice[job] = taken[job, left]
+        choice[job] = chosen[job, remaining]
         if choice[job] != NOTHING:
-            left -= int(options.gpus[choice[job]])
+            remaining -= int(options.gpus[choice[job]])
     return Solution(choice, "dynamic_programming", is_exact=True, gap=0.0)
 
 
@@ -150,7 +150,7 @@ def _all_fit(options: Options, n_jobs: int, capacity: int) -> bool:
     return has_option and int(options.gpus[starts].sum()) <= capacity
 
 
-def _in_best(options: Options, n_jobs: int, capacity: int) -> IntArray:
+def _possibly_optimal(options: Options, n_jobs: int, capacity: int) -> IntArray:
     """Return the options that a best allocation of all jobs can contain.
 
     For any price p >= 0 per GPU, the sum over jobs of the least ``value + p gpus``, minus
@@ -160,27 +160,27 @@ def _in_best(options: Options, n_jobs: int, capacity: int) -> IntArray:
     (Fisher 1981).
     """
     starts = np.searchsorted(options.job, np.arange(n_jobs))
-    free = _at_price(options, starts, 0.0)
-    if options.gpus[free].sum() <= capacity:
-        return free
-    low, high, many, few = 0.0, 1.0, free, _at_price(options, starts, 1.0)
-    while options.gpus[few].sum() > capacity:
-        low, high, many = high, 4.0 * high, few
-        few = _at_price(options, starts, high)
+    unpriced = _choice_at_price(options, starts, 0.0)
+    if options.gpus[unpriced].sum() <= capacity:
+        return unpriced
+    low, high, infeasible, feasible = 0.0, 1.0, unpriced, _choice_at_price(options, starts, 1.0)
+    while options.gpus[feasible].sum() > capacity:
+        low, high, infeasible = high, 4.0 * high, feasible
+        feasible = _choice_at_price(options, starts, high)
     for _ in range(_HALVINGS):
         middle = (low + high) / 2.0
-        chosen = _at_price(options, starts, middle)
+        chosen = _choice_at_price(options, starts, middle)
         if options.gpus[chosen].sum() > capacity:
-            low, many = middle, chosen
+            low, infeasible = middle, chosen
         else:
-            high, few = middle, chosen
+            high, feasible = middle, chosen
     cost = options.value + high * options.gpus
     least = np.minimum.reduceat(cost, starts)
-    choice = _filled(options, few, many, capacity)
-    return not_ruled_out(options, cost, least, choice, paid=high * capacity)[0]
+    choice = _greedily_enlarged(options, feasible, infeasible, capacity)
+    return possible_improvements(options, cost, least, choice, paid=high * capacity)[0]
 
 
-def not_ruled_out(
+def possible_improvements(
     options: Options, cost: FloatArray, least: FloatArray, choice: IntArray, *, paid: float
 ) -> tuple[IntArray, float]:
     """Return the options that an allocation better than a given one can contain, and a lower bound.
@@ -205,7 +205,7 @@ def not_ruled_out(
     return np.flatnonzero(is_open), lower
 
 
-def _at_price(options: Options, starts: IntArray, price: float) -> IntArray:
+def _choice_at_price(options: Options, starts: IntArray, price: float) -> IntArray:
     """Return the cheapest option of each job; ties go to the fewest GPUs."""
     cost = options.value + price * options.gpus
     return first_cheapest(options, cost, np.minimum.reduceat(cost, starts))
@@ -221,67 +221,71 @@ def first_cheapest(options: Options, cost: FloatArray, least: FloatArray) -> Int
     return found
 
 
-def _filled(options: Options, few: IntArray, many: IntArray, capacity: int) -> IntArray:
+def _greedily_enlarged(
+    options: Options, feasible: IntArray, infeasible: IntArray, capacity: int
+) -> IntArray:
     """Return an allocation that fits, with the larger options where they gain most per GPU."""
-    more = options.gpus[many] - options.gpus[few]
-    gain = options.value[few] - options.value[many]
-    left, chosen = capacity - int(options.gpus[few].sum()), few.copy()
-    for job in np.argsort(-gain / np.maximum(more, 1), kind="stable").tolist():
-        if 0 < more[job] <= left:
-            chosen[job], left = many[job], left - int(more[job])
-    return chosen
+    extra_gpus = options.gpus[infeasible] - options.gpus[feasible]
+    gain = options.value[feasible] - options.value[infeasible]
+    remaining, choice = capacity - int(options.gpus[feasible].sum()), feasible.copy()
+    for job in np.argsort(-gain / np.maximum(extra_gpus, 1), kind="stable").tolist():
+        if 0 < extra_gpus[job] <= remaining:
+            choice[job], remaining = infeasible[job], remaining - int(extra_gpus[job])
+    return choice
 
 
 def _extend(
-    best: Sequence[FloatArray], options: Options, rows: IntArray, missing: float
+    best: Sequence[FloatArray], options: Options, rows: IntArray, omitted_weight: float
 ) -> tuple[FloatArray, FloatArray, IntArray]:
     """Return `best` with one more job, and the option of that job, by number of GPUs.
 
     `best` holds the least weight left out and the least sum at that weight, by number of GPUs.
     """
     capacity = len(best[0]) - 1
-    before = np.arange(capacity + 1)[None, :] + capacity + 1 - options.gpus[rows][:, None]
+    previous = np.arange(capacity + 1)[None, :] + capacity + 1 - options.gpus[rows][:, None]
     unreachable = np.full(capacity + 1, np.inf)
-    left, value = (np.concatenate([unreachable, each])[before] for each in best)
-    left = np.concatenate([best[0][None, :] + missing, left])
+    omitted, value = (np.concatenate([unreachable, values])[previous] for values in best)
+    omitted = np.concatenate([best[0][None, :] + omitted_weight, omitted])
     value = np.concatenate([best[1][None, :], value + options.value[rows][:, None]])
-    least = left.min(axis=0)
-    which = np.argmin(np.where(left <= least + _ROUNDING, value, np.inf), axis=0)
-    places = np.arange(capacity + 1)
-    return least, value[which, places], np.concatenate([[NOTHING], rows])[which]
+    least = omitted.min(axis=0)
+    best_rows = np.argmin(np.where(omitted <= least + _ROUNDING, value, np.inf), axis=0)
+    columns = np.arange(capacity + 1)
+    return least, value[best_rows, columns], np.concatenate([[NOTHING], rows])[best_rows]
 
 
 def allocate_first_fit(
-    options: Options, n_jobs: int, capacity: IntArray, *, must: bool
+    options: Options, n_jobs: int, capacity: IntArray, *, must_place_all: bool
 ) -> Solution | None:
     """Return an allocation without a bound on how good it is (heuristic).
 
     Jobs are placed by falling minimal demand; each takes the kind where its smallest option is the
     smallest share of the remaining capacity. Each kind is then allocated exactly among its jobs.
-    None if `must` and a job finds no place.
+    None if `must_place_all` and a job finds no place.
     """
     kinds = _first_kinds(options, n_jobs, capacity)
-    if must and (kinds == NOTHING).any():
+    if must_place_all and (kinds == NOTHING).any():
         return None
     choice = np.full(n_jobs, NOTHING, dtype=np.int64)
     for kind, gpus in enumerate(capacity.tolist()):
         rows = np.flatnonzero((options.kind == kind) & (kinds[options.job] == kind))
         jobs, renumbered = np.unique(options.job[rows], return_inverse=True)
-        own = Options(renumbered, options.kind[rows], options.gpus[rows], options.value[rows])
-        shared = allocate_one_kind(own, jobs.size, gpus)
-        assert shared is not None
-        choice[jobs] = rows[shared.choice]
+        subproblem = Options(
+            renumbered, options.kind[rows], options.gpus[rows], options.value[rows]
+        )
+        solution = allocate_one_kind(subproblem, jobs.size, gpus)
+        assert solution is not None
+        choice[jobs] = rows[solution.choice]
     return Solution(choice, "first_fit", is_exact=False, gap=None)
 
 
 def _first_kinds(options: Options, n_jobs: int, capacity: IntArray) -> IntArray:
-    least = np.full((n_jobs, len(capacity)), np.inf)
-    np.minimum.at(least, (options.job, options.kind), options.gpus)
+    fewest = np.full((n_jobs, len(capacity)), np.inf)
+    np.minimum.at(fewest, (options.job, options.kind), options.gpus)
     kinds = np.full(n_jobs, NOTHING, dtype=np.int64)
-    left = capacity.astype(np.float64)
-    for job in np.argsort(-least.min(axis=1), kind="stable"):
-        share = np.where(least[job] <= left, least[job] / np.maximum(left, 1.0), np.inf)
+    remaining = capacity.astype(np.float64)
+    for job in np.argsort(-fewest.min(axis=1), kind="stable"):
+        share = np.where(fewest[job] <= remaining, fewest[job] / np.maximum(remaining, 1.0), np.inf)
         if np.isfinite(share).any():
             kinds[job] = int(np.argmin(share))
-            left[kinds[job]] -= least[job, kinds[job]]
+            remaining[kinds[job]] -= fewest[job, kinds[job]]
     return kinds

@@ -11,12 +11,12 @@ from app.decisions.allocation import (
     Options,
     allocate_one_kind,
     first_cheapest,
-    not_ruled_out,
+    possible_improvements,
 )
 from app.decisions.durations import FloatArray
 
-_ROUNDS: Final = 240
-_ROUNDS_PER_ALLOCATION: Final = 40
+_ITERATIONS: Final = 240
+_ITERATIONS_PER_ALLOCATION: Final = 40
 _PATIENCE: Final = 12
 
 
@@ -86,9 +86,9 @@ class _Search:
             np.bincount(self.options.kind[chosen], self.options.gpus[chosen], len(self.capacity))
             - self.capacity
         )
-        aim = self.upper if np.isfinite(self.upper) else bound + 0.1 * abs(bound) + self.unit
-        length = self.step * max(aim - bound, 0.0) / max(float(excess @ excess), 1.0)
-        self.prices = np.maximum(self.prices + length * excess, 0.0)
+        target = self.upper if np.isfinite(self.upper) else bound + 0.1 * abs(bound) + self.unit
+        step_length = self.step * max(target - bound, 0.0) / max(float(excess @ excess), 1.0)
+        self.prices = np.maximum(self.prices + step_length * excess, 0.0)
 
     def _kinds(self, cost: FloatArray) -> IntArray:
         """Return for each job the cheapest kind with room; jobs with the most regret come first."""
@@ -98,41 +98,43 @@ class _Search:
         least = np.minimum.reduceat(cost, heads)
         sizes = np.diff(np.append(heads, group.size))
         rows = np.flatnonzero(cost <= np.repeat(least, sizes))
-        taken = self.options.gpus[rows[np.searchsorted(group[rows], group[heads])]]
-        costs, wanted, fewest = np.full((3, *shape), np.inf)
-        costs.flat[group[heads]], wanted.flat[group[heads]] = least, taken
-        fewest.flat[group[heads]] = self.options.gpus[heads]
+        gpus = self.options.gpus[rows[np.searchsorted(group[rows], group[heads])]]
+        costs, preferred_gpus, fewest_gpus = np.full((3, *shape), np.inf)
+        costs.flat[group[heads]], preferred_gpus.flat[group[heads]] = least, gpus
+        fewest_gpus.flat[group[heads]] = self.options.gpus[heads]
         ordered = np.sort(costs, axis=1)
         regret = ordered[:, min(1, shape[1] - 1)] - ordered[:, 0]
         kinds = np.full(self.n_jobs, NOTHING, dtype=np.int64)
-        room, reserve = self.capacity.astype(np.float64), self.capacity.astype(np.float64)
+        remaining, reserve = self.capacity.astype(np.float64), self.capacity.astype(np.float64)
         for job in np.argsort(-regret, kind="stable").tolist():
-            can = np.where(fewest[job] <= reserve, costs[job], np.inf)
-            if not np.isfinite(can).any():
+            feasible_costs = np.where(fewest_gpus[job] <= reserve, costs[job], np.inf)
+            if not np.isfinite(feasible_costs).any():
                 break
-            roomy = np.where(wanted[job] <= room, can, np.inf)
-            kind = int(np.argmin(roomy if np.isfinite(roomy).any() else can))
+            fitting_costs = np.where(preferred_gpus[job] <= remaining, feasible_costs, np.inf)
+            kind = int(
+                np.argmin(fitting_costs if np.isfinite(fitting_costs).any() else feasible_costs)
+            )
             kinds[job] = kind
-            room[kind] -= wanted[job, kind]
-            reserve[kind] -= fewest[job, kind]
+            remaining[kind] -= preferred_gpus[job, kind]
+            reserve[kind] -= fewest_gpus[job, kind]
         return kinds
 
     def _allocate(self, kinds: IntArray) -> None:
         """Allocate each kind exactly among the jobs that were assigned to it."""
         choice = np.full(self.n_jobs, NOTHING, dtype=np.int64)
         for kind, gpus in enumerate(self.capacity.tolist()):
-            is_own = (self.options.kind == kind) & (kinds[self.options.job] == kind)
-            rows = np.flatnonzero(is_own)
+            is_of_kind = (self.options.kind == kind) & (kinds[self.options.job] == kind)
+            rows = np.flatnonzero(is_of_kind)
             jobs, renumbered = np.unique(self.options.job[rows], return_inverse=True)
-            own = Options(
+            subproblem = Options(
                 renumbered,
                 self.options.kind[rows],
                 self.options.gpus[rows],
                 self.options.value[rows],
             )
-            shared = allocate_one_kind(own, jobs.size, gpus)
-            assert shared is not None
-            choice[jobs] = rows[shared.choice]
+            solution = allocate_one_kind(subproblem, jobs.size, gpus)
+            assert solution is not None
+            choice[jobs] = rows[solution.choice]
         value = float(self.options.value[choice].sum())
         if value < self.upper:
             self.upper, self.choice = value, choice
@@ -165,11 +167,13 @@ def bracket(options: Options, n_jobs: int, capacity: IntArray) -> Bracket:
     zero = np.zeros(len(capacity))
     unit = float(np.abs(options.value).mean()) or 1.0
     search = _Search(options, n_jobs, capacity, starts, zero, zero, unit)
-    for round_ in range(_ROUNDS):
-        search.ascend(is_allocating=round_ % _ROUNDS_PER_ALLOCATION == _ROUNDS_PER_ALLOCATION - 1)
+    for iteration in range(_ITERATIONS):
+        search.ascend(
+            is_allocating=iteration % _ITERATIONS_PER_ALLOCATION == _ITERATIONS_PER_ALLOCATION - 1
+        )
     if search.choice is None:
         return Bracket(-np.inf, None, np.inf, np.arange(len(options.job)))
     cost, least = search.reduced(search.best_prices)
     paid = float(search.best_prices @ capacity)
-    kept, lower = not_ruled_out(options, cost, least, search.choice, paid=paid)
+    kept, lower = possible_improvements(options, cost, least, search.choice, paid=paid)
     return Bracket(lower, search.choice, search.upper, kept)

@@ -29,7 +29,7 @@ _ROUNDING: Final = 1e-6
 _WEIGHT_TOLERANCE: Final = 1e-5
 """In units of the lightest job's weight: ten times the tolerance of HiGHS."""
 
-_LEAST_LIMIT_S: Final = 1e-3
+_MIN_TIME_LIMIT_S: Final = 1e-3
 
 
 class NotSolvedError(Exception):
@@ -54,7 +54,7 @@ def allocate(
     try:
         return allocate_kinds(options, n_jobs, capacity, weights, time_limit_s=time_limit_s)
     except NotSolvedError:
-        return allocate_first_fit(options, n_jobs, capacity, must=weights is None)
+        return allocate_first_fit(options, n_jobs, capacity, must_place_all=weights is None)
 
 
 def allocate_kinds(
@@ -114,26 +114,26 @@ def _place_all(
     if not n_jobs:
         return Solution(np.empty(0, dtype=np.int64), "milp", is_exact=True, gap=0.0)
     ends_at = time.monotonic() + time_limit_s
-    found = bracket(options.take(kept), n_jobs, capacity)
-    open_rows = kept[found.kept]
-    few = options.take(open_rows)
-    left_s = max(ends_at - time.monotonic(), _LEAST_LIMIT_S)
+    bounds = bracket(options.take(kept), n_jobs, capacity)
+    open_rows = kept[bounds.kept]
+    candidates = options.take(open_rows)
+    remaining_s = max(ends_at - time.monotonic(), _MIN_TIME_LIMIT_S)
     try:
-        solved = _Program(few, n_jobs, capacity, None).solve(few.value, left_s)
+        solution = _Program(candidates, n_jobs, capacity, None).solve(candidates.value, remaining_s)
     except NotSolvedError:
-        if found.choice is None:
+        if bounds.choice is None:
             raise
-        bounded = _solution(options, kept[found.choice], found.lower, is_optimal=False)
+        bounded = _solution(options, kept[bounds.choice], bounds.lower, is_optimal=False)
         return replace(bounded, method="lagrangian")
-    if solved is None:
+    if solution is None:
         return None
     choice = np.full(n_jobs, NOTHING, dtype=np.int64)
-    choice[few.job[solved.columns]] = open_rows[solved.columns]
-    if float(options.value[choice].sum()) > found.upper and found.choice is not None:
-        choice = kept[found.choice]
-    # Options that were ruled out are in no allocation better than `found.choice`.
-    lower = max(min(solved.bound, found.upper), found.lower)
-    return _solution(options, choice, lower, is_optimal=solved.is_optimal)
+    choice[candidates.job[solution.columns]] = open_rows[solution.columns]
+    if float(options.value[choice].sum()) > bounds.upper and bounds.choice is not None:
+        choice = kept[bounds.choice]
+    # Options that were ruled out are in no allocation better than `bounds.choice`.
+    lower = max(min(solution.bound, bounds.upper), bounds.lower)
+    return _solution(options, choice, lower, is_optimal=solution.is_optimal)
 
 
 def _solution(options: Options, choice: IntArray, lower: float, *, is_optimal: bool) -> Solution:
@@ -156,23 +156,23 @@ def _place_most(
     choice = np.full(n_jobs, NOTHING, dtype=np.int64)
     if not kept.size:
         return Solution(choice, "milp", is_exact=True, gap=0.0)
-    few = options.take(kept)
-    program = _Program(few, n_jobs, capacity, weights)
+    candidates = options.take(kept)
+    program = _Program(candidates, n_jobs, capacity, weights)
     ends_at = time.monotonic() + time_limit_s
-    placed = program.solve(-weights[few.job], time_limit_s / 2)
-    assert placed is not None
+    heaviest = program.solve(-weights[candidates.job], time_limit_s / 2)
+    assert heaviest is not None
     # Even if this weight is not proven to be the most, it can be placed.
-    program = replace(program, least_weight=float(weights[few.job[placed.columns]].sum()))
-    found = program.solve(few.value, max(ends_at - time.monotonic(), _LEAST_LIMIT_S))
-    if found is None:
+    program = replace(program, least_weight=float(weights[candidates.job[heaviest.columns]].sum()))
+    solution = program.solve(candidates.value, max(ends_at - time.monotonic(), _MIN_TIME_LIMIT_S))
+    if solution is None:
         return None
-    choice[few.job[found.columns]] = kept[found.columns]
-    is_optimal = placed.is_optimal and found.is_optimal
-    return _solution(options, choice, found.bound, is_optimal=is_optimal)
+    choice[candidates.job[solution.columns]] = kept[solution.columns]
+    is_optimal = heaviest.is_optimal and solution.is_optimal
+    return _solution(options, choice, solution.bound, is_optimal=is_optimal)
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _ProgramSolution:
     columns: IntArray
     bound: float
     is_optimal: bool
@@ -188,48 +188,48 @@ class _Program:
     weights: FloatArray | None
     least_weight: float = 0.0
 
-    def solve(self, value: FloatArray, time_limit_s: float) -> _Found | None:
+    def solve(self, value: FloatArray, time_limit_s: float) -> _ProgramSolution | None:
         from scipy.optimize import Bounds, milp  # noqa: PLC0415 - heavy: not before it is needed
 
         # HiGHS stops at an absolute gap of 1e-6 in any unit; scaling to large costs makes it small.
         scale = (float(np.abs(value).max()) or 1.0) / _LARGEST_COST
-        found = milp(
+        result = milp(
             value / scale,
             integrality=np.ones(value.size, dtype=np.int64),
             bounds=Bounds(0, 1),
             constraints=self._constraints(),
             options={"time_limit": time_limit_s, "mip_rel_gap": 0.0},
         )
-        if found.status == _INFEASIBLE:
+        if result.status == _INFEASIBLE:
             return None
-        if found.x is None:
+        if result.x is None:
             raise NotSolvedError
-        columns = np.flatnonzero(found.x > 0.5)  # noqa: PLR2004 - a binary, rounded
-        return _Found(columns, float(found.mip_dual_bound) * scale, found.status == 0)
+        columns = np.flatnonzero(result.x > 0.5)  # noqa: PLR2004 - a binary, rounded
+        return _ProgramSolution(columns, float(result.mip_dual_bound) * scale, result.status == 0)
 
     def _constraints(self) -> "list[LinearConstraint]":
         from scipy import sparse  # noqa: PLC0415 - heavy: not before it is needed
         from scipy.optimize import LinearConstraint  # noqa: PLC0415 - heavy: not before it is needed
 
-        few, columns = self.options, np.arange(len(self.options.job))
-        one = sparse.csr_array(
-            (np.ones(columns.size), (few.job, columns)), (self.n_jobs, columns.size)
+        options, columns = self.options, np.arange(len(self.options.job))
+        assignment = sparse.csr_array(
+            (np.ones(columns.size), (options.job, columns)), (self.n_jobs, columns.size)
         )
-        use = sparse.csr_array(
-            (few.gpus.astype(np.float64), (few.kind, columns)),
+        usage = sparse.csr_array(
+            (options.gpus.astype(np.float64), (options.kind, columns)),
             (len(self.capacity), columns.size),
         )
-        limits = [
-            LinearConstraint(one, 1.0 if self.weights is None else 0.0, 1.0),
-            LinearConstraint(use, -np.inf, self.capacity),
+        constraints = [
+            LinearConstraint(assignment, 1.0 if self.weights is None else 0.0, 1.0),
+            LinearConstraint(usage, -np.inf, self.capacity),
         ]
         if self.weights is not None and self.least_weight:
             # In units of the lightest job, so that the solver's tolerance leaves no job out.
-            unit = float(self.weights[few.job].min())
-            weight = self.weights[few.job] / unit
-            least = self.least_weight / unit - _WEIGHT_TOLERANCE
-            limits.append(LinearConstraint(weight[None, :], least, np.inf))
-        return limits
+            unit = float(self.weights[options.job].min())
+            weight = self.weights[options.job] / unit
+            least_weight = self.least_weight / unit - _WEIGHT_TOLERANCE
+            constraints.append(LinearConstraint(weight[None, :], least_weight, np.inf))
+        return constraints
 
 
 def allocate_makespan(
@@ -256,38 +256,40 @@ def allocate_makespan(
         comes first. None: every job must get an option.
     """
     ends_at = time.monotonic() + time_limit_s
-    whole = _fits(options, n_jobs, capacity, weights, time_limit_s)
-    if whole is None or not options.job.size:
-        return whole
-    wanted = 0.0 if weights is None else float(weights[whole.choice != NOTHING].sum())
+    initial = _fewest_gpus(options, n_jobs, capacity, weights, time_limit_s)
+    if initial is None or not options.job.size:
+        return initial
+    least_weight = 0.0 if weights is None else float(weights[initial.choice != NOTHING].sum())
     levels = np.unique(options.value)
-    best, proven = whole, -1
-    high = _level(options, whole, levels)
-    low, is_sure = 0, whole.is_exact
+    best, highest_infeasible = initial, -1
+    high = _level_index(options, initial, levels)
+    low, is_proven = 0, initial.is_exact
     while low < high and time.monotonic() < ends_at:
         middle = (low + high) // 2
-        below = options.take(rows := np.flatnonzero(options.value <= levels[middle]))
-        found = _fits(below, n_jobs, capacity, weights, max(ends_at - time.monotonic(), 0.01))
-        if found is None or not _places(found, weights, wanted):
-            is_sure &= len(capacity) == 1 or found is None or found.is_exact
-            low, proven = middle + 1, middle
+        subset = options.take(rows := np.flatnonzero(options.value <= levels[middle]))
+        solution = _fewest_gpus(
+            subset, n_jobs, capacity, weights, max(ends_at - time.monotonic(), 0.01)
+        )
+        if solution is None or not _places_weight(solution, weights, least_weight):
+            is_proven &= len(capacity) == 1 or solution is None or solution.is_exact
+            low, highest_infeasible = middle + 1, middle
             continue
-        choice = np.where(found.choice == NOTHING, NOTHING, rows[found.choice])
-        best = replace(found, choice=choice)
-        high = _level(options, best, levels)
-    is_exact = is_sure and low >= high
-    floor = float(levels[max(proven + 1, 0)]) if is_sure else float(levels[0])
-    gap = 0.0 if is_exact or not levels[high] else 1.0 - floor / float(levels[high])
+        choice = np.where(solution.choice == NOTHING, NOTHING, rows[solution.choice])
+        best = replace(solution, choice=choice)
+        high = _level_index(options, best, levels)
+    is_exact = is_proven and low >= high
+    lower_bound = float(levels[max(highest_infeasible + 1, 0)]) if is_proven else float(levels[0])
+    gap = 0.0 if is_exact or not levels[high] else 1.0 - lower_bound / float(levels[high])
     rows = np.flatnonzero(options.value <= levels[high])
-    left_s = max(ends_at - time.monotonic(), _LEAST_LIMIT_S)
-    spread = allocate(options.take(rows), n_jobs, capacity, weights, time_limit_s=left_s)
+    remaining_s = max(ends_at - time.monotonic(), _MIN_TIME_LIMIT_S)
+    balanced = allocate(options.take(rows), n_jobs, capacity, weights, time_limit_s=remaining_s)
     choice = best.choice
-    if spread is not None and _places(spread, weights, wanted):
-        choice = np.where(spread.choice == NOTHING, NOTHING, rows[spread.choice])
+    if balanced is not None and _places_weight(balanced, weights, least_weight):
+        choice = np.where(balanced.choice == NOTHING, NOTHING, rows[balanced.choice])
     return Solution(choice, best.method, is_exact, gap)
 
 
-def _fits(
+def _fewest_gpus(
     options: Options,
     n_jobs: int,
     capacity: IntArray,
@@ -296,17 +298,17 @@ def _fits(
 ) -> Solution | None:
     """Return an allocation with the fewest GPUs, as shares of the capacity of their kind."""
     share = options.gpus / np.maximum(capacity[options.kind], 1)
-    level = replace(options, value=share)
-    return allocate(level, n_jobs, capacity, weights, time_limit_s=time_limit_s)
+    by_share = replace(options, value=share)
+    return allocate(by_share, n_jobs, capacity, weights, time_limit_s=time_limit_s)
 
 
-def _places(found: Solution, weights: FloatArray | None, wanted: float) -> bool:
+def _places_weight(solution: Solution, weights: FloatArray | None, least_weight: float) -> bool:
     if weights is None:
         return True
-    return float(weights[found.choice != NOTHING].sum()) >= wanted * (1 - 1e-12)
+    return float(weights[solution.choice != NOTHING].sum()) >= least_weight * (1 - 1e-12)
 
 
-def _level(options: Options, found: Solution, levels: FloatArray) -> int:
-    placed = found.choice[found.choice != NOTHING]
+def _level_index(options: Options, solution: Solution, levels: FloatArray) -> int:
+    placed = solution.choice[solution.choice != NOTHING]
     largest = float(options.value[placed].max()) if placed.size else float(levels[0])
     return int(np.searchsorted(levels, largest))

@@ -11,8 +11,8 @@ from app.decisions.progress import RemainingBeliefs
 
 IntArray = npt.NDArray[np.int64]
 DRAWS: Final = 256
-_LEAST_DRAWS: Final = 32
-_AFFORDABLE: Final = 200_000_000
+_MIN_DRAWS: Final = 32
+_MAX_OPERATIONS: Final = 200_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,25 +35,25 @@ def draws_for(n_jobs: int, capacity: int) -> int:
     >>> draws_for(300, 512), draws_for(2000, 4096)
     (256, 32)
     """
-    return int(np.clip(_AFFORDABLE // max(n_jobs * capacity, 1), _LEAST_DRAWS, DRAWS))
+    return int(np.clip(_MAX_OPERATIONS // max(n_jobs * capacity, 1), _MIN_DRAWS, DRAWS))
 
 
-def draw_durations(left: RemainingBeliefs, seed: int, draws: int) -> FloatArray:
+def draw_durations(remaining: RemainingBeliefs, seed: int, draws: int) -> FloatArray:
     """Return durations drawn from beliefs, shape (draws, n_jobs).
 
     Each job has a stratified sample: the quantiles in the middle of `draws` equal shares, in its
     own random order. The values of a job's sample do not depend on the seed.
     """
     rng = np.random.default_rng(seed)
-    shares = (np.arange(draws) + 0.5) / draws
-    n = len(left.total)
+    probabilities = (np.arange(draws) + 0.5) / draws
+    n = len(remaining.total)
     if not n:
         return np.empty((draws, 0))
-    levels = np.array([left.quantile(float(share)) for share in shares])
-    return rng.permuted(levels, axis=0)
+    quantiles = np.array([remaining.quantile(float(probability)) for probability in probabilities])
+    return rng.permuted(quantiles, axis=0)
 
 
-def play(
+def simulate_queue(
     durations: FloatArray, gpus: IntArray, begins_s: FloatArray, capacity: int | None
 ) -> tuple[FloatArray, FloatArray]:
     """Return when jobs start and end, first come first served without overtaking.
@@ -75,7 +75,7 @@ def play(
 
     Examples
     --------
-    >>> starts, ends = play(np.array([[10.0, 5.0]]), np.array([2, 1]), np.zeros(2), 2)
+    >>> starts, ends = simulate_queue(np.array([[10.0, 5.0]]), np.array([2, 1]), np.zeros(2), 2)
     >>> starts.tolist(), ends.tolist()
     ([[0.0, 10.0]], [[10.0, 15.0]])
     """
@@ -84,11 +84,11 @@ def play(
         return starts, starts + durations
     # When each GPU becomes free, sorted; a job takes those that become free first.
     free_at = np.zeros((len(durations), capacity))
-    before = np.zeros(len(durations))
-    for job, needed in enumerate(gpus.tolist()):
-        start = np.maximum(np.maximum(free_at[:, needed - 1], begins_s[job]), before)
-        starts[:, job], before = start, start
-        free_at[:, :needed] = (start + durations[:, job])[:, None]
+    last_start = np.zeros(len(durations))
+    for job, n_gpus in enumerate(gpus.tolist()):
+        start = np.maximum(np.maximum(free_at[:, n_gpus - 1], begins_s[job]), last_start)
+        starts[:, job], last_start = start, start
+        free_at[:, :n_gpus] = (start + durations[:, job])[:, None]
         free_at.sort(axis=1, kind="stable")
     return starts, starts + durations
 
@@ -120,19 +120,19 @@ def demand(
 
 def _peaks(starts: FloatArray, ends: FloatArray, gpus: IntArray, hours: int) -> FloatArray:
     """Return the most GPUs in use at once within each hour of each draw, shape (draws, hours)."""
-    begins = 3600.0 * np.arange(hours)
+    hour_starts = 3600.0 * np.arange(hours)
     peak = np.zeros((len(starts), hours))
-    for job, needed in enumerate(gpus.tolist()):
-        is_running = (starts[:, [job]] <= begins) & (begins < ends[:, [job]])
-        peak += needed * is_running
+    for job, n_gpus in enumerate(gpus.tolist()):
+        is_running = (starts[:, [job]] <= hour_starts) & (hour_starts < ends[:, [job]])
+        peak += n_gpus * is_running
     # Ends come before starts, so that GPUs handed over at an instant count once.
     instants = np.concatenate([ends, starts], axis=1)
     order = np.argsort(instants, axis=1, kind="stable")
-    level = np.cumsum(np.concatenate([-gpus, gpus])[order], axis=1)
+    in_use = np.cumsum(np.concatenate([-gpus, gpus])[order], axis=1)
     hour = np.floor(np.take_along_axis(instants, order, axis=1) / 3600.0)
     rows, columns = np.nonzero(hour < hours)
-    places = (rows, hour[rows, columns].astype(np.int64))
-    np.maximum.at(peak, places, level[rows, columns])
+    cells = (rows, hour[rows, columns].astype(np.int64))
+    np.maximum.at(peak, cells, in_use[rows, columns])
     return peak
 
 

@@ -34,7 +34,7 @@ _LARGEST_SCORE: Final = 4.0
 _LEVELS_SHARE: Final = 0.1
 """Share of levels in the false alarm probability; a normal quantile hardly depends on it."""
 
-_LEAST_RUNS_OF_LEVEL: Final = 3
+_MIN_RUNS_OF_LEVEL: Final = 3
 _MEDIAN_VARIANCE: Final = pi / 2.0
 """Variance of the median of normal values over that of their mean."""
 
@@ -107,27 +107,27 @@ def thresholds_for(false_alarm_probability: float, runs: int, *, sides: int = 2)
     >>> round(found.sums, 1), round(found.level, 2)
     (10.4, 4.89)
     """
-    of_levels = _LEVELS_SHARE * false_alarm_probability
-    of_sums = false_alarm_probability - of_levels
-    wanted = sides * runs / -log1p(-of_sums) * 2.0 * SLACK**2
-    exponent = log(wanted + 1.0)
+    levels_probability = _LEVELS_SHARE * false_alarm_probability
+    sums_probability = false_alarm_probability - levels_probability
+    scaled_run_length = sides * runs / -log1p(-sums_probability) * 2.0 * SLACK**2
+    exponent = log(scaled_run_length + 1.0)
     for _ in range(50):
-        exponent = log(wanted + 1.0 + exponent)
-    level = -NormalDist().inv_cdf(of_levels / (sides * runs))
+        exponent = log(scaled_run_length + 1.0 + exponent)
+    level = -NormalDist().inv_cdf(levels_probability / (sides * runs))
     return Thresholds(max(exponent / (2.0 * SLACK) - _BOUNDARY, 1.0), level)
 
 
-def _normal_score(units: float, degrees: float) -> float:
+def _normal_score(standardized: float, degrees: float) -> float:
     from scipy import special  # noqa: PLC0415 - heavy: not before it is needed
 
-    tail = float(special.stdtr(degrees, -abs(units)))
+    tail = float(special.stdtr(degrees, -abs(standardized)))
     score = -float(special.ndtri(max(tail, 1e-12)))
-    return copysign(min(score, _LARGEST_SCORE), units)
+    return copysign(min(score, _LARGEST_SCORE), standardized)
 
 
 def _level_score(level: Level, noise_variance: float) -> float:
     """Return a configuration's median so far, in units of the deviation that is admitted for it."""
-    if level.runs < _LEAST_RUNS_OF_LEVEL:
+    if level.runs < _MIN_RUNS_OF_LEVEL:
         return 0.0
     variance = level.model_variance + _MEDIAN_VARIANCE * noise_variance / level.runs
     return float(level.median() / variance**0.5)
@@ -171,36 +171,38 @@ def score_runs(
         are not scored. The scores are of shape (n - learned,).
     """
     if len(cells) <= learned:
-        nothing = np.empty(0)
-        return DriftScores(nothing, np.empty(0, np.int64), nothing, nothing)
-    seen = repetitions(cells, noise)
+        empty = np.empty(0)
+        return DriftScores(empty, np.empty(0, np.int64), empty, empty)
+    state = repetitions(cells, noise)
     rows = list(zip(log_ratios.tolist(), cells, strict=True))
     for ratio, cell in rows[:learned]:
-        seen.learn(ratio, cell)
-    seen.count_once()
-    scored = [_score(seen, *row) for row in rows[learned:]]
+        state.learn(ratio, cell)
+    state.count_once()
+    scored = [_score(state, *row) for row in rows[learned:]]
     innovations, levels = np.array(scored).T
     groups = np.array([cell.group for cell in cells[learned:]], np.int64)
     return DriftScores(log_ratios[learned:], groups, innovations, levels)
 
 
-def _score(seen: Repetitions, ratio: float, cell: Cell) -> tuple[float, float]:
-    expected = seen.expect(cell)
-    units = (ratio - expected.mean) / expected.deviation
-    seen.learn(ratio, cell)
-    level = seen.level(cell)
-    return _normal_score(units, expected.degrees), _level_score(level, seen.noise_variance(level))
+def _score(state: Repetitions, ratio: float, cell: Cell) -> tuple[float, float]:
+    expected = state.expect(cell)
+    standardized = (ratio - expected.mean) / expected.deviation
+    state.learn(ratio, cell)
+    level = state.level(cell)
+    return _normal_score(standardized, expected.degrees), _level_score(
+        level, state.noise_variance(level)
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class _Alarm:
-    """An alarm: raised by the masked runs (`among`) since `start`; sign 1 slower, -1 faster."""
+    """An alarm: raised by the masked runs (`mask`) since `start`; sign 1 slower, -1 faster."""
 
     statistic: float
     index: int
     start: int
     sign: float
-    among: NDArray[np.bool_]
+    mask: NDArray[np.bool_]
 
 
 def chart(scores: DriftScores, thresholds: Thresholds, *, slower_only: bool = False) -> DriftChart:
@@ -228,24 +230,24 @@ def chart(scores: DriftScores, thresholds: Thresholds, *, slower_only: bool = Fa
     """
     first = 0
     while True:
-        found = _follow(scores, thresholds, first, slower_only=slower_only)
-        if isinstance(found, DriftChart):
-            return found
-        change = _change(scores, found.start, found.among)
-        raised = _change(scores, found.start, found.among, found.index + 1)
-        if found.sign * change > max(_STANDING_SHARE * found.sign * raised, 0.0):
-            statistic, threshold = found.statistic, thresholds.sums
-            return DriftChart(statistic, threshold, found.index, found.start, exp(change))
-        first = found.index + 1
+        outcome = _next_alarm(scores, thresholds, first, slower_only=slower_only)
+        if isinstance(outcome, DriftChart):
+            return outcome
+        change = _change(scores, outcome.start, outcome.mask)
+        change_at_alarm = _change(scores, outcome.start, outcome.mask, outcome.index + 1)
+        if outcome.sign * change > max(_STANDING_SHARE * outcome.sign * change_at_alarm, 0.0):
+            statistic, threshold = outcome.statistic, thresholds.sums
+            return DriftChart(statistic, threshold, outcome.index, outcome.start, exp(change))
+        first = outcome.index + 1
 
 
-def _follow(
+def _next_alarm(
     scores: DriftScores, thresholds: Thresholds, first: int, *, slower_only: bool
 ) -> _Alarm | DriftChart:
     """Return the next alarm from the run `first` on, or the sums at the end."""
     sums, starts = [0.0, 0.0], [first, first]
     signs = (1.0,) if slower_only else (1.0, -1.0)
-    everything = np.full(len(scores.groups), True)  # noqa: FBT003 - numpy's way
+    all_runs = np.full(len(scores.groups), True)  # noqa: FBT003 - numpy's way
     pairs = zip(scores.innovations[first:].tolist(), scores.levels[first:].tolist(), strict=True)
     for index, (innovation, level) in enumerate(pairs, first):
         for side, sign in enumerate(signs):
@@ -254,37 +256,37 @@ def _follow(
                 starts[side] = index + 1
             if sums[side] > thresholds.sums:
                 start = _change_point(sign * scores.innovations, starts[side], index)
-                return _Alarm(sums[side], index, start, sign, everything)
+                return _Alarm(sums[side], index, start, sign, all_runs)
             if sign * level > thresholds.level:
                 statistic = max(sums[side], thresholds.sums)
-                among = scores.groups == scores.groups[index]
-                return _Alarm(statistic, index, int(np.argmax(among)), sign, among)
+                mask = scores.groups == scores.groups[index]
+                return _Alarm(statistic, index, int(np.argmax(mask)), sign, mask)
     side = int(sums[1] > sums[0])
-    change = _change(scores, starts[side], everything)
+    change = _change(scores, starts[side], all_runs)
     return DriftChart(sums[side], thresholds.sums, None, starts[side], exp(change))
 
 
 def _change_point(scores: FloatArray, first: int, last: int) -> int:
     """Return the most likely first run, between two runs, of a shift of any size."""
-    since = np.cumsum(scores[first : last + 1][::-1])[::-1]
-    gains = since / np.sqrt(np.arange(len(since), 0, -1))
-    return first + int(np.argmax(gains))
+    tail_sums = np.cumsum(scores[first : last + 1][::-1])[::-1]
+    standardized = tail_sums / np.sqrt(np.arange(len(tail_sums), 0, -1))
+    return first + int(np.argmax(standardized))
 
 
 def _change(
-    scores: DriftScores, start: int, among: NDArray[np.bool_], end: int | None = None
+    scores: DriftScores, start: int, mask: NDArray[np.bool_], end: int | None = None
 ) -> float:
     """Return the median change of the runs in [start, end) relative to the earlier ones."""
-    ratios, groups = scores.log_ratios[among], scores.groups[among]
-    rows = np.flatnonzero(among)
+    ratios, groups = scores.log_ratios[mask], scores.groups[mask]
+    rows = np.flatnonzero(mask)
     before = rows < start
     since = ~before if end is None else ~before & (rows < end)
     if not since.any():
         return 0.0
-    otherwise = float(np.median(ratios[before])) if before.any() else 0.0
-    usual = {
+    overall = float(np.median(ratios[before])) if before.any() else 0.0
+    baselines = {
         group: float(np.median(ratios[before & (groups == group)]))
         for group in set(groups[before].tolist())
     }
-    normal = [usual.get(group, otherwise) for group in groups[since].tolist()]
-    return float(np.median(ratios[since] - normal))
+    expected = [baselines.get(group, overall) for group in groups[since].tolist()]
+    return float(np.median(ratios[since] - expected))

@@ -11,7 +11,7 @@ FloatArray = npt.NDArray[np.float64]
 _LARGEST: Final = 690.0
 """The largest logarithm of seconds that is reported."""
 
-_LEAST_DEVIATION: Final = 1e-9
+_MIN_DEVIATION: Final = 1e-9
 """Least standard deviation of the logarithm within a piece."""
 
 
@@ -77,7 +77,7 @@ class DurationBeliefs:
             highs=_joined((center - lower.starts)[:, flipped], center + upper.ends),
         )
 
-    def with_surprises(self, deviation: FloatArray) -> "DurationBeliefs":
+    def with_heavier_tails(self, deviation: FloatArray) -> "DurationBeliefs":
         """Return the beliefs with outer pieces that fall no faster than a given normal.
 
         Parameters
@@ -123,10 +123,12 @@ class DurationBeliefs:
         """Return the expected durations in seconds, shape (n,)."""
         from scipy import special  # noqa: PLC0415 - heavy: not before it is needed
 
-        low, high = self._units(self.lows), self._units(self.highs)
-        spread = self.deviations
-        part = _log_ratio(_log_mass(low - spread, high - spread), _log_mass(low, high))
-        log_means = self.means + spread**2 / 2 + part
+        low, high = self._standardized(self.lows), self._standardized(self.highs)
+        deviations = self.deviations
+        log_shares = _log_ratio(
+            _log_mass(low - deviations, high - deviations), _log_mass(low, high)
+        )
+        log_means = self.means + deviations**2 / 2 + log_shares
         # The mean of an extremely wide belief would overflow.
         return np.exp(np.minimum(special.logsumexp(self.log_mass + log_means, axis=1), _LARGEST))
 
@@ -146,29 +148,29 @@ class DurationBeliefs:
         ValueError
             If a probability is not within (0, 1).
         """
-        wanted = np.broadcast_to(np.asarray(probability, dtype=np.float64), (len(self),))
-        if not ((wanted > 0) & (wanted < 1)).all():
+        probabilities = np.broadcast_to(np.asarray(probability, dtype=np.float64), (len(self),))
+        if not ((probabilities > 0) & (probabilities < 1)).all():
             raise ValueError("A probability lies between 0 and 1.")
         mass = np.exp(self.log_mass)
-        reached = np.cumsum(mass, axis=1)
-        piece = np.minimum((reached < wanted[:, None]).sum(axis=1), mass.shape[1] - 1)
+        cumulative = np.cumsum(mass, axis=1)
+        piece = np.minimum((cumulative < probabilities[:, None]).sum(axis=1), mass.shape[1] - 1)
         rows = np.arange(len(self))
         # Rounding may leave the total of the mass just short of the wanted probability.
         piece = np.where(mass[rows, piece] > 0, piece, np.argmax(mass, axis=1))
-        before = reached[rows, piece] - mass[rows, piece]
-        share = np.clip((wanted - before) / mass[rows, piece], 0.0, 1.0)
-        chosen = (rows, piece)
-        low, high = self._units(self.lows)[chosen], self._units(self.highs)[chosen]
-        logs = self.means[chosen] + self.deviations[chosen] * _inverse(low, high, share)
-        seconds: FloatArray = np.exp(np.clip(logs, self.lows[chosen], self.highs[chosen]))
+        before = cumulative[rows, piece] - mass[rows, piece]
+        share = np.clip((probabilities - before) / mass[rows, piece], 0.0, 1.0)
+        cells = (rows, piece)
+        low, high = self._standardized(self.lows)[cells], self._standardized(self.highs)[cells]
+        logs = self.means[cells] + self.deviations[cells] * _truncated_quantile(low, high, share)
+        seconds: FloatArray = np.exp(np.clip(logs, self.lows[cells], self.highs[cells]))
         return seconds
 
     def probability_below(self, seconds: FloatArray) -> FloatArray:
         """Return the probability in [0, 1] that a duration is below `seconds`, shape (n,)."""
         with np.errstate(divide="ignore", invalid="ignore"):
             logs = np.where(seconds > 0, np.log(seconds), -np.inf)[:, None]
-        low, high = self._units(self.lows), self._units(self.highs)
-        until = self._units(np.clip(logs, self.lows, self.highs))
+        low, high = self._standardized(self.lows), self._standardized(self.highs)
+        until = self._standardized(np.clip(logs, self.lows, self.highs))
         share = np.exp(_log_ratio(_log_mass(low, until), _log_mass(low, high)))
         below = np.where(logs > self.lows, share, 0.0)
         probability: FloatArray = (np.exp(self.log_mass) * below).sum(axis=1)
@@ -179,9 +181,9 @@ class DurationBeliefs:
         with np.errstate(divide="ignore"):
             logs = np.where(seconds > 0, np.log(np.maximum(seconds, 0.0)), -np.inf)[:, None]
         lows = np.clip(logs, self.lows, self.highs)
-        low, high = self._units(self.lows), self._units(self.highs)
-        left = _log_ratio(_log_mass(self._units(lows), high), _log_mass(low, high))
-        return replace(self, log_mass=_normalized(self.log_mass + left), lows=lows)
+        low, high = self._standardized(self.lows), self._standardized(self.highs)
+        log_survival = _log_ratio(_log_mass(self._standardized(lows), high), _log_mass(low, high))
+        return replace(self, log_mass=_normalized(self.log_mass + log_survival), lows=lows)
 
     def observing(self, log_seconds: FloatArray, precision: FloatArray) -> "DurationBeliefs":
         """Return the beliefs after a normal observation of each logarithm (Bayes).
@@ -194,18 +196,20 @@ class DurationBeliefs:
             Inverse of their variance, shape (n,); 0 means no observation.
         """
         variance = self.deviations**2
-        seen, weight = log_seconds[:, None], precision[:, None]
-        shrunk = variance / (1.0 + variance * weight)
+        observed, weight = log_seconds[:, None], precision[:, None]
+        posterior_variance = variance / (1.0 + variance * weight)
         # In this form large terms cancel, so that far observations stay exact.
-        means = self.means + shrunk * weight * (seen - self.means)
-        deviations = np.sqrt(shrunk)
+        means = self.means + posterior_variance * weight * (observed - self.means)
+        deviations = np.sqrt(posterior_variance)
         evidence = -0.5 * (
             np.log1p(variance * weight)
-            + weight * (seen - self.means) ** 2 / (1.0 + variance * weight)
+            + weight * (observed - self.means) ** 2 / (1.0 + variance * weight)
         )
-        kept = _log_mass((self.lows - means) / deviations, (self.highs - means) / deviations)
-        prior = _log_mass(self._units(self.lows), self._units(self.highs))
-        log_mass = self.log_mass + _log_ratio(kept, prior) + evidence
+        posterior_mass = _log_mass(
+            (self.lows - means) / deviations, (self.highs - means) / deviations
+        )
+        prior_mass = _log_mass(self._standardized(self.lows), self._standardized(self.highs))
+        log_mass = self.log_mass + _log_ratio(posterior_mass, prior_mass) + evidence
         return replace(self, log_mass=_normalized(log_mass), means=means, deviations=deviations)
 
     def share_of(self, precision: FloatArray) -> FloatArray:
@@ -224,7 +228,7 @@ class DurationBeliefs:
         share: FloatArray = (np.exp(self.log_mass) * self.deviations**2).sum(axis=1) * precision
         return np.clip(share, 0.0, 1.0)
 
-    def _units(self, logs: FloatArray) -> FloatArray:
+    def _standardized(self, logs: FloatArray) -> FloatArray:
         return (logs - self.means) / self.deviations
 
 
@@ -242,9 +246,9 @@ class _Side:
         zeros = np.zeros((len(bounds), 1))
         starts = _joined(zeros, bounds)
         # Even a certain duration needs a width, by which it can be divided.
-        slopes = np.maximum(np.diff(starts, axis=1) / np.diff(knots), _LEAST_DEVIATION)
+        slopes = np.maximum(np.diff(starts, axis=1) / np.diff(knots), _MIN_DEVIATION)
         offsets = starts[:, :-1] - slopes * knots[:-1]
-        # The last piece extends beyond the last knot; it is split there for `with_surprises`.
+        # The last piece extends beyond the last knot; it is split there for `with_heavier_tails`.
         return cls(
             starts,
             _joined(starts[:, 1:], zeros + np.inf),
@@ -283,7 +287,7 @@ def _log_mass(low: FloatArray, high: FloatArray) -> FloatArray:
     return mass
 
 
-def _inverse(low: FloatArray, high: FloatArray, share: FloatArray) -> FloatArray:
+def _truncated_quantile(low: FloatArray, high: FloatArray, share: FloatArray) -> FloatArray:
     """Return the point with the given share of a truncated standard normal's mass below it."""
     from scipy import special  # noqa: PLC0415 - heavy: not before it is needed
 

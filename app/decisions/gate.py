@@ -72,7 +72,7 @@ def _verdict(p_value: float, run: GatedRun, gate: Gate) -> GateVerdict:
 
 def combine(verdicts: Sequence[GateVerdict], *, has_drift: bool) -> GateVerdict:
     """Return the verdict of a report: the worst of its runs; unknown only if all are unknown."""
-    known = [each for each in verdicts if each is not GateVerdict.INSUFFICIENT_DATA]
+    known = [verdict for verdict in verdicts if verdict is not GateVerdict.INSUFFICIENT_DATA]
     if GateVerdict.FAIL in known:
         return GateVerdict.FAIL
     if GateVerdict.WARN in known or has_drift:

@@ -77,7 +77,7 @@ class Moderation:
         self.degrees = self._mean_degrees()
 
     def _mean_degrees(self) -> float:
-        most = max(self._log_posterior)
-        shares = [exp(each - most) for each in self._log_posterior]
-        inverse = sum(share / degrees for share, degrees in zip(shares, _DEGREES, strict=True))
-        return sum(shares) / inverse
+        largest = max(self._log_posterior)
+        weights = [exp(log_posterior - largest) for log_posterior in self._log_posterior]
+        inverse = sum(weight / degrees for weight, degrees in zip(weights, _DEGREES, strict=True))
+        return sum(weights) / inverse

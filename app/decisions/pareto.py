@@ -32,8 +32,8 @@ def pareto_front(first: FloatArray, second: FloatArray) -> IndexArray:
     >>> pareto_front(np.array([1.0, 2.0, 3.0, 2.0]), np.array([9.0, 4.0, 5.0, 4.0])).tolist()
     [0, 1, 3]
     """
-    known = np.flatnonzero(~(np.isnan(first) | np.isnan(second)))
-    order = known[np.lexsort((second[known], first[known]))]
+    valid = np.flatnonzero(~(np.isnan(first) | np.isnan(second)))
+    order = valid[np.lexsort((second[valid], first[valid]))]
     if order.size == 0:
         return order
     x, y = first[order], second[order]
@@ -70,9 +70,9 @@ def thin_front(front: IndexArray, limit: int, keep: int | None = None) -> IndexA
     """
     if len(front) <= limit:
         return front
-    places = np.linspace(0, len(front) - 1, limit).round().astype(np.intp)
-    kept = np.flatnonzero(front == keep) if keep is not None else front[:0]
-    if kept.size and kept[0] not in places:
-        inner = places[1:-1] if limit > _N_ENDS else places
-        inner[np.abs(inner - kept[0]).argmin()] = kept[0]
-    return front[places]
+    positions = np.linspace(0, len(front) - 1, limit).round().astype(np.intp)
+    position = np.flatnonzero(front == keep) if keep is not None else front[:0]
+    if position.size and position[0] not in positions:
+        inner = positions[1:-1] if limit > _N_ENDS else positions
+        inner[np.abs(inner - position[0]).argmin()] = position[0]
+    return front[positions]

@@ -12,7 +12,7 @@ from app.domain.profiling import StopReason, StopRule
 BoolArray = npt.NDArray[np.bool_]
 _LARGEST = 30.0
 """Cap of log half widths; beyond a factor of e^30 they are all the same."""
-_NOISE = 1e-12
+_ROUNDING = 1e-12
 """Relative rounding error allowed in sums of prices: three of 0.10 are within 0.30."""
 
 
@@ -126,37 +126,39 @@ def plan_runs(
     allowed
         Which candidates may be taken at all, shape (n_candidates,).
     """
-    first = design.half_widths()
-    widths = reach.widths(first)
-    left, spent, runs = allowed.copy(), 0.0, list[ChosenRun]()
-    most = np.inf if limits.budget is None else limits.budget * (1.0 + _NOISE)
+    initial = design.half_widths()
+    widths = reach.widths(initial)
+    remaining, spent, runs = allowed.copy(), 0.0, list[ChosenRun]()
+    max_cost = np.inf if limits.budget is None else limits.budget * (1.0 + _ROUNDING)
     while True:
-        stop = _before(widths, len(runs), left, limits)
+        stop = _stop_reason(widths, len(runs), remaining, limits)
         if stop is not None:
             break
-        affordable = left & (spent + prices <= most)
+        affordable = remaining & (spent + prices <= max_cost)
         if not affordable.any():
             stop = StopReason.BUDGET_SPENT
             break
-        least = limits.stop.min_narrowing * float(design.half_widths().mean())
-        step = design.step(affordable & (design.gains() >= least))
+        min_gain = limits.stop.min_narrowing * float(design.half_widths().mean())
+        step = design.step(affordable & (design.gains() >= min_gain))
         if step is None:
             stop = StopReason.GAIN_TOO_SMALL
             break
-        after = reach.widths(step.half_widths)
-        narrowing, price = float((widths - after).mean()), float(prices[step.candidate])
+        new_widths = reach.widths(step.half_widths)
+        narrowing, price = float((widths - new_widths).mean()), float(prices[step.candidate])
         if narrowing < (limits.stop.min_narrowing_per_cost or 0.0) * price:
             stop = StopReason.GAIN_TOO_SMALL
             break
         runs.append(ChosenRun(step.candidate, step.half_widths, narrowing))
-        left[step.candidate], spent, widths = False, spent + price, after
-    return Schedule(tuple(runs), first, stop)
+        remaining[step.candidate], spent, widths = False, spent + price, new_widths
+    return Schedule(tuple(runs), initial, stop)
 
 
-def _before(widths: FloatArray, n_runs: int, left: BoolArray, limits: Limits) -> StopReason | None:
+def _stop_reason(
+    widths: FloatArray, n_runs: int, remaining: BoolArray, limits: Limits
+) -> StopReason | None:
     """Return why no further run is sought, None if one is."""
     if limits.stop.width is not None and widths.mean() <= limits.stop.width:
         return StopReason.GOAL_REACHED
     if n_runs >= limits.runs:
         return StopReason.RUNS_PLANNED
-    return None if left.any() else StopReason.CANDIDATES_EXHAUSTED
+    return None if remaining.any() else StopReason.CANDIDATES_EXHAUSTED

@@ -14,7 +14,7 @@ SURPRISE: Final = 1.0
 """Log standard deviation beyond the 99 % bounds, where tails of forecasts were never observed."""
 
 _LARGEST_PRECISION: Final = 1e12
-_LEAST_SHARE: Final = 1e-12
+_MIN_SHARE: Final = 1e-12
 """Lower progress counts as this much, whose inverse is still finite."""
 
 
@@ -42,11 +42,11 @@ class RemainingBeliefs:
 
     def mean(self) -> FloatArray:
         """Return the expected remaining seconds, shape (n,), not negative."""
-        return self._left(self.total.mean())
+        return self._remaining(self.total.mean())
 
     def quantile(self, probability: float | FloatArray) -> FloatArray:
         """Return the remaining seconds not exceeded with the given probability, shape (n,)."""
-        return self._left(self.total.quantile(probability))
+        return self._remaining(self.total.quantile(probability))
 
     def interval(self, confidence: float) -> tuple[FloatArray, FloatArray]:
         """Return lower and upper bounds in seconds, each of shape (n,)."""
@@ -56,7 +56,7 @@ class RemainingBeliefs:
         """Return the probability that a job ends within `seconds` from now, shape (n,)."""
         return self.total.probability_below(seconds / self.share + self.spent)
 
-    def _left(self, total: FloatArray) -> FloatArray:
+    def _remaining(self, total: FloatArray) -> FloatArray:
         return np.maximum((total - self.spent) * self.share, 0.0)
 
 
@@ -102,12 +102,16 @@ def remaining(
     """
     has_elapsed = np.nan_to_num(elapsed_s) > 0
     done = np.nan_to_num(progress)
-    seen = has_elapsed & (done > 0)
-    observed = np.log(np.where(seen, elapsed_s, 1.0)) - np.log(np.where(seen, done, 1.0))
-    precision = np.where(seen, rate_precision(done, rate_variation), 0.0)
+    is_observed = has_elapsed & (done > 0)
+    observed = np.log(np.where(is_observed, elapsed_s, 1.0)) - np.log(
+        np.where(is_observed, done, 1.0)
+    )
+    precision = np.where(is_observed, rate_precision(done, rate_variation), 0.0)
     spent = np.where(has_elapsed, elapsed_s, 0.0)
-    tails = np.where(has_elapsed, SURPRISE, 0.0)
-    total = prior.with_surprises(tails).observing(observed, precision).exceeding(spent)
+    tail_deviations = np.where(has_elapsed, SURPRISE, 0.0)
+    total = (
+        prior.with_heavier_tails(tail_deviations).observing(observed, precision).exceeding(spent)
+    )
     return RemainingBeliefs(total, spent, np.where(has_elapsed, 1.0, 1.0 - done))
 
 
@@ -166,12 +170,12 @@ def remaining_after(
     done = float(stretch.progress.sum())
     elapsed_s = elapsed_s or None
     observed, precision = _regress(stretch, progress, elapsed_s, rate_variation, log_median)
-    rest = 1.0 - done
-    spent = 0.0 if elapsed_s is None else elapsed_s / rest
-    share = rest if elapsed_s is not None else rest - (progress or 0.0)
-    tails = np.array([SURPRISE if precision or spent else 0.0])
+    remaining_share = 1.0 - done
+    spent = 0.0 if elapsed_s is None else elapsed_s / remaining_share
+    share = remaining_share if elapsed_s is not None else remaining_share - (progress or 0.0)
+    tail_deviations = np.array([SURPRISE if precision or spent else 0.0])
     precisions = np.array([precision])
-    total = prior.with_surprises(tails).observing(np.array([observed]), precisions)
+    total = prior.with_heavier_tails(tail_deviations).observing(np.array([observed]), precisions)
     total = total.exceeding(np.array([spent]))
     beliefs = RemainingBeliefs(total, np.array([spent]), np.array([share]))
     return beliefs, float(total.share_of(precisions)[0])
@@ -188,15 +192,15 @@ def _regress(
     shares, seconds = stretch.progress, stretch.elapsed_s
     covariance, means = stretch.covariance, log_median + stretch.log_ratio
     slopes = covariance[:-1, -1] / covariance[-1, -1]
-    residual = covariance[:-1, :-1] - np.outer(slopes, covariance[:-1, -1])
+    residual_covariance = covariance[:-1, :-1] - np.outer(slopes, covariance[:-1, -1])
     if progress and elapsed_s:
         shares, seconds = np.append(shares, progress), np.append(seconds, elapsed_s)
         means, slopes = np.append(means, log_median), np.append(slopes, 1.0)
-        residual = np.pad(residual, (0, 1))
+        residual_covariance = np.pad(residual_covariance, (0, 1))
     if not shares.size:
         return log_median, 0.0
-    noise = np.square(rate_variation) * (np.diag(1.0 / np.maximum(shares, _LEAST_SHARE)) - 1.0)
-    weights = np.linalg.solve(residual + noise, slopes)
+    noise = np.square(rate_variation) * (np.diag(1.0 / np.maximum(shares, _MIN_SHARE)) - 1.0)
+    weights = np.linalg.solve(residual_covariance + noise, slopes)
     precision = min(float(weights @ slopes), _LARGEST_PRECISION)
-    surprise = np.log(seconds) - np.log(shares) - means
-    return log_median + float(weights @ surprise) / float(weights @ slopes), precision
+    residuals = np.log(seconds) - np.log(shares) - means
+    return log_median + float(weights @ residuals) / float(weights @ slopes), precision

@@ -89,14 +89,14 @@ def choose(candidates: Candidates, objective: Objective, constraints: Constraint
     range. Ties of the objective are broken by shorter duration, then by lower cost.
     """
     violations = _violations(candidates, objective, constraints)
-    rejected_mask = np.zeros(candidates.duration_s.size, dtype=bool)
+    is_rejected = np.zeros(candidates.duration_s.size, dtype=bool)
     for mask in violations.values():
-        rejected_mask |= mask
+        is_rejected |= mask
     rejected = tuple(
         (int(index), next(reason for reason, mask in violations.items() if mask[index]))
-        for index in np.flatnonzero(rejected_mask)
+        for index in np.flatnonzero(is_rejected)
     )
-    qualified = np.flatnonzero(~rejected_mask)
+    qualified = np.flatnonzero(~is_rejected)
     value = objective_values(candidates, objective)[qualified]
     duration, cost = candidates.duration_s[qualified], candidates.cost[qualified]
     ranked = qualified[np.lexsort((cost, duration, value))]
@@ -153,8 +153,8 @@ def _nearest(candidates: Candidates, objective: Objective, constraints: Constrai
             excess = np.fmax(excess, candidates.cost_bound / floor)
             unknown |= np.isnan(candidates.cost_bound)
     required = constraints.require_within_range
-    outside = ~candidates.within_range & required
+    is_outside = ~candidates.within_range & required
     value = np.where(unknown, candidates.duration_s, objective_values(candidates, objective))
-    chance = candidates.fits_probability
-    room = np.where(misfits(candidates, constraints), 1.0 - chance, 0.0)
-    return int(np.lexsort((value, excess, outside, unknown, room))[0])
+    probability = candidates.fits_probability
+    shortfall = np.where(misfits(candidates, constraints), 1.0 - probability, 0.0)
+    return int(np.lexsort((value, excess, is_outside, unknown, shortfall))[0])

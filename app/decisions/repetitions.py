@@ -27,11 +27,11 @@ _NOISE_WEIGHT: Final = 6.0
 _DIFFERENCE_WEIGHT: Final = 2.0 / 3.0
 """Degrees of freedom of one successive difference (von Neumann et al. 1941)."""
 
-_MOST_SQUARE: Final = 9.0
+_MAX_SQUARE: Final = 9.0
 """Largest squared difference that the noise learns, over the present variance."""
 
-_LEAST_NOISE_SHARE: Final = 0.3
-_MOST_NOISE_SHARE: Final = 0.95
+_MIN_NOISE_SHARE: Final = 0.3
+_MAX_NOISE_SHARE: Final = 0.95
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,9 +140,11 @@ class Repetitions:
     def level(self, cell: Cell) -> Level:
         """Return the level of a configuration, a new one if it has had no run."""
         if cell.group not in self.levels:
-            whole = cell.scale * cell.scale
-            model = max(whole - self.variance * cell.noise_factor, 0.05 * whole)
-            self.levels[cell.group] = Level(model, cell.noise_factor, model / self.variance)
+            variance = cell.scale * cell.scale
+            model_variance = max(variance - self.variance * cell.noise_factor, 0.05 * variance)
+            self.levels[cell.group] = Level(
+                model_variance, cell.noise_factor, model_variance / self.variance
+            )
         return self.levels[cell.group]
 
     def expect(self, cell: Cell) -> Expectation:
@@ -166,9 +168,9 @@ class Repetitions:
         level = self.level(cell)
         if is_normal:
             noise_ratio = self.noise_variance(level) / self.variance
-            share = level.variance_ratio / (noise_ratio + level.variance_ratio)
-            level.mean += share * (ratio - level.mean)
-            level.variance_ratio = share * noise_ratio
+            gain = level.variance_ratio / (noise_ratio + level.variance_ratio)
+            level.mean += gain * (ratio - level.mean)
+            level.variance_ratio = gain * noise_ratio
             insort(level.ratios, ratio)
         if level.previous is not None:
             self._learn_noise(level, (ratio - level.previous) ** 2 / (2.0 * level.noise_factor))
@@ -183,16 +185,16 @@ class Repetitions:
         for level in self.levels.values():
             level.variance_ratio = level.model_variance / self.variance
             if level.runs:
-                of_runs = self.noise_variance(level) / self.variance / level.runs
-                level.variance_ratio = min(level.variance_ratio, of_runs)
+                runs_ratio = self.noise_variance(level) / self.variance / level.runs
+                level.variance_ratio = min(level.variance_ratio, runs_ratio)
 
     def _learn_noise(self, level: Level, square: float) -> None:
         # The effect of an accident is limited, so that it does not look like noise for ever.
-        most = _MOST_SQUARE * level.squares.factor(self.moderation.degrees)
-        squares = level.squares.plus(min(square / self.variance, most), _DIFFERENCE_WEIGHT)
+        limit = _MAX_SQUARE * level.squares.factor(self.moderation.degrees)
+        squares = level.squares.plus(min(square / self.variance, limit), _DIFFERENCE_WEIGHT)
         self.moderation.learn(level.squares, squares)
         level.squares = squares
-        limited = min(square, _MOST_SQUARE * self.variance)
+        limited = min(square, _MAX_SQUARE * self.variance)
         weight = self.weight + _DIFFERENCE_WEIGHT
         self.variance = (self.weight * self.variance + _DIFFERENCE_WEIGHT * limited) / weight
         self.weight = weight
@@ -212,15 +214,15 @@ def repetitions(cells: Sequence[Cell], noise: float | None) -> Repetitions:
     Examples
     --------
     >>> cell = Cell(0, 0.05)
-    >>> seen = repetitions([cell], 0.03)
-    >>> before = seen.expect(cell).deviation
+    >>> state = repetitions([cell], 0.03)
+    >>> before = state.expect(cell).deviation
     >>> for ratio in (0.04, 0.05, 0.045):
-    ...     seen.learn(ratio, cell)
-    >>> after = seen.expect(cell)
+    ...     state.learn(ratio, cell)
+    >>> after = state.expect(cell)
     >>> round(before, 3), round(after.mean, 3), after.deviation < before
     (0.05, 0.038, True)
     """
-    typical = median(each.scale / each.noise_factor**0.5 for each in cells)
-    start = typical / 2.0 if noise is None else noise
-    start = min(max(start, _LEAST_NOISE_SHARE * typical), _MOST_NOISE_SHARE * typical)
-    return Repetitions(start * start)
+    typical = median(cell.scale / cell.noise_factor**0.5 for cell in cells)
+    deviation = typical / 2.0 if noise is None else noise
+    deviation = min(max(deviation, _MIN_NOISE_SHARE * typical), _MAX_NOISE_SHARE * typical)
+    return Repetitions(deviation * deviation)

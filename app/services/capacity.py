@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 import numpy as np
 
-from app.decisions.capacity import Demand, demand, draw_durations, draws_for, play
+from app.decisions.capacity import Demand, demand, draw_durations, draws_for, simulate_queue
 from app.decisions.durations import FloatArray
 from app.domain.allocations import ANY_TYPE, Placed
 from app.domain.capacity import (
@@ -132,7 +132,7 @@ def _demand(
 ) -> TypeDemand:
     capacity = request.capacity.get(name)
     gpus = np.array([_gpus(job) for job in jobs], dtype=np.int64)
-    starts, ends = play(durations, gpus, np.zeros(len(jobs)), capacity)
+    starts, ends = simulate_queue(durations, gpus, np.zeros(len(jobs)), capacity)
     found = demand(starts, ends, gpus, request.hours, request.confidence)
     last = float(np.quantile(ends.max(axis=1), request.confidence)) if jobs else 0.0
     return TypeDemand(

@@ -279,8 +279,8 @@ def test_first_fit_leaves_out_what_has_no_place() -> None:
     options = Options(np.array([0, 1]), np.array([0, 0]), np.array([2, 3]), np.array([5.0, 4.0]))
     capacity = np.array([3, 1])
 
-    left_out = allocate_first_fit(options, 2, capacity, must=False)
-    refused = allocate_first_fit(options, 2, capacity, must=True)
+    left_out = allocate_first_fit(options, 2, capacity, must_place_all=False)
+    refused = allocate_first_fit(options, 2, capacity, must_place_all=True)
 
     assert left_out is not None
     assert left_out.choice.tolist() == [NOTHING, 1]

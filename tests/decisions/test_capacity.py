@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.decisions.capacity import demand, draw_durations, play
+from app.decisions.capacity import demand, draw_durations, simulate_queue
 from app.decisions.progress import remaining
 from tests.decisions.test_durations import believe, make_forecast
 
@@ -18,7 +18,7 @@ def test_jobs_never_use_more_than_there_is_and_never_overtake(
     durations = rng.lognormal(0.0, 1.0, (3, n_jobs))
     gpus = rng.integers(1, capacity + 1, n_jobs)
 
-    starts, ends = play(durations, gpus, np.zeros(n_jobs), capacity)
+    starts, ends = simulate_queue(durations, gpus, np.zeros(n_jobs), capacity)
 
     assert (np.diff(starts, axis=1) >= 0).all()
     for draw in range(3):
@@ -30,13 +30,15 @@ def test_jobs_never_use_more_than_there_is_and_never_overtake(
 def test_job_starts_as_soon_as_enough_is_free() -> None:
     durations = np.array([[10.0, 4.0, 3.0]])
 
-    starts, _ = play(durations, np.array([1, 1, 2]), np.zeros(3), 2)
+    starts, _ = simulate_queue(durations, np.array([1, 1, 2]), np.zeros(3), 2)
 
     assert starts.tolist() == [[0.0, 0.0, 10.0]]
 
 
 def test_without_a_capacity_all_start_at_once() -> None:
-    starts, ends = play(np.array([[5.0, 7.0]]), np.array([100, 100]), np.array([0.0, 2.0]), None)
+    starts, ends = simulate_queue(
+        np.array([[5.0, 7.0]]), np.array([100, 100]), np.array([0.0, 2.0]), None
+    )
 
     assert starts.tolist() == [[0.0, 2.0]]
     assert ends.tolist() == [[5.0, 9.0]]
@@ -58,7 +60,7 @@ def test_peak_is_the_most_that_any_instant_of_the_hour_has(
     rng = np.random.default_rng(seed)
     gpus = rng.integers(1, capacity + 1, n_jobs)
     durations = rng.lognormal(7.0, 1.0, (1, n_jobs))
-    starts, ends = play(durations, gpus, np.zeros(n_jobs), capacity)
+    starts, ends = simulate_queue(durations, gpus, np.zeros(n_jobs), capacity)
 
     found = demand(starts, ends, gpus, 3, 0.9)
 
