@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from app.domain.columns import Repeated
-from app.pricing.billing import MOST_DECIMALS, is_plain
+from app.pricing.billing import MAX_DECIMALS, is_plain
 from app.pricing.offers import Offer
 
 FloatArray = npt.NDArray[np.float64]
@@ -18,13 +18,13 @@ BoolArray = npt.NDArray[np.bool_]
 
 _POWERS: Final = np.array([10**power for power in range(19)], dtype=np.int64)
 _DIGITS, _QUANTITY_DIGITS, _CENTS = 7, 9, 2
-_MOST_SCALE, _MOST_SIZE = 11, 12
-_MOST_TOTAL, _MOST_PRICE, _MOST_PLAIN = 10**15, 4 * 10**9, 10**15
-_LEAST_PLAIN: Final = 1e-5
+_MAX_SCALE, _MAX_SIZE = 11, 12
+_MAX_TOTAL, _MAX_PRICE, _MAX_PLAIN = 10**15, 4 * 10**9, 10**15
+_MIN_PLAIN: Final = 1e-5
 _HOUR_S: Final = 3600
 _EXACT: Final = Context(prec=80)
 _FIRST, _SECOND = [1, 0], [0, 2]
-_NEAR: Final = 1e-9
+_RELATIVE_TOLERANCE: Final = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ def bills(
         is_alike, units[_FIRST] > units[_SECOND], amounts[_FIRST] > amounts[_SECOND]
     )
     # Nearly equal amounts with different decimals are not compared here.
-    is_near = np.abs(amounts[_FIRST] - amounts[_SECOND]) <= _NEAR * amounts[_SECOND]
+    is_near = np.abs(amounts[_FIRST] - amounts[_SECOND]) <= _RELATIVE_TOLERANCE * amounts[_SECOND]
     is_clear = np.logical_and.reduce(is_exact) & ~np.logical_or.reduce(is_near & ~is_alike)
     units[1:] = np.where(is_above, units[0], units[1:])
     decimals[1:] = np.where(is_above, decimals[0], decimals[1:])
@@ -99,7 +99,7 @@ def _terms(offer: Offer | None) -> tuple[int, int, int, int, int, int]:
     units, scale = int("".join(map(str, digits))), -int(exponent)
     if scale < 0:
         units, scale = units * 10**-scale, 0
-    if units >= _MOST_PRICE or scale > _MOST_SCALE:
+    if units >= _MAX_PRICE or scale > _MAX_SCALE:
         return 0, 1, 0, 0, 0, 0
     return 1, offer.instances, price.minimum_billed_s or 0, price.billing_step_s or 0, units, scale
 
@@ -109,18 +109,18 @@ def _charged(seconds: FloatArray, terms: _Terms) -> tuple[FloatArray, MoneyColum
     with np.errstate(all="ignore"):
         billed, scale, is_exact = _billed(seconds, terms)
         total = billed * terms.count
-        is_exact &= terms.is_plain & (total > 0) & (total < _MOST_TOTAL)
+        is_exact &= terms.is_plain & (total > 0) & (total < _MAX_TOTAL)
         total = np.where(is_exact, total, 1)
         scale = np.where(is_exact, scale, 0)
-        more = _QUANTITY_DIGITS - 1 - np.floor(np.log10(total / _HOUR_S)).astype(np.int64)
-        numerator = total * _POWERS[np.maximum(more, 0)]
-        divisor = _HOUR_S * _POWERS[np.maximum(-more, 0)]
+        shift = _QUANTITY_DIGITS - 1 - np.floor(np.log10(total / _HOUR_S)).astype(np.int64)
+        numerator = total * _POWERS[np.maximum(shift, 0)]
+        divisor = _HOUR_S * _POWERS[np.maximum(-shift, 0)]
         units = (2 * numerator + divisor) // (2 * divisor)
         # Near a power of ten the logarithm may be off by one; such rows are left to `bill`.
         is_exact &= (units >= 10 ** (_QUANTITY_DIGITS - 1)) & (units <= 10**_QUANTITY_DIGITS)
-        scale += more
+        scale += shift
         hours = _quotient(units, scale)
-        is_exact &= (hours >= _LEAST_PLAIN) & (hours < _MOST_PLAIN) & (np.abs(scale) < len(_POWERS))
+        is_exact &= (hours >= _MIN_PLAIN) & (hours < _MAX_PLAIN) & (np.abs(scale) < len(_POWERS))
         amounts, is_money = _rounded(units * terms.units, scale + terms.scale)
     return hours, amounts, is_exact & is_money
 
@@ -128,7 +128,7 @@ def _charged(seconds: FloatArray, terms: _Terms) -> tuple[FloatArray, MoneyColum
 def _billed(seconds: FloatArray, terms: _Terms) -> tuple[IntArray, IntArray, BoolArray]:
     """Return the billed seconds as integers, scales, and where exact; see `billed_seconds`."""
     size = np.floor(np.log10(seconds))
-    is_exact = (size >= _DIGITS - 1 - _MOST_SCALE) & (size <= _MOST_SIZE)
+    is_exact = (size >= _DIGITS - 1 - _MAX_SCALE) & (size <= _MAX_SIZE)
     scale = np.where(is_exact, _DIGITS - 1 - size, 0).astype(np.int64)
     power = _POWERS[np.abs(scale)]
     billed = np.rint(np.where(scale >= 0, seconds * power, seconds / power)).astype(np.int64)
@@ -162,8 +162,8 @@ def _rounded(units: IntArray, scale: IntArray) -> tuple[MoneyColumn, BoolArray]:
     size = np.minimum(size, len(_POWERS) - 2)
     size += units >= _POWERS[size + 1]
     size -= units < _POWERS[size]
-    wanted = np.where(units == 0, _CENTS, np.maximum(_CENTS, _CENTS - (size - scale)))
-    decimals = np.minimum(wanted, MOST_DECIMALS)
+    needed = np.where(units == 0, _CENTS, np.maximum(_CENTS, _CENTS - (size - scale)))
+    decimals = np.minimum(needed, MAX_DECIMALS)
     shift = scale - decimals
     is_exact = (shift < len(_POWERS)) & (size - shift < len(_POWERS) - 1)
     down = _POWERS[np.minimum(np.maximum(shift, 0), len(_POWERS) - 1)]

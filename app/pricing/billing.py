@@ -19,12 +19,12 @@ _ANY: Final = Context(prec=400, rounding=ROUND_HALF_UP)
 """Precise enough for the cost of any finite number of seconds."""
 _QUANTITY: Final = Context(prec=9, rounding=ROUND_HALF_UP)
 _CENTS: Final = 2
-MOST_DECIMALS: Final = 15
-_MOST_STEPS: Final = 10**15
+MAX_DECIMALS: Final = 15
+_MAX_STEPS: Final = 10**15
 _NOISELESS_DIGITS: Final = 12
-_KEPT_DIGITS: Final = 3
+_SIGNIFICANT_DIGITS: Final = 3
 _ZERO: Final = Decimal(0)
-_UNITS: Final = tuple(Decimal(1).scaleb(-decimals) for decimals in range(MOST_DECIMALS + 1))
+_UNITS: Final = tuple(Decimal(1).scaleb(-decimals) for decimals in range(MAX_DECIMALS + 1))
 _Charge = tuple[str, Decimal, str, Decimal, Decimal]
 """Kind, quantity, unit, unit price and amount."""
 
@@ -77,9 +77,9 @@ def _total(charges: Sequence[_Charge]) -> Decimal:
 
 def _charges(offer: Offer, seconds: float) -> list[_Charge]:
     """Return the unrounded charges: always compute, and further ones where given."""
-    charges = _compute(offer.price, offer.instances, seconds)
+    charges = _compute_charges(offer.price, offer.instances, seconds)
     for lot in offer.others:
-        charges += _compute(lot.price, lot.instances, seconds)
+        charges += _compute_charges(lot.price, lot.instances, seconds)
     if offer.extras is not NO_EXTRAS:
         charges += _extra_charges(offer, seconds)
     return charges
@@ -89,12 +89,12 @@ def _extra_charges(offer: Offer, seconds: float) -> Iterator[_Charge]:
     """Yield the charges besides the instances."""
     price, extras = offer.price, offer.extras
     if extras.other_nodes:
-        other = _hours(price, seconds, extras.other_nodes)
-        yield _charge("other_nodes", other, "node-hour", extras.other_node_per_hour)
+        node_hours = _hours(price, seconds, extras.other_nodes)
+        yield _charge("other_nodes", node_hours, "node-hour", extras.other_node_per_hour)
     if extras.storage_gb:
         months = _EXACT.divide(_hours(price, seconds, 1), HOURS_PER_MONTH)
-        stored = _QUANTITY.multiply(months, extras.storage_gb)
-        yield _charge("storage", stored, "GB-month", extras.storage_per_gb_month)
+        gb_months = _QUANTITY.multiply(months, extras.storage_gb)
+        yield _charge("storage", gb_months, "GB-month", extras.storage_per_gb_month)
     if extras.platform_per_instance_hour:
         hours = instance_hours(offer, seconds)
         yield _charge("platform_fee", hours, _unit(price), extras.platform_per_instance_hour)
@@ -102,14 +102,14 @@ def _extra_charges(offer: Offer, seconds: float) -> Iterator[_Charge]:
         yield _charge("egress", extras.egress_gb, "GB", extras.egress_per_gb)
 
 
-def _compute(price: Price, instances: int, seconds: float) -> list[_Charge]:
+def _compute_charges(price: Price, instances: int, seconds: float) -> list[_Charge]:
     """Return the charges for instances of one type, or for GB-seconds and calls of functions."""
     terms = price.serverless
     if terms is None:
         hours = _hours(price, seconds, instances)
         return [_charge("compute", hours, _unit(price), price.price_per_hour)]
-    least_s = billed_seconds(price, seconds)
-    gb_seconds, calls = terms.usage(Decimal(repr(seconds)), instances, least_s)
+    minimum_s = billed_seconds(price, seconds)
+    gb_seconds, calls = terms.usage(Decimal(repr(seconds)), instances, minimum_s)
     charges = [_charge("compute", gb_seconds, "GB-second", terms.per_gb_second)]
     if terms.per_call:
         charges.append(_charge("calls", Decimal(calls), "call", terms.per_call))
@@ -136,9 +136,9 @@ def decimals_for(amount: Decimal) -> int:
     [2, 6, 2]
     """
     size = amount.adjusted()
-    if size >= _KEPT_DIGITS - 1 - _CENTS or not amount:
+    if size >= _SIGNIFICANT_DIGITS - 1 - _CENTS or not amount:
         return _CENTS
-    return min(_KEPT_DIGITS - 1 - size, MOST_DECIMALS)
+    return min(_SIGNIFICANT_DIGITS - 1 - size, MAX_DECIMALS)
 
 
 def bill(offer: Offer, median_s: float, lower_s: float, upper_s: float) -> Bill:
@@ -155,9 +155,9 @@ def bill(offer: Offer, median_s: float, lower_s: float, upper_s: float) -> Bill:
     median_s, lower_s, upper_s
         The duration in seconds and its bounds, lower <= median <= upper.
     """
-    exact = _charges(offer, median_s)
-    decimals = decimals_for(_total(exact))
-    items = tuple([LineItem(*each[:-1], _rounded(each[-1], decimals)) for each in exact])
+    charges = _charges(offer, median_s)
+    decimals = decimals_for(_total(charges))
+    items = tuple([LineItem(*charge[:-1], _rounded(charge[-1], decimals)) for charge in charges])
     median = sum([item.amount for item in items], _ZERO)
     return Bill(
         median=median,
@@ -189,12 +189,12 @@ def plain_bills(
     multiply, divide, per_hour = _EXACT.multiply, _QUANTITY.divide, price.price_per_hour
     for durations in seconds:
         if has_rules:
-            billed = [billed_seconds(price, each) for each in durations]
+            billed = [billed_seconds(price, duration_s) for duration_s in durations]
         else:
             billed = list(map(Decimal, map(repr, durations)))
         if count != 1:
-            billed = [multiply(each, count) for each in billed]
-        hours, low, high = [divide(each, SECONDS_PER_HOUR) for each in billed]
+            billed = [multiply(duration_s, count) for duration_s in billed]
+        hours, low, high = [divide(duration_s, SECONDS_PER_HOUR) for duration_s in billed]
         amount = multiply(hours, per_hour)
         lower, upper = _ZERO + multiply(low, per_hour), _ZERO + multiply(high, per_hour)
         median = _rounded(amount, decimals_for(_ZERO + amount))
@@ -222,14 +222,14 @@ def affordable_seconds(offer: Offer, budget: Decimal) -> float | None:
     None if an hour costs nothing and the budget covers what is charged once; 0 if the budget does
     not even cover the shortest billed duration.
     """
-    price, left = offer.price, budget - offer.extras.once
-    if left < 0:
+    price, remaining = offer.price, budget - offer.extras.once
+    if remaining < 0:
         return 0.0
     if price.serverless is not None:
         return _affordable_calls(offer, budget, price.serverless.step_s)
     if not offer.per_hour:
         return None
-    seconds = left / offer.per_hour * SECONDS_PER_HOUR
+    seconds = remaining / offer.per_hour * SECONDS_PER_HOUR
     if price.billing_step_s:
         seconds = (seconds / price.billing_step_s).to_integral_value(ROUND_FLOOR)
         seconds *= price.billing_step_s
@@ -238,9 +238,9 @@ def affordable_seconds(offer: Offer, budget: Decimal) -> float | None:
 
 def _affordable_calls(offer: Offer, budget: Decimal, step_s: Decimal) -> float | None:
     """Return the longest duration of functions within the budget, in whole steps."""
-    if _cost_of_steps(offer, _MOST_STEPS, step_s) <= budget:
+    if _cost_of_steps(offer, _MAX_STEPS, step_s) <= budget:
         return None
-    low, high = 0, _MOST_STEPS
+    low, high = 0, _MAX_STEPS
     while high - low > 1:
         middle = (low + high) // 2
         if _cost_of_steps(offer, middle, step_s) <= budget:
@@ -269,17 +269,17 @@ def costs_of(offers: Sequence[Offer | None], seconds: FloatArray) -> FloatArray:
     terms = np.array([_terms(offer) for offer in offers], dtype=float).reshape(-1, 4)
     minimum_s, step_s, per_hour, once = terms.T
     billed = np.maximum(seconds, minimum_s)
-    whole = np.where(step_s > 0.0, step_s, 1.0)
-    billed = np.where(step_s > 0.0, np.ceil(billed / whole) * whole, billed)
+    step = np.where(step_s > 0.0, step_s, 1.0)
+    billed = np.where(step_s > 0.0, np.ceil(billed / step) * step, billed)
     costs: FloatArray = billed / float(SECONDS_PER_HOUR) * per_hour + once
-    in_steps = np.flatnonzero((step_s > 0.0) | (minimum_s > 0.0))
-    if in_steps.size:
-        costs[..., in_steps] = _without_noise(costs[..., in_steps])
+    stepped_rows = np.flatnonzero((step_s > 0.0) | (minimum_s > 0.0))
+    if stepped_rows.size:
+        costs[..., stepped_rows] = _without_noise(costs[..., stepped_rows])
     for row, offer in enumerate(offers):
         if offer is not None and offer.price.serverless is not None:
-            asked = np.atleast_1d(seconds[..., row]).tolist()
-            exact = [float(exact_cost(offer, each)) for each in asked]
-            costs[..., row] = exact if seconds.ndim > 1 else exact[0]
+            durations_s = np.atleast_1d(seconds[..., row]).tolist()
+            exact_costs = [float(exact_cost(offer, duration_s)) for duration_s in durations_s]
+            costs[..., row] = exact_costs if seconds.ndim > 1 else exact_costs[0]
     return costs
 
 

@@ -47,16 +47,18 @@ class RateBook:
         >>> str(book.conversion("USD", "EUR", day).rate)
         '0.8'
         """
-        direct = self._leg(source, target, as_of)
+        direct = self._direct(source, target, as_of)
         if direct is not None:
             return _rounded(direct)
-        by_way = [
+        chained = [
             _chained(first, second)
-            for middle in self._currencies(as_of) - {source, target}
-            if (first := self._leg(source, middle, as_of)) is not None
-            and (second := self._leg(middle, target, as_of)) is not None
+            for via in self._currencies(as_of) - {source, target}
+            if (first := self._direct(source, via, as_of)) is not None
+            and (second := self._direct(via, target, as_of)) is not None
         ]
-        return max(by_way, key=lambda each: (each.valid_from, each.source), default=None)
+        return max(
+            chained, key=lambda candidate: (candidate.valid_from, candidate.source), default=None
+        )
 
     def _currencies(self, as_of: datetime) -> set[str]:
         return {
@@ -66,21 +68,25 @@ class RateBook:
             for name in pair
         }
 
-    def _leg(self, source: str, target: str, as_of: datetime) -> Conversion | None:
+    def _direct(self, source: str, target: str, as_of: datetime) -> Conversion | None:
         """Return a stored rate or the inverse of one, not yet rounded."""
-        there, back = (self._latest(*pair, as_of) for pair in ((source, target), (target, source)))
-        if there is not None and (back is None or back.valid_from <= there.valid_from):
-            return Conversion(source, target, there.rate, there.valid_from, there.source)
-        if back is None:
+        forward, backward = (
+            self._latest(*pair, as_of) for pair in ((source, target), (target, source))
+        )
+        if forward is not None and (backward is None or backward.valid_from <= forward.valid_from):
+            return Conversion(source, target, forward.rate, forward.valid_from, forward.source)
+        if backward is None:
             return None
-        rate = _EXACT.divide(Decimal(1), back.rate)
-        return Conversion(source, target, rate, back.valid_from, f"inverse of {back.source}")
+        rate = _EXACT.divide(Decimal(1), backward.rate)
+        return Conversion(
+            source, target, rate, backward.valid_from, f"inverse of {backward.source}"
+        )
 
     def _latest(self, source: str, target: str, as_of: datetime) -> ExchangeRate | None:
-        held = [
+        valid = [
             rate for rate in self._by_pair.get((source, target), ()) if rate.valid_from <= as_of
         ]
-        return held[-1] if held else None
+        return valid[-1] if valid else None
 
 
 def _rounded(conversion: Conversion) -> Conversion:

@@ -23,7 +23,7 @@ The other part of the key is None.
 def _design_watts(gpu_type: str) -> float | None:
     """Return the largest design power of the boards that a name may mean, an upper estimate."""
     watts = (specifications()[name].tdp_watts for name in variants_of(gpu_type))
-    return max((each for each in watts if each is not None), default=None)
+    return max((power for power in watts if power is not None), default=None)
 
 
 def power_draw(
@@ -47,20 +47,20 @@ def power_draw(
     """
     if terms.watts_per_worker is not None:
         return PowerDraw(terms.watts_per_worker, "given")
-    known = measured.get((gpu_type, None))
-    if known is None and instance_type is not None:
-        known = measured.get((None, instance_type))
-    if terms.utilization is None and known is not None and known.watts is not None:
-        return PowerDraw(known.watts, "measured")
+    measurement = measured.get((gpu_type, None))
+    if measurement is None and instance_type is not None:
+        measurement = measured.get((None, instance_type))
+    if terms.utilization is None and measurement is not None and measurement.watts is not None:
+        return PowerDraw(measurement.watts, "measured")
     design = None if gpu_type is None else _design_watts(gpu_type)
     if design is None:
         return None
-    share = terms.utilization
-    if share is None and known is not None:
-        share = known.utilization
-    if share is None:
+    utilization = terms.utilization
+    if utilization is None and measurement is not None:
+        utilization = measurement.utilization
+    if utilization is None:
         return PowerDraw(design, "data_sheet")
-    return PowerDraw(design * share, "utilization")
+    return PowerDraw(design * utilization, "utilization")
 
 
 def kilowatt_hours(

@@ -59,7 +59,7 @@ def _rows(file: str) -> Iterator[dict[str, str]]:
     return csv.DictReader(text.splitlines())
 
 
-def _listed(cell: str) -> tuple[str, ...]:
+def _split_list(cell: str) -> tuple[str, ...]:
     return tuple(cell.split(_LIST_SEPARATOR)) if cell else ()
 
 
@@ -76,7 +76,7 @@ def _specification(row: Mapping[str, str]) -> GpuSpecification:
         interconnect=row["interconnect"],
         tdp_watts=float(power) if power else None,
         source=row["source"],
-        aliases=_listed(row["aliases"]),
+        aliases=_split_list(row["aliases"]),
     )
 
 
@@ -95,9 +95,9 @@ def _directory() -> _Directory:
     families = {
         _squeeze(spelling): row["name"]
         for row in rows
-        for spelling in (row["name"], *_listed(row["aliases"]))
+        for spelling in (row["name"], *_split_list(row["aliases"]))
     }
-    variants = {row["name"]: _listed(row["variants"]) for row in rows}
+    variants = {row["name"]: _split_list(row["variants"]) for row in rows}
     return _Directory(MappingProxyType(specifications), canonical, families, variants)
 
 
@@ -131,10 +131,10 @@ def canonical_gpu_name(name: str) -> str:
     ('A100-80GB', 'V100')
     """
     directory, spellings = _directory(), _spellings(name)
-    for known in (directory.canonical, directory.families):
+    for names in (directory.canonical, directory.families):
         for spelling in spellings:
-            if spelling in known:
-                return known[spelling]
+            if spelling in names:
+                return names[spelling]
     return name
 
 
@@ -172,11 +172,11 @@ def counted_gpu(name: str) -> tuple[int, str] | None:
     >>> counted_gpu("8xA100"), counted_gpu("Tesla V100 x 4"), counted_gpu("RTX4090")
     ((8, 'A100'), (4, 'V100'), None)
     """
-    found = _COUNTED.fullmatch(name.strip().casefold())
-    if found is None or variants_of(name):
+    match = _COUNTED.fullmatch(name.strip().casefold())
+    if match is None or variants_of(name):
         return None
-    gpu = canonical_gpu_name(found["one"] or found["other"])
-    return (int(found["before"] or found["after"]), gpu) if variants_of(gpu) else None
+    gpu = canonical_gpu_name(match["one"] or match["other"])
+    return (int(match["before"] or match["after"]), gpu) if variants_of(gpu) else None
 
 
 def boards_of_chip(name: str) -> tuple[tuple[str, ...], float] | None:
@@ -191,19 +191,21 @@ def boards_of_chip(name: str) -> tuple[tuple[str, ...], float] | None:
     ((('H100',), 64.0), None, None)
     """
     words = _words(name)
-    told = _MEMORY.search(words)
-    if told is None or variants_of(name):
+    match = _MEMORY.search(words)
+    if match is None or variants_of(name):
         return None
-    boards, memory = variants_of(_MEMORY.sub(" ", words)), float(told[1])
+    boards, memory = variants_of(_MEMORY.sub(" ", words)), float(match[1])
     is_whole = all(memory > specifications()[board].memory_gib / 2 for board in boards)
     return (boards, memory) if boards and is_whole else None
 
 
 def nearest_gpu_names(name: str, further: Collection[str] = ()) -> list[str]:
     """Return the known names that are most similar to an unknown one, the nearest first."""
-    known = {_squeeze(each): each for each in (*specifications(), *further)}
-    asked = _spellings(name[:_LONGEST_NAME])[1]
-    return [known[match] for match in get_close_matches(asked, known, n=_NEAREST_NAMES, cutoff=0.5)]
+    known = {_squeeze(known_name): known_name for known_name in (*specifications(), *further)}
+    spelling = _spellings(name[:_LONGEST_NAME])[1]
+    return [
+        known[match] for match in get_close_matches(spelling, known, n=_NEAREST_NAMES, cutoff=0.5)
+    ]
 
 
 def resolve_gpu(name: str, measured: Collection[str]) -> str:
@@ -230,10 +232,10 @@ def resolve_gpu(name: str, measured: Collection[str]) -> str:
     """
     if name in measured:
         return name
-    asked = _spellings(name)[1]
-    alike = [each for each in measured if _spellings(each)[1] == asked]
-    if asked and len(alike) == 1:
-        return alike[0]
+    spelling = _spellings(name)[1]
+    matches = [known_name for known_name in measured if _spellings(known_name)[1] == spelling]
+    if spelling and len(matches) == 1:
+        return matches[0]
     variants = variants_of(name)
     if len(variants) == 1:
         return variants[0]

@@ -48,7 +48,7 @@ class GridBook:
 
     def __init__(self, own: Iterable[GridFactor]) -> None:
         self._own = tuple(own)
-        self._remembered: dict[tuple[str | None, str | None], tuple[GridFactor, ...]] = {}
+        self._by_place: dict[tuple[str | None, str | None], tuple[GridFactor, ...]] = {}
 
     def factor(
         self, provider: str | None, region: str | None, as_of: datetime
@@ -62,15 +62,17 @@ class GridBook:
         '0.0163'
         """
         key = (provider, region)
-        if key not in self._remembered:
-            if len(self._remembered) > len(built_in_factors()) * 10:
-                self._remembered.clear()
+        if key not in self._by_place:
+            if len(self._by_place) > len(built_in_factors()) * 10:
+                self._by_place.clear()
             listed = built_in_factors() if region is not None else ()
-            self._remembered[key] = (
+            self._by_place[key] = (
                 *_best_first(self._own, provider, region),
                 *_best_first(listed, provider, region),
             )
-        return next((each for each in self._remembered[key] if each.valid_from <= as_of), None)
+        return next(
+            (candidate for candidate in self._by_place[key] if candidate.valid_from <= as_of), None
+        )
 
 
 def _best_first(
@@ -79,17 +81,21 @@ def _best_first(
     """Return the factors that match a place, the most specific first."""
     return sorted(
         (
-            each
-            for each in factors
-            if _covers(each.provider, provider) and _covers(each.region, region)
+            factor
+            for factor in factors
+            if _covers(factor.provider, provider) and _covers(factor.region, region)
         ),
-        key=lambda each: (each.region is not None, each.provider is not None, each.valid_from),
+        key=lambda factor: (
+            factor.region is not None,
+            factor.provider is not None,
+            factor.valid_from,
+        ),
         reverse=True,
     )
 
 
-def _covers(named: str | None, asked: str | None) -> bool:
-    return named is None or (asked is not None and named.casefold() == asked.casefold())
+def _covers(listed: str | None, requested: str | None) -> bool:
+    return listed is None or (requested is not None and listed.casefold() == requested.casefold())
 
 
 def is_stale_factor(factor: GridFactor, as_of: datetime) -> bool:

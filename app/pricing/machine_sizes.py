@@ -32,21 +32,21 @@ def vcpus_of(instance_type: str) -> int | None:
     [8, 16, 8, None]
     """
     name = instance_type.casefold()
-    if found := _AMAZON.fullmatch(name):
-        family, word, times = found.groups()
+    if match := _AMAZON.fullmatch(name):
+        family, word, multiple = match.groups()
         if word == "medium":
             return _LARGE if family == _BURSTABLE else _MEDIUM
-        return _LARGE if word else _XLARGE * int(times or 1) or None
-    if found := _GOOGLE.fullmatch(name) or _GOOGLE_CUSTOM.fullmatch(name):
-        return int(found[1]) or None
-    return _of_azure(name)
+        return _LARGE if word else _XLARGE * int(multiple or 1) or None
+    if match := _GOOGLE.fullmatch(name) or _GOOGLE_CUSTOM.fullmatch(name):
+        return int(match[1]) or None
+    return _azure_vcpus(name)
 
 
-def _of_azure(name: str) -> int | None:
-    found = _AZURE.fullmatch(name)
-    if found is None:
+def _azure_vcpus(name: str) -> int | None:
+    match = _AZURE.fullmatch(name)
+    if match is None:
         return None
-    family, number, active, version = found.groups(default="")
+    family, number, active, version = match.groups(default="")
     if version in _NUMBERED_VERSIONS:
         if family in ("d", "ds"):
             return _NUMBERED_D.get(int(number))

@@ -22,8 +22,8 @@ class Market:
     def of(cls, singles: Iterable[Offer], as_of: datetime) -> "Market":
         """Return the market of some instances; stale ones are on other shelves than fresh ones."""
         offers = list(singles)
-        fresh = shelves_of(each for each in offers if not is_stale(each.price, as_of))
-        stale = shelves_of(each for each in offers if is_stale(each.price, as_of))
+        fresh = shelves_of(offer for offer in offers if not is_stale(offer.price, as_of))
+        stale = shelves_of(offer for offer in offers if is_stale(offer.price, as_of))
         return cls([*fresh, *stale], [*undercut_none(fresh), *undercut_none(stale)])
 
     def offers_for(self, configuration: Configuration) -> list[Offer]:
@@ -41,14 +41,14 @@ class Markets(NamedTuple):
     listed: Sequence[Market]
 
 
-def first_hosting(markets: Markets, asked: Sequence[Configuration]) -> list[Offer]:
+def first_hosting(markets: Markets, configurations: Sequence[Configuration]) -> list[Offer]:
     """Return the offers of the first market that can host the first possible configuration.
 
     All configurations are tried with a project's own prices before the catalogue.
     """
-    for known in markets:
-        for configuration in asked:
-            for market in known:
+    for group in markets:
+        for configuration in configurations:
+            for market in group:
                 offers = market.offers_for(configuration)
                 if offers:
                     return offers
@@ -68,8 +68,10 @@ def undominated(offers: Sequence[Offer], currency: str | None, as_of: datetime) 
             offer.price, as_of
         )
 
-    least = min(map(flaws, offers))
+    fewest = min(map(flaws, offers))
     cheapest: dict[object, Offer] = {}
-    for offer in sorted((each for each in offers if flaws(each) == least), key=cheapest_first):
+    for offer in sorted(
+        (candidate for candidate in offers if flaws(candidate) == fewest), key=cheapest_first
+    ):
         cheapest.setdefault(rules_of(offer.price), offer)
     return list(cheapest.values())

@@ -9,7 +9,7 @@ from typing import Final
 LARGEST_MIXED: Final = 64
 """Instances that host more workers are never mixed with others."""
 
-_REMEMBERED: Final = 1024
+_CACHE_SIZE: Final = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,34 +67,34 @@ def pack(sizes: Sequence[int], costs: Sequence[Decimal], workers: int) -> Packin
         count = -(-workers // sizes[0])
         return Packing((count,), costs[0] * count)
     sizes, costs = tuple(sizes), tuple(costs)
-    best = _best(sizes, costs)
-    beyond = workers - sizes[best] * max(sizes)
-    bulk = -(-beyond // sizes[best]) if beyond > 0 else 0
-    left = max(workers - bulk * sizes[best], 0)
+    best = _best_value(sizes, costs)
+    excess = workers - sizes[best] * max(sizes)
+    bulk = -(-excess // sizes[best]) if excess > 0 else 0
+    remaining = max(workers - bulk * sizes[best], 0)
     counts = [0] * len(sizes)
     counts[best] = bulk
     table = _table(sizes, costs, sizes[best] * max(sizes))
-    while left > 0:
-        counts[table.last[left]] += 1
-        left -= sizes[table.last[left]]
-    cost = sum((each * count for each, count in zip(costs, counts, strict=True)), Decimal(0))
+    while remaining > 0:
+        counts[table.last[remaining]] += 1
+        remaining -= sizes[table.last[remaining]]
+    cost = sum((hourly * count for hourly, count in zip(costs, counts, strict=True)), Decimal(0))
     return Packing(tuple(counts), cost)
 
 
-@lru_cache(maxsize=_REMEMBERED)
-def _best(sizes: tuple[int, ...], costs: tuple[Decimal, ...]) -> int:
+@lru_cache(maxsize=_CACHE_SIZE)
+def _best_value(sizes: tuple[int, ...], costs: tuple[Decimal, ...]) -> int:
     """Return the type with the best price per worker; ties go to the largest."""
     return min(range(len(sizes)), key=lambda index: (costs[index] / sizes[index], -sizes[index]))
 
 
-@lru_cache(maxsize=_REMEMBERED)
-def _table(sizes: tuple[int, ...], costs: tuple[Decimal, ...], most: int) -> _Table:
+@lru_cache(maxsize=_CACHE_SIZE)
+def _table(sizes: tuple[int, ...], costs: tuple[Decimal, ...], max_workers: int) -> _Table:
     table = _Table([Decimal(0)], [0], [0])
-    for workers in range(1, most + 1):
+    for workers in range(1, max_workers + 1):
         cost, instances, last = min(
-            (table.costs[left] + costs[index], table.instances[left] + 1, index)
+            (table.costs[remaining] + costs[index], table.instances[remaining] + 1, index)
             for index, size in enumerate(sizes)
-            for left in (max(workers - size, 0),)
+            for remaining in (max(workers - size, 0),)
         )
         table.costs.append(cost)
         table.instances.append(instances)

@@ -35,10 +35,10 @@ class PriceIndex:
         gpus = gpu_names(configuration.gpu_type)
         if configuration.instance_type is None:
             return [price for name in gpus for price in self.by_gpu.get(name, ())]
-        found = self.by_instance.get(configuration.instance_type.casefold(), ())
+        prices = self.by_instance.get(configuration.instance_type.casefold(), ())
         return [
             price
-            for price in found
+            for price in prices
             if not gpus or price.gpu_type is None or price.gpu_type.casefold() in gpus
         ]
 

@@ -28,10 +28,10 @@ from app.pricing.price_index import PriceIndex, catalogue_index
 from app.pricing.shelves import instances_needed
 
 _ANY_PURCHASE: Final = (Purchase.ON_DEMAND, Purchase.RESERVED, Purchase.OWNED)
-_MAX_REMEMBERED: Final = 8192
+_MAX_CACHED: Final = 8192
 _EXACT: Final = Context(prec=80)
-_Question = tuple[Configuration, PriceQuery, str | None]
-_Rivals = dict[Configuration, tuple[Offer, ...]]
+_MarketKey = tuple[Configuration, PriceQuery, str | None]
+_Candidates = dict[Configuration, tuple[Offer, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class PricingFacts:
         )
 
 
-class _Wanted(NamedTuple):
+class _OfferKey(NamedTuple):
     """What determines the offers of a configuration."""
 
     query: PriceQuery
@@ -85,8 +85,8 @@ class PriceBook:
         self.grid = GridBook(factors)
         self._own_index = PriceIndex.of(own)
         self._rates = RateBook(rates)
-        self._remembered: dict[_Wanted, _Rivals] = {}
-        self._markets: dict[_Question, Markets] = {}
+        self._cache: dict[_OfferKey, _Candidates] = {}
+        self._markets: dict[_MarketKey, Markets] = {}
 
     @classmethod
     def of(cls, facts: PricingFacts, now: datetime) -> "PriceBook":
@@ -137,14 +137,14 @@ class PriceBook:
         own machines has room for that many workers per node, they count with any number of nodes
         before the catalogue does, and likewise the catalogue's machines if none of them has.
         """
-        wanted = _Wanted(query, query.currency or currency, nodes_assumed)
-        known = self._remembered.setdefault(wanted, {})
+        key = _OfferKey(query, query.currency or currency, nodes_assumed)
+        cache = self._cache.setdefault(key, {})
         # Most callers use one object for equal configurations, which is faster to recognise.
-        asked = Repeated.of(configurations)
-        rivals = asked.made(lambda each: self._rivals(known, each, wanted))
-        if seconds is None or all(len(each) < 2 for each in rivals.distinct):  # noqa: PLR2004 - several
-            return rivals.made(lambda each: each[0] if each else None)
-        pairs = zip(rivals, seconds, strict=True)
+        repeated = Repeated.of(configurations)
+        candidates = repeated.made(lambda each: self._candidates(cache, each, key))
+        if seconds is None or all(len(each) < 2 for each in candidates.distinct):  # noqa: PLR2004 - several
+            return candidates.made(lambda each: each[0] if each else None)
+        pairs = zip(candidates, seconds, strict=True)
         return Repeated.of(
             [
                 _cheapest(each, duration) if len(each) > 1 else (each[0] if each else None)
@@ -165,55 +165,55 @@ class PriceBook:
         }
         return [found[place] for place in sorted(found)]
 
-    def _rivals(
-        self, known: _Rivals, configuration: Configuration, wanted: _Wanted
+    def _candidates(
+        self, cache: _Candidates, configuration: Configuration, key: _OfferKey
     ) -> tuple[Offer, ...]:
         """Return the offers between which the duration decides, by the cost of an hour."""
-        rivals = known.get(configuration)
-        if rivals is None:
-            rivals = self._remember(known, configuration, wanted)
-        return rivals
+        candidates = cache.get(configuration)
+        if candidates is None:
+            candidates = self._cache_candidates(cache, configuration, key)
+        return candidates
 
-    def _remember(
-        self, known: _Rivals, configuration: Configuration, wanted: _Wanted
+    def _cache_candidates(
+        self, cache: _Candidates, configuration: Configuration, key: _OfferKey
     ) -> tuple[Offer, ...]:
-        """Compute and cache what `_rivals` returns; the cache is bounded."""
-        if sum(map(len, self._remembered.values())) >= _MAX_REMEMBERED:
-            self._remembered.clear()
-            known.clear()
-            self._remembered[wanted] = known
-        offers = self._offers(configuration, wanted)
-        known[configuration] = tuple(
-            replace(offer, asked_currency=wanted.currency) for offer in offers
+        """Compute and cache what `_candidates` returns; the cache is bounded."""
+        if sum(map(len, self._cache.values())) >= _MAX_CACHED:
+            self._cache.clear()
+            cache.clear()
+            self._cache[key] = cache
+        offers = self._offers(configuration, key)
+        cache[configuration] = tuple(
+            replace(offer, asked_currency=key.currency) for offer in offers
         )
-        return known[configuration]
+        return cache[configuration]
 
-    def _offers(self, configuration: Configuration, wanted: _Wanted) -> list[Offer]:
-        query, currency, nodes_assumed = wanted
+    def _offers(self, configuration: Configuration, key: _OfferKey) -> list[Offer]:
+        query, currency, nodes_assumed = key
         if query.is_inline:
-            return [self._inline(configuration, query, currency)]
-        asked = [configuration]
+            return [self._inline_offer(configuration, query, currency)]
+        configurations = [configuration]
         if nodes_assumed and configuration.nodes is not None:
-            asked.append(replace(configuration, nodes=None))
-        offers = first_hosting(self._markets_of(configuration, query, currency), asked)
+            configurations.append(replace(configuration, nodes=None))
+        offers = first_hosting(self._markets_of(configuration, query, currency), configurations)
         return undominated(offers, currency, query.as_of or self.now)
 
     def _markets_of(
         self, configuration: Configuration, query: PriceQuery, currency: str | None
     ) -> Markets:
         """Return what is on sale; on-demand prices take precedence over reserved ones."""
-        anyone = replace(configuration, workers=1, nodes=None)
-        key = (anyone, query, currency)
+        single_worker = replace(configuration, workers=1, nodes=None)
+        key = (single_worker, query, currency)
         if key not in self._markets:
-            if len(self._markets) >= _MAX_REMEMBERED:
+            if len(self._markets) >= _MAX_CACHED:
                 self._markets.clear()
             own, listed = (
-                self._opened(index, configuration, query, currency) for index in self._indices
+                self._open_markets(index, configuration, query, currency) for index in self._indices
             )
             self._markets[key] = Markets(own, listed)
         return self._markets[key]
 
-    def _opened(
+    def _open_markets(
         self,
         index: PriceIndex,
         configuration: Configuration,
@@ -224,7 +224,7 @@ class PriceBook:
         return [
             Market.of(
                 (
-                    self._single(price, query, currency)
+                    self._single_instance(price, query, currency)
                     for price in prices
                     if price.purchase is purchase
                 ),
@@ -233,7 +233,7 @@ class PriceBook:
             for purchase in _purchases(configuration, query)
         ]
 
-    def _single(self, price: Price, query: PriceQuery, currency: str | None) -> Offer:
+    def _single_instance(self, price: Price, query: PriceQuery, currency: str | None) -> Offer:
         """Return one instance on the terms of the question."""
         offer = self._converted(_with_rules(price, query), currency, query.as_of or self.now)
         return replace(offer, extras=_extras_of(query))
@@ -256,7 +256,7 @@ class PriceBook:
         converted = replace(price, price_per_hour=per_hour, currency=currency, serverless=terms)
         return Offer(converted, 1, conversion=rate, listed_per_hour=price.price_per_hour)
 
-    def _inline(
+    def _inline_offer(
         self, configuration: Configuration, query: PriceQuery, currency: str | None
     ) -> Offer:
         # Nodes may have been filled in from the runs, so they say nothing about what is priced.
@@ -287,7 +287,9 @@ class PriceBook:
         if configuration.instance_type is None:
             return None
         for index in self._indices:
-            counts = {price.gpu_count for price in self._held(index, configuration)} - {None}
+            counts = {price.gpu_count for price in self._valid_or_all(index, configuration)} - {
+                None
+            }
             if len(counts) == 1:
                 return counts.pop()
         return None
@@ -296,8 +298,8 @@ class PriceBook:
         """Return the GPU types of an instance type, from a project's own prices if they tell."""
         machine = Configuration(instance_type=instance_type)
         for index in self._indices:
-            held = self._held(index, machine)
-            types = {price.gpu_type for price in held if price.gpu_type is not None}
+            prices = self._valid_or_all(index, machine)
+            types = {price.gpu_type for price in prices if price.gpu_type is not None}
             if types:
                 return types
         return set()
@@ -307,10 +309,10 @@ class PriceBook:
         """The project's own prices, which take precedence, and the catalogue."""
         return self._own_index, catalogue_index()
 
-    def _held(self, index: PriceIndex, configuration: Configuration) -> list[Price]:
+    def _valid_or_all(self, index: PriceIndex, configuration: Configuration) -> list[Price]:
         """Return the prices that are valid now, or if there are none, all that are known."""
-        found = index.find(configuration)
-        return latest_of(found, self.now) or found
+        prices = index.find(configuration)
+        return latest_of(prices, self.now) or prices
 
     def _eligible(
         self, prices: Iterable[Price], configuration: Configuration, query: PriceQuery
@@ -318,18 +320,18 @@ class PriceBook:
         """Return the prices that are valid where the question buys."""
         provider = query.provider or configuration.provider
         region = query.region or configuration.region
-        agreed = (
+        matching = (
             price
             for price in prices
             if agrees(price.provider, provider) and agrees(price.region, region)
         )
-        return latest_of(agreed, query.as_of or self.now)
+        return latest_of(matching, query.as_of or self.now)
 
 
-def _cheapest(rivals: Sequence[Offer], seconds: float) -> Offer:
+def _cheapest(candidates: Sequence[Offer], seconds: float) -> Offer:
     """Return the offer with the smallest bill for a duration."""
     return min(
-        rivals, key=lambda offer: (exact_cost(offer, seconds), offer.per_hour, offer.instances)
+        candidates, key=lambda offer: (exact_cost(offer, seconds), offer.per_hour, offer.instances)
     )
 
 
@@ -352,11 +354,11 @@ def _with_rules(price: Price, query: PriceQuery) -> Price:
     return price
 
 
-def agrees(offered: str | None, asked: str | None) -> bool:
+def agrees(offered: str | None, requested: str | None) -> bool:
     """Return whether a price is of the requested provider or region; None matches any."""
-    return offered is None or asked is None or offered.casefold() == asked.casefold()
+    return offered is None or requested is None or offered.casefold() == requested.casefold()
 
 
 def _purchases(configuration: Configuration, query: PriceQuery) -> tuple[Purchase, ...]:
-    asked = query.purchase_of(configuration)
-    return _ANY_PURCHASE if asked is None else (asked,)
+    purchase = query.purchase_of(configuration)
+    return _ANY_PURCHASE if purchase is None else (purchase,)

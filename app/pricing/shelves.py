@@ -35,8 +35,8 @@ class Shelf:
     def of(cls, singles: Sequence[Offer]) -> "Shelf":
         """Return the shelf of some instances."""
         cheapest: dict[int, Offer] = {}
-        for offer in sorted(singles, key=lambda each: each.machine_per_hour):
-            cheapest.setdefault(_places(offer.price), offer)
+        for offer in sorted(singles, key=lambda single: single.machine_per_hour):
+            cheapest.setdefault(_workers_hosted(offer.price), offer)
         mixable = {size: offer for size, offer in cheapest.items() if size <= LARGEST_MIXED}
         return cls(tuple(singles), tuple(mixable), tuple(mixable.values()))
 
@@ -48,10 +48,15 @@ class Shelf:
         """
         is_open = configuration.instance_type is None and configuration.nodes is None
         if is_open and len(self.sizes) > 1:
-            large = [each for each in self.singles if _places(each.price) > LARGEST_MIXED]
-            alike, mixed = _alike(large, configuration), self._mixed(configuration.workers)
-            return mixed if alike is None else min(alike, mixed, key=cheapest_first)
-        return _alike(self.singles, configuration)
+            large = [
+                single for single in self.singles if _workers_hosted(single.price) > LARGEST_MIXED
+            ]
+            uniform, mixed = (
+                _uniform_offer(large, configuration),
+                self._mixed_offer(configuration.workers),
+            )
+            return mixed if uniform is None else min(uniform, mixed, key=cheapest_first)
+        return _uniform_offer(self.singles, configuration)
 
     def undercuts(self, other: "Shelf") -> bool:
         """Return whether this shelf can replace each instance of another one at no higher cost.
@@ -64,12 +69,12 @@ class Shelf:
             return False
         costs = [offer.machine_per_hour for offer in self.mixable]
         for single in other.singles:
-            packed = pack(self.sizes, costs, _places(single.price))
+            packed = pack(self.sizes, costs, _workers_hosted(single.price))
             if (packed.cost, packed.instances) > (single.machine_per_hour, 1):
                 return False
         return True
 
-    def _mixed(self, workers: int) -> Offer:
+    def _mixed_offer(self, workers: int) -> Offer:
         costs = [offer.machine_per_hour for offer in self.mixable]
         counts = pack(self.sizes, costs, workers).counts
         lots = [
@@ -77,12 +82,12 @@ class Shelf:
             for size, count, single in zip(self.sizes, counts, self.mixable, strict=True)
             if count
         ]
-        lots.sort(key=lambda each: each[0], reverse=True)
+        lots.sort(key=lambda entry: entry[0], reverse=True)
         (_, main, single), *others = lots
         return replace(single, instances=main.instances, others=tuple(lot for _, lot, _ in others))
 
 
-def _alike(singles: Iterable[Offer], configuration: Configuration) -> Offer | None:
+def _uniform_offer(singles: Iterable[Offer], configuration: Configuration) -> Offer | None:
     """Return the cheapest offer by the hour with instances of a single type."""
     best: tuple[Decimal, int] | None = None
     chosen: Offer | None = None
@@ -128,7 +133,7 @@ def rules_of(price: Price) -> Rules:
     return price.minimum_billed_s, price.billing_step_s, price.serverless
 
 
-def _places(price: Price) -> int:
+def _workers_hosted(price: Price) -> int:
     """Return how many workers an instance hosts: one if it has no or an unknown number of GPUs."""
     return 1 if price.serverless is not None else price.gpu_count or 1
 
@@ -136,7 +141,7 @@ def _places(price: Price) -> int:
 def _instances(configuration: Configuration, price: Price) -> int | None:
     if price.instance_type is None or price.serverless is not None:
         # A price of GPUs or functions, not of machines: only the number of workers counts.
-        return -(-configuration.workers // _places(price))
+        return -(-configuration.workers // _workers_hosted(price))
     return instances_needed(configuration, price.gpu_count)
 
 

@@ -77,7 +77,7 @@ def completion(work_s: FloatArray, terms: Interruptions) -> Completion:
     """
     rate = terms.per_hour / SECONDS_PER_HOUR
     full, last = _segments(work_s, terms)
-    repeated = np.where(full > 0, _step(terms), 0.0)
+    repeated = np.where(full > 0, _full_segment_s(terms), 0.0)
     repeated_mean, repeated_variance, repeated_failures = _segment(repeated, rate, terms.restart_s)
     last_mean, last_variance, last_failures = _segment(last, rate, terms.restart_s)
     return Completion(
@@ -93,7 +93,7 @@ def _segments(work_s: FloatArray, terms: Interruptions) -> tuple[FloatArray, Flo
     return full, work_s - full * np.where(full > 0, terms.checkpoint_interval_s, 0.0)
 
 
-def _step(terms: Interruptions) -> float:
+def _full_segment_s(terms: Interruptions) -> float:
     """Return the length of a segment that ends with a checkpoint, in seconds."""
     return terms.checkpoint_interval_s + terms.checkpoint_s
 
@@ -136,15 +136,15 @@ def optimal_checkpoint_interval_s(terms: Interruptions) -> float:
     """
     if terms.per_hour == 0.0:
         return math.inf
-    between_s = SECONDS_PER_HOUR / terms.per_hour
+    mtbf_s = SECONDS_PER_HOUR / terms.per_hour
     cost_s = max(terms.checkpoint_s, 1.0)
-    if cost_s >= 2.0 * between_s:
-        return between_s
-    ratio = math.sqrt(cost_s / (2.0 * between_s))
-    return math.sqrt(2.0 * cost_s * between_s) * (1.0 + ratio / 3.0 + ratio**2 / 9.0) - cost_s
+    if cost_s >= 2.0 * mtbf_s:
+        return mtbf_s
+    ratio = math.sqrt(cost_s / (2.0 * mtbf_s))
+    return math.sqrt(2.0 * cost_s * mtbf_s) * (1.0 + ratio / 3.0 + ratio**2 / 9.0) - cost_s
 
 
-_LATTICE: Final = 2048
+_LATTICE_SIZE: Final = 2048
 _DEVIATIONS: Final = 10.0
 
 
@@ -187,23 +187,25 @@ def overhead_quantiles(
     rate = terms.per_hour / SECONDS_PER_HOUR
     full, last = _segments(np.array([work_s]), terms)
     moments = completion(np.array([work_s]), terms)
-    longest = terms.restart_s + max(float(last[0]), _step(terms) if full[0] else 0.0)
-    reach = moments.standard_deviation_s[0] * _DEVIATIONS + 4.0 * longest
-    reach += moments.expected_s[0] - work_s - full[0] * terms.checkpoint_s
-    width = float(reach) / _LATTICE
+    longest_s = terms.restart_s + max(float(last[0]), _full_segment_s(terms) if full[0] else 0.0)
+    span_s = moments.standard_deviation_s[0] * _DEVIATIONS + 4.0 * longest_s
+    span_s += moments.expected_s[0] - work_s - full[0] * terms.checkpoint_s
+    width = float(span_s) / _LATTICE_SIZE
     transform = _attempts(float(last[0]), rate, terms.restart_s, width)
     if full[0]:
-        transform = transform * _attempts(_step(terms), rate, terms.restart_s, width) ** full[0]
-    mass = np.maximum(np.fft.irfft(transform, _LATTICE), 0.0)
-    reached = np.cumsum(mass) / mass.sum()
-    edges = (np.arange(_LATTICE) + 0.5) * width
-    found: FloatArray = np.interp(probabilities, reached, edges)
-    return np.where(probabilities <= reached[0], 0.0, found)
+        transform = (
+            transform * _attempts(_full_segment_s(terms), rate, terms.restart_s, width) ** full[0]
+        )
+    mass = np.maximum(np.fft.irfft(transform, _LATTICE_SIZE), 0.0)
+    cumulative = np.cumsum(mass) / mass.sum()
+    edges = (np.arange(_LATTICE_SIZE) + 0.5) * width
+    quantiles: FloatArray = np.interp(probabilities, cumulative, edges)
+    return np.where(probabilities <= cumulative[0], 0.0, quantiles)
 
 
 def _attempts(length_s: float, rate: float, restart_s: float, width: float) -> ComplexArray:
     """Return the transform of the time lost at one segment until an attempt succeeds."""
-    edges = (np.arange(_LATTICE + 1) - 0.5) * width - restart_s
+    edges = (np.arange(_LATTICE_SIZE + 1) - 0.5) * width - restart_s
     failed = -np.expm1(-rate * np.clip(edges, 0.0, length_s))
     lost = np.fft.rfft(np.diff(failed))
     return math.exp(-rate * length_s) / (1.0 - lost)
