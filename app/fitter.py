@@ -35,7 +35,7 @@ from app.storage.poolers import require_own_sessions
 from app.telemetry import exporting, fit_span, trace_database, trace_methods
 
 _logger = logging.getLogger(__name__)
-_Answer = TypeVar("_Answer")
+_Result = TypeVar("_Result")
 _BEATS_PER_LEASE: Final = 5.0
 _LONGEST_BEAT_S: Final = 1.0
 _OUTAGE_PAUSE_S: Final = 2.0
@@ -109,28 +109,28 @@ class Fitter:
         claim = self._fitting.claim(self._owner)
         if claim is None:
             return False
-        telling = log_fields.telling(fit=claim.fit.fit_id, workload=claim.fit.workload)
-        with telling, fit_span(self._tracing, claim):
-            end = self._compute(claim)
-            self._patiently(end)
+        fields = log_fields.telling(fit=claim.fit.fit_id, workload=claim.fit.workload)
+        with fields, fit_span(self._tracing, claim):
+            finish = self._compute(claim)
+            self._retry_outages(finish)
         return True
 
     def _compute(self, claim: ClaimedFit) -> Callable[[], object]:
         """Compute a fit and return the action that ends it."""
         try:
-            task = self._patiently(lambda: self._fitting.prepare(claim))
-            outcome = self._computer.compute(task, self._follow(claim))
+            task = self._retry_outages(lambda: self._fitting.prepare(claim))
+            outcome = self._computer.compute(task, self._progress_callback(claim))
         except _InterruptedError:
             return lambda: self._fitting.leave(claim)
         except FitRefusedError as refusal:
             problem = refusal.problem
             return lambda: self._fitting.fail(claim, problem)
-        except ComputationLostError as loss:
-            detail = str(loss)
+        except ComputationLostError as lost:
+            detail = str(lost)
             return lambda: self._fitting.retry(claim, detail)
         except ComputerRefusedError:
             # The next fit would be refused too: requeue this one for other fitters.
-            self._patiently(lambda: self._fitting.leave(claim))
+            self._retry_outages(lambda: self._fitting.leave(claim))
             raise
         except StorageUnavailableError:
             # The fitter stops while the database is away, so the lease expires by itself.
@@ -144,10 +144,10 @@ class Fitter:
         if not self._fitting.publish(claim, outcome):
             self._fitting.leave(claim)
 
-    def _follow(self, claim: ClaimedFit) -> OnProgress:
+    def _progress_callback(self, claim: ClaimedFit) -> OnProgress:
         renewed_at = -float("inf")
 
-        def follow(share: float, step: str) -> None:
+        def report(share: float, step: str) -> None:
             nonlocal renewed_at
             if self._stop.is_set():
                 raise _InterruptedError
@@ -157,9 +157,9 @@ class Fitter:
             if not self._fitting.renew(claim, share, step):
                 raise _InterruptedError
 
-        return follow
+        return report
 
-    def _patiently(self, action: Callable[[], _Answer]) -> _Answer:
+    def _retry_outages(self, action: Callable[[], _Result]) -> _Result:
         """Run an action on the database, retrying until the database answers."""
         while True:
             try:
@@ -221,38 +221,41 @@ def run_until(
     )
     _logger.info("fitter started", extra={"fitter": owner, "fits": settings.fitter_processes})
 
-    def beat() -> None:
+    def heartbeat() -> None:
         fitting.seen(owner, started_at, computer.waits_for)
         renewal.look()
         overdue.look()
 
     with ThreadPoolExecutor(settings.fitter_processes, "fit") as pool:
-        lanes = [pool.submit(fitter.run) for _ in range(settings.fitter_processes)]
+        threads = [pool.submit(fitter.run) for _ in range(settings.fitter_processes)]
         try:
-            _beat(lanes, beat, stop, settings.lease_s)
+            _send_heartbeats(threads, heartbeat, stop, settings.lease_s)
         finally:
             stop.set()
     computer.close()
-    _say_goodbye(fitting, owner)
-    for lane in lanes:
-        lane.result()
+    _sign_off(fitting, owner)
+    for thread in threads:
+        thread.result()
 
 
-def _beat(
-    lanes: list[Future[None]], beat: Callable[[], None], stop: threading.Event, lease_s: float
+def _send_heartbeats(
+    threads: list[Future[None]],
+    heartbeat: Callable[[], None],
+    stop: threading.Event,
+    lease_s: float,
 ) -> None:
-    """Report the fitter alive until it is told to stop or one of its lanes fails."""
+    """Report the fitter alive until it is told to stop or one of its threads fails."""
     while not stop.is_set():
         try:
-            beat()
+            heartbeat()
         except StorageUnavailableError:
             _logger.warning("fitter cannot reach the database")
-        wait(lanes, timeout=min(lease_s / _BEATS_PER_LEASE, 5.0), return_when=FIRST_EXCEPTION)
-        if any(lane.done() for lane in lanes):
+        wait(threads, timeout=min(lease_s / _BEATS_PER_LEASE, 5.0), return_when=FIRST_EXCEPTION)
+        if any(thread.done() for thread in threads):
             return
 
 
-def _say_goodbye(fitting: FittingService, owner: str) -> None:
+def _sign_off(fitting: FittingService, owner: str) -> None:
     try:
         fitting.gone(owner)
     except StorageUnavailableError:

@@ -34,7 +34,7 @@ from app.services.wiring import Services, build_services
 from app.settings import Settings
 from app.storage.database import Database
 from app.storage.migration import require_head
-from app.telemetry import exporting, for_requests, trace_services
+from app.telemetry import exporting, request_telemetry, trace_services
 from app.web import pages
 
 
@@ -97,7 +97,7 @@ def _application(lifespan: Lifespan[FastAPI], tracing: TracerProvider | None) ->
         separate_input_output_schemas=False,
         # A redirection would contain the caller's Host header, which anyone can set.
         redirect_slashes=False,
-        telemetry=for_requests(tracing),
+        telemetry=request_telemetry(tracing),
         docs_url=None,
         redoc_url=None,
     )
@@ -135,8 +135,8 @@ def build_app(
         max_waiting=settings.max_waiting_requests,
     )
     stopping = services.context.stopping
-    at_the_end = ExitStack()
-    tracing = tracing or at_the_end.enter_context(exporting(settings))
+    exit_stack = ExitStack()
+    tracing = tracing or exit_stack.enter_context(exporting(settings))
 
     def stop(answer_within_s: float) -> None:
         stopping.set()
@@ -157,7 +157,7 @@ def build_app(
         if siblings is not None:
             app.state.exposition().close()
         services.close()
-        at_the_end.close()
+        exit_stack.close()
 
     app = _application(lifespan, tracing)
     if tracing is not None:
@@ -165,8 +165,8 @@ def build_app(
     app.state.services = services
     problems.install(app)
     for router in ROUTERS:
-        strict = [Depends(refuse_unknown_query)] if router.prefix.startswith("/v1") else []
-        app.include_router(router, dependencies=strict)
+        dependencies = [Depends(refuse_unknown_query)] if router.prefix.startswith("/v1") else []
+        app.include_router(router, dependencies=dependencies)
     app.include_router(pages.router)
     openapi.install(app, requires_keys=services.access.requires_keys)
     counted = _add_middleware(app, services, watch)

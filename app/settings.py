@@ -30,7 +30,7 @@ _SEVERAL_HOSTS: Final = re.compile(
     r"(?P<name>/[^?]*)?(\?(?P<query>.*))?"
 )
 _PREFIX: Final = "TRAINFARE_"
-_OTHERS: Final = frozenset(
+_OTHER_VARIABLES: Final = frozenset(
     {
         "URL", "API_KEY", "KEY", "TIMEOUT_S", "SPOOL", "OFFLINE",
         "WORKLOAD", "EXTERNAL_ID", "CLIENT", "RUNS", "OPTIONS", "PUBLISHED_PORT",
@@ -38,28 +38,30 @@ _OTHERS: Final = frozenset(
 )  # fmt: skip
 """Variables that the client, the CI actions and compose read."""
 
-_OF_KUBERNETES: Final = re.compile(r"TRAINFARE_(\w+_)?(SERVICE_(HOST|PORT)|PORT_\d)", re.ASCII)
+_KUBERNETES_VARIABLE: Final = re.compile(
+    r"TRAINFARE_(\w+_)?(SERVICE_(HOST|PORT)|PORT_\d)", re.ASCII
+)
 _LAST_PORT: Final = 65_535
 _RAY_ADDRESS: Final = re.compile(r"(ray://)?(\[[0-9A-Fa-f:]+\]|[\w.-]+):[0-9]{1,5}", re.ASCII)
 
 
-def _with_hosts_apart(url: str) -> str:
+def _with_host_parameters(url: str) -> str:
     """Convert a URL with several hosts from libpq's form to SQLAlchemy's."""
-    found = _SEVERAL_HOSTS.fullmatch(url)
-    if found is None:
+    match = _SEVERAL_HOSTS.fullmatch(url)
+    if match is None:
         return url
-    hosts = "&".join(f"host={host}" for host in found["hosts"].split(","))
-    query = f"&{found['query']}" if found["query"] else ""
-    return f"{found['login']}{found['name'] or '/'}?{hosts}{query}"
+    hosts = "&".join(f"host={host}" for host in match["hosts"].split(","))
+    query = f"&{match['query']}" if match["query"] else ""
+    return f"{match['login']}{match['name'] or '/'}?{hosts}{query}"
 
 
 def _check_database_url(url: str) -> str:
-    url = _with_hosts_apart(url)
+    url = _with_host_parameters(url)
     try:
-        is_known = not url or _is_known(make_url(url))
+        is_valid = not url or _is_usable(make_url(url))
     except (ArgumentError, ValueError):
-        is_known = False
-    if not is_known:
+        is_valid = False
+    if not is_valid:
         # The value is not repeated: it may hold a password.
         raise ValueError("is neither sqlite:///PATH nor postgresql://USER:PASSWORD@HOST:PORT/NAME")
     if url and make_url(url).query.get("pool_mode", "session") not in _POOL_MODES:
@@ -67,7 +69,7 @@ def _check_database_url(url: str) -> str:
     return url
 
 
-def _is_known(url: URL) -> bool:
+def _is_usable(url: URL) -> bool:
     """Whether it names a usable database; one in memory would be private to a process."""
     is_file = url.database not in {None, "", ":memory:"}
     return url.drivername in _DRIVERS and (is_file or url.get_backend_name() != "sqlite")
@@ -83,8 +85,8 @@ def _check_port(port: object) -> object:
 
 
 def _check_ray_address(address: str) -> str:
-    is_known = _RAY_ADDRESS.fullmatch(address) is not None
-    if not is_known or int(address.rpartition(":")[2]) > _LAST_PORT:
+    is_valid = _RAY_ADDRESS.fullmatch(address) is not None
+    if not is_valid or int(address.rpartition(":")[2]) > _LAST_PORT:
         raise ValueError(f"{address!r} is neither ray://HOST:PORT nor HOST:PORT")
     return address
 
@@ -94,10 +96,10 @@ def check_endpoint(endpoint: str) -> str:
     shown = without_login(endpoint)
     try:
         parts = urlsplit(endpoint)
-        is_known = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+        is_valid = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
     except ValueError:
-        is_known = False
-    if not is_known:
+        is_valid = False
+    if not is_valid:
         raise ValueError(f"{shown!r} is neither http://HOST:PORT nor https://HOST:PORT")
     return endpoint
 
@@ -113,11 +115,11 @@ def unknown_variables(environment: Iterable[str]) -> dict[str, str | None]:
     {'TRAINFARE_REQUIRE_KEY': 'TRAINFARE_REQUIRE_KEYS'}
     """
     settings = [f"{_PREFIX}{name.upper()}" for name in Settings.model_fields]
-    known = {*settings, *(_PREFIX + name for name in _OTHERS)}
+    known = {*settings, *(_PREFIX + name for name in _OTHER_VARIABLES)}
     return {
         name: nearest_field(name, settings)
         for name in sorted(environment)
-        if name.startswith(_PREFIX) and name not in known and not _OF_KUBERNETES.match(name)
+        if name.startswith(_PREFIX) and name not in known and not _KUBERNETES_VARIABLE.match(name)
     }
 
 
@@ -266,9 +268,9 @@ class Settings(BaseSettings):
     @model_validator(mode="after")
     def _check_issuer(self) -> Self:
         if self.oidc_issuer is None:
-            if said := self._said_of_tokens():
+            if token_settings := self._token_settings():
                 # Without an issuer the service would be open, contrary to the intention.
-                names = ", ".join(f"{_PREFIX}{name.upper()}" for name in said)
+                names = ", ".join(f"{_PREFIX}{name.upper()}" for name in token_settings)
                 raise ValueError(f"{names}: no token is accepted without {_PREFIX}OIDC_ISSUER")
             return self
         if not self.oidc_audience:
@@ -284,13 +286,13 @@ class Settings(BaseSettings):
                 )
         return self
 
-    def _said_of_tokens(self) -> list[str]:
+    def _token_settings(self) -> list[str]:
         """Return the issuer-related settings that differ from their defaults."""
         fields = type(self).model_fields
-        told = ((name, getattr(self, name)) for name in sorted(self.model_fields_set))
+        given = ((name, getattr(self, name)) for name in sorted(self.model_fields_set))
         return [
             name
-            for name, value in told
+            for name, value in given
             if name.startswith("oidc_") and value and value != fields[name].default
         ]
 

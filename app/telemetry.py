@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 _AMBIENT: Final = "OTEL_EXPORTER_OTLP_ENDPOINT"
-_SEND_WITHIN_S: Final = 3.0
+_FLUSH_TIMEOUT_S: Final = 3.0
 _NAME: Final = "trainfare"
 _OFF: Final[TelemetryConfig] = {"tracing": False, "metrics": False, "logs": False}
 _UNTRACED: Final = frozenset({"/healthz", "/readyz", "/metrics"})
@@ -53,23 +53,23 @@ def exporting(settings: Settings) -> Iterator[TracerProvider | None]:
         yield provider
     finally:
         if provider is not None:
-            _send_what_is_left(provider)
+            _flush(provider)
 
 
 def _provider(settings: Settings) -> "SdkProvider | None":
     if settings.otlp_endpoint is not None:
-        return _exporter_to(settings.otlp_endpoint)
+        return _provider_to(settings.otlp_endpoint)
     ambient = os.environ.get(_AMBIENT)
     if not ambient:
         return None
     try:
-        return _exporter_to(check_endpoint(ambient))
+        return _provider_to(check_endpoint(ambient))
     except (MissingExtraError, ValueError) as error:
         _logger.warning("no traces", extra={"variable": _AMBIENT, "reason": str(error)})
         return None
 
 
-def _exporter_to(endpoint: str) -> "SdkProvider":
+def _provider_to(endpoint: str) -> "SdkProvider":
     try:
         # An optional dependency: processes without traces never import it.
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import (  # noqa: PLC0415
@@ -88,16 +88,16 @@ def _exporter_to(endpoint: str) -> "SdkProvider":
     return provider
 
 
-def _send_what_is_left(provider: "SdkProvider") -> None:
+def _flush(provider: "SdkProvider") -> None:
     """Send the last spans; a collector that is too slow does not delay the end."""
-    sending = threading.Thread(target=provider.shutdown, daemon=True, name="traces")
-    sending.start()
-    sending.join(_SEND_WITHIN_S)
-    if sending.is_alive():
-        _logger.warning("the last spans were not sent", extra={"waited_s": _SEND_WITHIN_S})
+    thread = threading.Thread(target=provider.shutdown, daemon=True, name="traces")
+    thread.start()
+    thread.join(_FLUSH_TIMEOUT_S)
+    if thread.is_alive():
+        _logger.warning("the last spans were not sent", extra={"waited_s": _FLUSH_TIMEOUT_S})
 
 
-def for_requests(provider: TracerProvider | None) -> TelemetryConfig:
+def request_telemetry(provider: TracerProvider | None) -> TelemetryConfig:
     """Return how the web framework traces requests; free of cost where it does not."""
     if provider is None:
         return _OFF
@@ -126,18 +126,18 @@ class _TracerWithoutQueries(Tracer):
         self._tracer = tracer
 
     @override
-    def start_span(self, name: str, *args: Any, **more: Any) -> Span:
-        return self._tracer.start_span(name, *args, **_without_query(more))
+    def start_span(self, name: str, *args: Any, **kwargs: Any) -> Span:
+        return self._tracer.start_span(name, *args, **_without_query(kwargs))
 
     @override
-    def start_as_current_span(self, name: str, *args: Any, **more: Any) -> Any:
-        return self._tracer.start_as_current_span(name, *args, **_without_query(more))
+    def start_as_current_span(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        return self._tracer.start_as_current_span(name, *args, **_without_query(kwargs))
 
 
-def _without_query(more: dict[str, Any]) -> dict[str, Any]:
-    attributes = more.get("attributes") or {}
-    told = {key: value for key, value in attributes.items() if key != "url.query"}
-    return {**more, "attributes": told}
+def _without_query(arguments: dict[str, Any]) -> dict[str, Any]:
+    attributes = arguments.get("attributes") or {}
+    kept = {key: value for key, value in attributes.items() if key != "url.query"}
+    return {**arguments, "attributes": kept}
 
 
 def trace_database(database: Database, provider: TracerProvider) -> None:

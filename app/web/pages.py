@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 router = APIRouter(include_in_schema=False)
 _METHODS: Final = ["GET", "HEAD"]
 _FAVICON: Final = "favicon.svg"
-_FOR_EVER: Final = "public, max-age=31536000, immutable"
+_IMMUTABLE: Final = "public, max-age=31536000, immutable"
 _HEADERS: Final = {
     # No 'unsafe-inline' anywhere: scripts set styles through the DOM, never as markup. The data:
     # images are the arrows and ticks in Pico's style sheet.
@@ -71,7 +71,7 @@ async def send_asset(request: Request, digest: str, path: str) -> Response:
         raise NotFoundError("static file", path)
     # During a rollout, pages of the previous release may still request files.
     is_current = digest == assets.version
-    return _send(request, asset, cache_control=_FOR_EVER if is_current else "no-cache")
+    return _send(request, asset, cache_control=_IMMUTABLE if is_current else "no-cache")
 
 
 @router.api_route("/favicon.ico", methods=_METHODS)
@@ -81,7 +81,7 @@ async def send_favicon(request: Request) -> Response:
 
 def _send(request: Request, asset: Asset, *, cache_control: str) -> Response:
     headers = {"Cache-Control": cache_control, "ETag": asset.etag, "Vary": "Accept-Encoding"}
-    if _is_known(asset, request.headers.get("if-none-match", "")):
+    if _matches(asset, request.headers.get("if-none-match", "")):
         return Response(status_code=304, headers=headers)
     if preferred(request.headers.get("accept-encoding"), ("identity", "gzip")) == "gzip":
         headers["Content-Encoding"] = "gzip"
@@ -89,7 +89,7 @@ def _send(request: Request, asset: Asset, *, cache_control: str) -> Response:
     return Response(asset.body, media_type=asset.media_type, headers=headers)
 
 
-def _is_known(asset: Asset, none_match: str) -> bool:
+def _matches(asset: Asset, none_match: str) -> bool:
     """Whether an `If-None-Match` header matches a file, weakly or strongly; `*` matches any."""
     tags = {tag.strip().removeprefix("W/") for tag in none_match.split(",")}
     return bool(tags & {asset.etag, "*"})

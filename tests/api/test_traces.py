@@ -24,7 +24,7 @@ from app.services.fitting import FittingService
 from app.services.wiring import Services, build_services
 from app.settings import Settings
 from app.storage.database import Database
-from app.telemetry import exporting, for_requests, trace_methods
+from app.telemetry import exporting, request_telemetry, trace_methods
 from tests.support.clock import FakeClock
 from tests.support.log_lines import log_lines
 from tests.support.outage import take_away
@@ -316,7 +316,7 @@ def test_endpoint_without_the_extra_is_refused_with_a_remedy() -> None:
 
 def test_no_span_of_a_request_tells_its_query() -> None:
     spans, attributes = Spans(), {"url.query": "key=hush-hush", "url.path": "/v1/runs"}
-    provider = for_requests(spans.provider)["tracer_provider"]
+    provider = request_telemetry(spans.provider)["tracer_provider"]
     assert provider is not None
     tracer = provider.get_tracer("web")
 
