@@ -15,7 +15,7 @@ from typing_extensions import override
 from app.api import health, openapi, problems
 from app.api.batches.room import BatchRoom
 from app.api.encoded.cache import EncodedAnswers
-from app.api.metrics.counters import Counted
+from app.api.metrics.counters import MetricSources
 from app.api.middleware.authentication import AuthenticationMiddleware
 from app.api.middleware.body import BodyMiddleware
 from app.api.middleware.deadlines import DeadlineWatch
@@ -54,7 +54,7 @@ class _Untraced(FastAPI):
         return layer
 
 
-def _add_middleware(app: FastAPI, services: Services, watch: DeadlineWatch) -> Counted:
+def _add_middleware(app: FastAPI, services: Services, watch: DeadlineWatch) -> MetricSources:
     """Wrap the routes, innermost layer first; return the request counts."""
     settings = services.context.settings
     app.state.batch_room = BatchRoom(settings.max_batch_entries)
@@ -75,7 +75,7 @@ def _add_middleware(app: FastAPI, services: Services, watch: DeadlineWatch) -> C
     app.add_middleware(ExchangeMiddleware, watch=watch, metrics=metrics, routes=routes)
     direct = app.state.direct_answers = DirectAnswers(services, answers, gatherer, metrics)
     counts = (gatherer.forecasts, gatherer.evaluations, direct.forecasts)
-    return Counted(services, metrics, answers, counts)
+    return MetricSources(services, metrics, answers, counts)
 
 
 def _new_services(settings: Settings) -> Services:
@@ -169,6 +169,6 @@ def build_app(
         app.include_router(router, dependencies=dependencies)
     app.include_router(pages.router)
     openapi.install(app, requires_keys=services.access.requires_keys)
-    counted = _add_middleware(app, services, watch)
-    health.install_health(app, counted, siblings)
+    sources = _add_middleware(app, services, watch)
+    health.install_health(app, sources, siblings)
     return app

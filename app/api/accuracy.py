@@ -35,7 +35,7 @@ def get_accuracy(
     query: Annotated[AccuracyQuery, Query()],
     accept: Annotated[str | None, Header()] = None,
 ) -> AccuracyOut | Response:
-    found = services.accuracy.accuracy(caller.project_id, workload, query.to_window())
+    report = services.accuracy.accuracy(caller.project_id, workload, query.to_window())
     if preferred(accept, (JSON, TEXT)) == TEXT:
-        return Response(accuracy_text(found), media_type=TEXT)
-    return AccuracyOut.of(found)
+        return Response(accuracy_text(report), media_type=TEXT)
+    return AccuracyOut.of(report)

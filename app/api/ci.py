@@ -65,29 +65,29 @@ _REPORTED: dict[int | str, dict[str, Any]] = {
     openapi_extra=request_body(CiReportIn, CI_REPORT_EXAMPLE),
 )
 async def report_runs(request: Request, services: ServicesDep, caller: RunsWriter) -> Response:
-    wanted = check(CI_REPORT_IN, await read_json(request)).to_domain()
+    report_request = check(CI_REPORT_IN, await read_json(request)).to_domain()
     accept = request.headers.get("accept")
-    to_answer = partial(_answer, accept=accept)
+    render = partial(_rendered, accept=accept)
     ticket = request.scope["state"].get("idempotency")
     document = await run_in_threadpool(
         services.ci.report,
         caller.project_id,
-        wanted,
+        report_request,
         report_document,
         ticket,
-        to_answer,
+        render,
         key_id=caller.key_id,
     )
-    answer = to_answer(document)
+    answer = render(document)
     return Response(answer.body, answer.status, answer.headers)
 
 
-def _answer(document: Mapping[str, Any], accept: str | None) -> Replay:
-    kind = preferred(accept, (JSON, TEXT, _MARKDOWN))
-    text = {TEXT: f"{document['summary']}\n", _MARKDOWN: document["comment_markdown"]}
-    body = text[kind].encode() if kind in text else orjson.dumps(document)
+def _rendered(document: Mapping[str, Any], accept: str | None) -> Replay:
+    media_type = preferred(accept, (JSON, TEXT, _MARKDOWN))
+    texts = {TEXT: f"{document['summary']}\n", _MARKDOWN: document["comment_markdown"]}
+    body = texts[media_type].encode() if media_type in texts else orjson.dumps(document)
     headers = {
-        "content-type": kind if kind == JSON else f"{kind}; charset=utf-8",
+        "content-type": media_type if media_type == JSON else f"{media_type}; charset=utf-8",
         "location": f"/v1/ci/reports/{document['report_id']}",
         "trainfare-verdict": document["verdict"],
     }
@@ -103,7 +103,7 @@ def list_reports(
     page = services.ci.list_page(
         caller.project_id, page_size=query.page_size, page_token=query.page_token
     )
-    reports = [CiReportOut.model_validate(stored_document(each)) for each in page.items]
+    reports = [CiReportOut.model_validate(stored_document(stored)) for stored in page.items]
     return CiReportsOut(reports=reports, next_page_token=page.next_key)
 
 
@@ -129,8 +129,8 @@ def get_report(report: _ReportPath, services: ServicesDep, caller: Reader) -> Re
 def acknowledge_report(
     report: _ReportPath, body: AcknowledgeIn, services: ServicesDep, caller: RunsWriter
 ) -> Response:
-    found = services.ci.acknowledge(caller, report, author=body.author, reason=body.reason)
-    return json_response(stored_document(found))
+    acknowledged = services.ci.acknowledge(caller, report, author=body.author, reason=body.reason)
+    return json_response(stored_document(acknowledged))
 
 
 @router.post(

@@ -52,12 +52,12 @@ def list_exchange_rates(
     page = services.exchange_rates.list_page(
         caller.project_id, page_size=query.page_size, page_token=query.page_token
     )
-    told = ExchangeRatesOut.of(page)
+    listing = ExchangeRatesOut.of(page)
     if preferred(request.headers.get("accept"), (JSON, CSV)) == CSV:
         headers = {"Next-Page-Token": page.next_key} if page.next_key else {}
-        rows = [rate.model_dump() for rate in told.exchange_rates]
+        rows = [rate.model_dump() for rate in listing.exchange_rates]
         return Response(_FILE.write(rows), media_type=CSV, headers=headers)
-    return Response(told.model_dump_json(), media_type=JSON)
+    return Response(listing.model_dump_json(), media_type=JSON)
 
 
 @router.post(
@@ -77,8 +77,8 @@ async def add_exchange_rates(
     request: Request, services: ServicesDep, caller: PricesWriter
 ) -> Response:
     body, now = await request.body(), services.context.now()
-    read = await run_in_threadpool(_FILE.read, request.headers.get("content-type"), body)
-    rates = [rate.to_domain(now) for rate in read]
+    records = await run_in_threadpool(_FILE.read, request.headers.get("content-type"), body)
+    rates = [rate.to_domain(now) for rate in records]
     stored = await run_in_threadpool(services.exchange_rates.add, caller, rates)
     created = CreatedExchangeRatesOut(
         created=len(stored), exchange_rates=[ExchangeRateOut.of(rate) for rate in stored]

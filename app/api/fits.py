@@ -21,7 +21,7 @@ allow_segments()
 router = APIRouter(prefix="/v1", tags=["fits"])
 _RETRY_AFTER_S = 2
 _FitPath = Annotated[str, Path(description="the fit's id", max_length=100)]
-_ASKED: dict[int | str, dict[str, Any]] = {
+_FIT_RESPONSES: dict[int | str, dict[str, Any]] = {
     200: {"model": FitOut, "description": "The active fit, or the new one when it ended in time"},
     202: {"model": FitOut, "description": "A new fit; follow its `Location`"},
 }
@@ -42,7 +42,7 @@ _Admission = Annotated[Callable[[], Awaitable[bool]], Depends(_admission)]
     summary="Ask for a fit",
     description="Fits the workload's regressor in the background. One fit per workload is active"
     " at a time: another request gets the active one. `Prefer: wait=N` waits for the end.",
-    responses={**problem_responses(UnknownWorkloadError, NotEnoughRunsError), **_ASKED},
+    responses={**problem_responses(UnknownWorkloadError, NotEnoughRunsError), **_FIT_RESPONSES},
 )
 async def request_fit(
     workload: WorkloadPath,
@@ -59,11 +59,13 @@ async def request_fit(
         services.fits.request_fit, caller.project_id, workload, request, key_id=caller.key_id
     )
     fit = await services.fits.wait(caller.project_id, fit, wait_s or 0, is_admitted)
-    _tell(response, fit, is_new=is_new, wait_s=wait_s)
+    _set_status_and_headers(response, fit, is_new=is_new, wait_s=wait_s)
     return FitOut.of(fit)
 
 
-def _tell(response: Response, fit: Fit, *, is_new: bool, wait_s: int | None) -> None:
+def _set_status_and_headers(
+    response: Response, fit: Fit, *, is_new: bool, wait_s: int | None
+) -> None:
     response.status_code = 202 if is_new and not fit.state.is_final else 200
     response.headers["Location"] = f"/v1/fits/{fit.fit_id}"
     if not fit.state.is_final:
@@ -90,11 +92,11 @@ def list_fits(
     return FitsOut.of(page)
 
 
-def _followed(fit: _FitPath, services: ServicesDep, caller: Reader) -> Fit:
+def _stored_fit(fit: _FitPath, services: ServicesDep, caller: Reader) -> Fit:
     return services.fits.get(caller.project_id, fit)
 
 
-_Followed = Annotated[Fit, Depends(_followed)]
+_StoredFit = Annotated[Fit, Depends(_stored_fit)]
 
 
 @router.get(
@@ -104,7 +106,7 @@ _Followed = Annotated[Fit, Depends(_followed)]
     responses=problem_responses(NotFoundError),
 )
 async def get_fit(
-    fit: _Followed,
+    fit: _StoredFit,
     services: ServicesDep,
     caller: Reader,
     response: Response,
@@ -137,7 +139,7 @@ def cancel_fit(fit: _FitPath, services: ServicesDep, caller: FitsWriter) -> FitO
     responses=problem_responses(NotFoundError),
 )
 async def follow_fit(
-    fit: _Followed, services: ServicesDep, caller: Reader, is_admitted: _Admission
+    fit: _StoredFit, services: ServicesDep, caller: Reader, is_admitted: _Admission
 ) -> AsyncIterator[ServerSentEvent]:
     async for latest in services.fits.follow(caller.project_id, fit, is_admitted):
         name = "end" if latest.state.is_final else "progress"

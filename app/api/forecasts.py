@@ -12,7 +12,7 @@ from app.api.batches.answers import answer_batch
 from app.api.dependencies import Reader, ServicesDep, services_and_reader
 from app.api.documents import plain_text
 from app.api.documents.forecasts import ledger_document
-from app.api.encoded.forecasts import tell
+from app.api.encoded.forecasts import encode_forecast
 from app.api.negotiation import JSON, PLAIN_TEXT, TEXT
 from app.api.paths import allow_segments
 from app.api.requests.bodies import json_response, read_body, read_json, request_body
@@ -32,14 +32,14 @@ from app.domain.errors import (
 from app.domain.negotiation import preferred
 
 
-async def _roomed_body(request: Request, _caller: Reader) -> AsyncIterator[bytes]:
+async def _reserved_body(request: Request, _caller: Reader) -> AsyncIterator[bytes]:
     """Yield the body of a batch and reserve room for it until its answer is sent."""
     body = await read_body(request)
-    with request.app.state.batch_room.taken_by(body):
+    with request.app.state.batch_room.reserve_for(body):
         yield body
 
 
-RoomedBody = Annotated[bytes, Depends(_roomed_body)]
+ReservedBody = Annotated[bytes, Depends(_reserved_body)]
 allow_segments()
 PATH = "/v1/forecasts"
 router = APIRouter(prefix=PATH, tags=["forecasts"])
@@ -69,23 +69,25 @@ async def make_forecast(request: Request) -> Response:
     # No dependencies: schedulers call this route thousands of times a second.
     services, caller = services_and_reader(request)
     body = await read_json(request)
-    asked = read_forecast(body)
+    forecast_request = read_forecast(body)
     is_text = preferred(request.headers.get("accept"), (JSON, TEXT)) == TEXT
     if is_text:
-        asked = replace(asked, explain=True)
+        forecast_request = replace(forecast_request, explain=True)
     forecasts, project_id = services.forecasts, caller.project_id
-    grounds = forecasts.grounds(project_id, asked.workload, asked.regressor_version)
+    grounds = forecasts.grounds(
+        project_id, forecast_request.workload, forecast_request.regressor_version
+    )
     if grounds is None:
-        forecast = await run_in_threadpool(forecasts.forecast, project_id, asked)
+        forecast = await run_in_threadpool(forecasts.forecast, project_id, forecast_request)
     else:
-        forecast = forecasts.forecast_on(grounds, asked)
-    told = tell(forecasts, forecast, asked, body)
+        forecast = forecasts.forecast_on(grounds, forecast_request)
+    encoded_forecast = encode_forecast(forecasts, forecast, forecast_request, body)
     if is_text:
-        return Response(plain_text.forecast_sentences(told.document), media_type=TEXT)
+        return Response(plain_text.forecast_sentences(encoded_forecast.document), media_type=TEXT)
     if grounds is not None:
-        kept = told.encoded(grounds)
-        request.app.state.answers.keep(project_id, await request.body(), kept)
-    return Response(told.answer, media_type=JSON)
+        encoded_answer = encoded_forecast.encoded(grounds)
+        request.app.state.answers.keep(project_id, await request.body(), encoded_answer)
+    return Response(encoded_forecast.answer, media_type=JSON)
 
 
 @router.post(
@@ -109,7 +111,7 @@ async def make_forecast(request: Request) -> Response:
         },
     ),
 )
-async def make_batch(body: RoomedBody, services: ServicesDep, caller: Reader) -> Response:
+async def make_batch(body: ReservedBody, services: ServicesDep, caller: Reader) -> Response:
     return await run_in_threadpool(answer_batch, services, caller.project_id, body)
 
 

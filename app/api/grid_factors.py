@@ -60,12 +60,12 @@ def list_grid_factors(
             caller.project_id, page_size=query.page_size, page_token=query.page_token
         )
     )
-    told = GridFactorsOut.of(page)
+    listing = GridFactorsOut.of(page)
     if preferred(request.headers.get("accept"), (JSON, CSV)) == CSV:
         headers = {"Next-Page-Token": page.next_key} if page.next_key else {}
-        rows = [factor.model_dump() for factor in told.grid_factors]
+        rows = [factor.model_dump() for factor in listing.grid_factors]
         return Response(_FILE.write(rows), media_type=CSV, headers=headers)
-    return Response(told.model_dump_json(), media_type=JSON)
+    return Response(listing.model_dump_json(), media_type=JSON)
 
 
 @router.post(
@@ -84,8 +84,8 @@ async def add_grid_factors(
     request: Request, services: ServicesDep, caller: PricesWriter
 ) -> Response:
     body, now = await request.body(), services.context.now()
-    read = await run_in_threadpool(_FILE.read, request.headers.get("content-type"), body)
-    factors = [factor.to_domain(now) for factor in read]
+    records = await run_in_threadpool(_FILE.read, request.headers.get("content-type"), body)
+    factors = [factor.to_domain(now) for factor in records]
     stored = await run_in_threadpool(services.grid_factors.add, caller, factors)
     created = CreatedGridFactorsOut(
         created=len(stored), grid_factors=[GridFactorOut.of(factor) for factor in stored]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from fastapi import APIRouter, FastAPI, Request, Response
 from pydantic import Field
 
-from app.api.metrics.counters import Counted
+from app.api.metrics.counters import MetricSources
 from app.api.problems import problem_responses
 from app.api.schemas.base import ResponseModel
 from app.api.watching import OneReading
@@ -44,12 +44,12 @@ class ReadinessOut(ResponseModel):
     checks: list[CheckOut]
 
 
-def install_health(app: FastAPI, counted: Counted, siblings: Path | None) -> None:
+def install_health(app: FastAPI, sources: MetricSources, siblings: Path | None) -> None:
     """Set `app` up to report its readiness and its metrics.
 
     `siblings` is the folder in which the web processes of one port share their counts.
     """
-    services = counted.services
+    services = sources.services
     # A lambda: the service is created at first use, like all services.
     app.state.readiness_reading = OneReading(lambda: services.watching_health.check_readiness())  # noqa: PLW0108
 
@@ -57,7 +57,7 @@ def install_health(app: FastAPI, counted: Counted, siblings: Path | None) -> Non
     def exposition() -> "Exposition":
         from app.api.metrics.exposition import Exposition  # noqa: PLC0415 - with the first scrape
 
-        return Exposition(counted, siblings)
+        return Exposition(sources, siblings)
 
     app.state.exposition = exposition
 
@@ -76,8 +76,8 @@ async def life() -> LifeOut:
 async def readiness(request: Request) -> ReadinessOut:
     reading: OneReading[list[Check]] = request.app.state.readiness_reading
     checks = HealthService.require_ready(await reading.result())
-    shown = [CheckOut(name=each.name, ok=each.is_ok, detail=each.detail) for each in checks]
-    return ReadinessOut(status="ready", checks=shown)
+    results = [CheckOut(name=check.name, ok=check.is_ok, detail=check.detail) for check in checks]
+    return ReadinessOut(status="ready", checks=results)
 
 
 @router.get(

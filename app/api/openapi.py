@@ -58,10 +58,10 @@ def _operations(document: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]
 
 
 def _described_by_hand() -> dict[str, Any]:
-    asked: list[tuple[type[BaseModel], Literal["validation"]]] = [
+    models: list[tuple[type[BaseModel], Literal["validation"]]] = [
         (model, "validation") for model in _READ_BY_HAND
     ]
-    _, document = models_json_schema(asked, ref_template=COMPONENTS + "{model}")
+    _, document = models_json_schema(models, ref_template=COMPONENTS + "{model}")
     described: dict[str, Any] = document["$defs"]
     return described
 
@@ -74,8 +74,8 @@ def _accept_idempotency_key(operation: dict[str, Any]) -> None:
     response = operation["responses"].setdefault(
         str(kind.status), {"content": {MEDIA_TYPE: {"schema": RESPONSE_SCHEMA}}}
     )
-    listed = response.get("description", "Problem")
-    response["description"] = f"{listed}{',' if ':' in listed else ':'} {kind.code}"
+    description = response.get("description", "Problem")
+    response["description"] = f"{description}{',' if ':' in description else ':'} {kind.code}"
 
 
 def install(app: FastAPI, *, requires_keys: bool) -> None:

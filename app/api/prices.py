@@ -86,8 +86,8 @@ def list_prices(
 )
 async def add_prices(request: Request, services: ServicesDep, caller: PricesWriter) -> Response:
     body, now = await request.body(), services.context.now()
-    read = await run_in_threadpool(_FILE.read, request.headers.get("content-type"), body)
-    prices = [price.to_domain(now) for price in read]
+    records = await run_in_threadpool(_FILE.read, request.headers.get("content-type"), body)
+    prices = [price.to_domain(now) for price in records]
     stored = await run_in_threadpool(services.prices.add, caller, prices)
     created = CreatedPricesOut(created=len(stored), prices=[PriceOut.of(price) for price in stored])
     return Response(created.model_dump_json(), 201, media_type=JSON)

@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
 from app.api.problem_kinds import INTERNAL, KINDS, METHOD_NOT_ALLOWED, ProblemKind, kind_of
-from app.api.schemas.base import told_apart
+from app.api.schemas.base import one_per_field
 from app.api.value_remedies import remedy_of
 from app.domain import errors as domain
 from app.domain import log_fields
@@ -44,10 +44,10 @@ _SHOWN_CHARACTERS = 200
 _NO_OBJECT = "Input should be an object"
 _OBJECTS = frozenset({"model_type", "model_attributes_type", "dict_type", "mapping_type"})
 """Pydantic's error types for an input that is not an object; their messages speak of Python."""
-_NAME_ITSELF = "[key]"
+_KEY_LOCATION = "[key]"
 """Pydantic's path element for an invalid member name (not its value)."""
 _BASE = "/v1"
-_KEY = re.compile(rb"(?<=tf_)([0-9a-f]+)_[0-9a-f]{64,}")
+_API_KEY = re.compile(rb"(?<=tf_)([0-9a-f]+)_[0-9a-f]{64,}")
 """An API key in the wrong place, for example in a path: problems are often shown to others."""
 _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 
@@ -110,9 +110,9 @@ def _encode(document: Mapping[str, Any]) -> bytes:
 def respond(document: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> Response:
     """Return a problem response that includes the request's id."""
     request_id = log_fields.current.get().get("request_id")
-    told = document if request_id is None else {**document, "request_id": request_id}
+    body = document if request_id is None else {**document, "request_id": request_id}
     return Response(
-        _KEY.sub(rb"\1_...", _encode(told)),
+        _API_KEY.sub(rb"\1_...", _encode(body)),
         status_code=int(document["status"]),
         media_type=MEDIA_TYPE,
         headers=headers,
@@ -153,7 +153,7 @@ def _pointer(location: Sequence[int | str]) -> str:
 def _location(error: Mapping[str, Any]) -> tuple[str, tuple[int | str, ...]]:
     """Return the location of an error: the part of the request, and the path within it."""
     place, *path = error["loc"]
-    if path[-1:] == [_NAME_ITSELF] and path[-2:-1] == [error.get("input")]:
+    if path[-1:] == [_KEY_LOCATION] and path[-2:-1] == [error.get("input")]:
         path.pop()
     return place, tuple(path)
 
@@ -198,8 +198,8 @@ def _json_fault(error: RequestValidationError) -> Fault:
 def _validation_error(error: RequestValidationError, content_type: str | None) -> DomainError:
     if isinstance(error.body, bytes):
         # FastAPI passes the raw bytes of a body whose content type is not JSON.
-        found = f"Content-Type {content_type!r}" if content_type else ""
-        return domain.UnsupportedMediaTypeError(found, ("application/json",))
+        content = f"Content-Type {content_type!r}" if content_type else ""
+        return domain.UnsupportedMediaTypeError(content, ("application/json",))
     if error.errors()[0]["type"] == "json_invalid":
         return domain.InvalidRequestError("The body is not JSON.", [_json_fault(error)])
     return refusal_of(error.errors())
@@ -207,7 +207,7 @@ def _validation_error(error: RequestValidationError, content_type: str | None) -
 
 def refusal_of(entries: Sequence[Mapping[str, Any]]) -> DomainError:
     """Return the refusal for pydantic's errors; each `loc` begins with the part of the request."""
-    entries = [each for entry in entries for each in told_apart(entry)]
+    entries = [error for entry in entries for error in one_per_field(entry)]
     faults = [_validation_fault(entry) for entry in entries]
     unknown = [
         fault
@@ -221,25 +221,25 @@ def refusal_of(entries: Sequence[Mapping[str, Any]]) -> DomainError:
     )
 
 
-def _taken_as(method: str) -> str:
+def _effective_method(method: str) -> str:
     return "GET" if method == "HEAD" else method
 
 
-def _way_on(request: Request) -> str:
+def _path_remedy(request: Request) -> str:
     """Return the remedy for an unknown path: `/v1` is easily left out or repeated.
 
     Clients add it to the address they are given.
     """
     path = request.url.path.rstrip("/")
-    for meant, hint in (
+    for candidate, hint in (
         (path, ""),
         (path.removeprefix(_BASE), f" The address given to a client ends before {_BASE}."),
         (_BASE + path, ""),
     ):
-        scope = {**request.scope, "path": meant}
+        scope = {**request.scope, "path": candidate}
         is_known = any(route.matches(scope)[0] is not Match.NONE for route in request.app.routes)
-        if is_known and meant.startswith(f"{_BASE}/"):
-            return f"Did you mean {meant}?{hint}"
+        if is_known and candidate.startswith(f"{_BASE}/"):
+            return f"Did you mean {candidate}?{hint}"
     return "See /docs."
 
 
@@ -249,7 +249,7 @@ def _allowed_methods(request: Request) -> str:
         method
         for method in _METHODS
         if any(
-            route.matches({**request.scope, "method": _taken_as(method)})[0] is Match.FULL
+            route.matches({**request.scope, "method": _effective_method(method)})[0] is Match.FULL
             for route in request.app.routes
         )
     )
@@ -263,7 +263,7 @@ def _from_framework(error: HTTPException, request: Request) -> Response:
         return respond_to(cause, instance=instance)
     if error.status_code == 404:  # noqa: PLR2004 - HTTP
         document = problem_document(
-            _NOT_FOUND, "There is nothing here.", instance=instance, remedy=_way_on(request)
+            _NOT_FOUND, "There is nothing here.", instance=instance, remedy=_path_remedy(request)
         )
     elif error.status_code == 405:  # noqa: PLR2004 - HTTP
         document = problem_document(

@@ -40,9 +40,11 @@ router = APIRouter(prefix="/v1/recommendations", tags=["recommendations"])
     openapi_extra=request_body(RecommendationIn, RECOMMENDATION_EXAMPLE),
 )
 async def recommend(request: Request, services: ServicesDep, caller: Reader) -> Response:
-    wanted = check(RECOMMENDATION_IN, await read_json(request)).to_domain()
-    found = await run_in_threadpool(services.recommendations.recommend, caller.project_id, wanted)
-    document = recommendation_document(found, services.context.now())
+    search = check(RECOMMENDATION_IN, await read_json(request)).to_domain()
+    recommendation = await run_in_threadpool(
+        services.recommendations.recommend, caller.project_id, search
+    )
+    document = recommendation_document(recommendation, services.context.now())
     if preferred(request.headers.get("accept"), (JSON, TEXT)) == TEXT:
         return Response(plain_text.recommendation_text(document), media_type=TEXT)
     return json_response(document)
@@ -60,28 +62,35 @@ def _next_worker(gain: NextWorker | None) -> Document | None:
     }
 
 
-def recommendation_document(found: Recommendation, now: datetime) -> Document:
+def recommendation_document(recommendation: Recommendation, now: datetime) -> Document:
     """Return the document of a recommendation."""
-    ranked = [{"forecast": forecast_document(each, now)} for each in found.ranked]
+    ranked = [
+        {"forecast": forecast_document(candidate, now)} for candidate in recommendation.ranked
+    ]
     nearest = None
-    if found.nearest is not None:
-        changes = [change_document(each) for each in found.changes]
-        nearest = {"forecast": forecast_document(found.nearest, now), "changes": changes}
+    if recommendation.nearest is not None:
+        changes = [change_document(candidate) for candidate in recommendation.changes]
+        nearest = {"forecast": forecast_document(recommendation.nearest, now), "changes": changes}
     return {
-        "workload": found.request.workload,
-        "regressor_version": found.regressor_version,
-        "objective": found.request.objective,
-        "confidence": found.request.confidence,
-        "considered": found.considered,
+        "workload": recommendation.request.workload,
+        "regressor_version": recommendation.regressor_version,
+        "objective": recommendation.request.objective,
+        "confidence": recommendation.request.confidence,
+        "considered": recommendation.considered,
         "recommended": ranked[0] if ranked else None,
-        "next_worker": _next_worker(found.next_worker),
+        "next_worker": _next_worker(recommendation.next_worker),
         "ranked": ranked,
-        "pareto": [{"forecast": forecast_document(each, now)} for each in found.pareto],
-        "rejected": [
-            {"configuration": configuration_document(each.configuration), "reason": each.reason}
-            for each in found.rejected
+        "pareto": [
+            {"forecast": forecast_document(candidate, now)} for candidate in recommendation.pareto
         ],
-        "rejected_count": found.rejected_count,
-        "rejected_by_reason": dict(found.rejected_by_reason),
+        "rejected": [
+            {
+                "configuration": configuration_document(candidate.configuration),
+                "reason": candidate.reason,
+            }
+            for candidate in recommendation.rejected
+        ],
+        "rejected_count": recommendation.rejected_count,
+        "rejected_by_reason": dict(recommendation.rejected_by_reason),
         "nearest": nearest,
     }

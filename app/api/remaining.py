@@ -42,20 +42,20 @@ def remaining(
     return json_response(document)
 
 
-def remaining_document(found: Remaining) -> Document:
+def remaining_document(result: Remaining) -> Document:
     """Return the document of a job's remaining time."""
-    probability = found.deadline_probability
+    probability = result.deadline_probability
     return {
-        "workload": found.request.workload,
-        "regressor_version": found.regressor_version,
-        "remaining_seconds": rounded_band(found.left_s),
-        "expected_remaining_seconds": significant(found.expected_s, 7),
-        "total_seconds": rounded_band(found.total_s),
-        "forecast_seconds": rounded_band(found.forecast_s),
-        "ratio": significant(found.ratio, 4),
-        "observed_weight": significant(found.weight, 4),
-        "ends_at": second_text(found.ends_at),
-        "latest_end": second_text(found.latest_end),
+        "workload": result.request.workload,
+        "regressor_version": result.regressor_version,
+        "remaining_seconds": rounded_band(result.left_s),
+        "expected_remaining_seconds": significant(result.expected_s, 7),
+        "total_seconds": rounded_band(result.total_s),
+        "forecast_seconds": rounded_band(result.forecast_s),
+        "ratio": significant(result.ratio, 4),
+        "observed_weight": significant(result.weight, 4),
+        "ends_at": second_text(result.ends_at),
+        "latest_end": second_text(result.latest_end),
         "deadline_probability": significant(probability, 6),
     }
 

@@ -54,6 +54,9 @@ def authorization_of(scope: Scope) -> Authorization | None:
     routes = (route for router in ROUTERS for route in router.routes)
     for route in routes:
         if isinstance(route, APIRoute) and route.matches(scope)[0] is Match.FULL:
-            asked = (each.call for each in route.dependant.dependencies)
-            return next((each for each in asked if isinstance(each, Authorization)), READING)
+            calls = (dependency.call for dependency in route.dependant.dependencies)
+            return next(
+                (dependency for dependency in calls if isinstance(dependency, Authorization)),
+                READING,
+            )
     return None

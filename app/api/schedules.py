@@ -53,8 +53,8 @@ def rank(request: Request, body: RankIn, services: ServicesDep, caller: Reader) 
     },
 )
 def allocate(request: Request, body: AllocateIn, services: ServicesDep, caller: Reader) -> Response:
-    found = services.allocations.allocate(caller.project_id, body.to_domain())
-    document = allocation_document(found)
+    allocation = services.allocations.allocate(caller.project_id, body.to_domain())
+    document = allocation_document(allocation)
     if preferred(request.headers.get("accept"), (JSON, TEXT)) == TEXT:
         return Response(allocation_text(document, body.confidence), media_type=TEXT)
     return json_response(document)

@@ -60,8 +60,8 @@ def remedy_of(kind: str, field: str, context: Mapping[str, Any]) -> str | None:
     >>> remedy_of("value_error", "work", {}) is None
     True
     """
-    told = {
+    formatted = {
         name: f"{value:.12g}" if isinstance(value, float) else value
         for name, value in context.items()
     }
-    return REMEDIES[kind].format_map({**told, "field": field}) if kind in REMEDIES else None
+    return REMEDIES[kind].format_map({**formatted, "field": field}) if kind in REMEDIES else None

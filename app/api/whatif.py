@@ -41,30 +41,30 @@ def ask_what_if(
     request: Request, workload: WorkloadPath, services: ServicesDep, caller: Reader
 ) -> Response:
     points = read_grid(request.query_params.multi_items(), workload)
-    asked = [read_forecast(point, place="query") for point in points]
-    if len(asked) == 1 and _wanted(request) == TEXT:
-        asked = [replace(asked[0], explain=True)]
+    requests = [read_forecast(point, place="query") for point in points]
+    if len(requests) == 1 and _media_type(request) == TEXT:
+        requests = [replace(requests[0], explain=True)]
     now = services.context.now()
     documents: list[Document] = []
-    for answer in services.forecasts.forecast_many(caller.project_id, asked):
+    for answer in services.forecasts.forecast_many(caller.project_id, requests):
         if isinstance(answer, DomainError):
             raise answer
         documents.append(forecast_document(answer, now))
     return _respond(request, documents)
 
 
-def _wanted(request: Request) -> str:
+def _media_type(request: Request) -> str:
     return preferred(request.headers.get("accept"), (JSON, TEXT, CSV))
 
 
 def _respond(request: Request, documents: list[Document]) -> Response:
-    wanted = _wanted(request)
+    media_type = _media_type(request)
     is_single = len(documents) == 1
-    if wanted == CSV:
+    if media_type == CSV:
         return Response(forecast_csv(documents), media_type=CSV)
-    if wanted == TEXT and is_single:
+    if media_type == TEXT and is_single:
         return Response(plain_text.forecast_sentences(documents[0]), media_type=TEXT)
-    if wanted == TEXT:
+    if media_type == TEXT:
         return Response(plain_text.forecast_table(documents), media_type=TEXT)
     return json_response(documents[0] if is_single else {"forecasts": documents})
 
@@ -93,12 +93,12 @@ def draw_curve(
 ) -> Response:
     others = [item for item in request.query_params.multi_items() if item[0] not in _CURVE_FIELDS]
     point = read_point(others, workload)
-    asked = read_forecast(point, place="query")
-    curve = services.curves.curve(caller.project_id, asked, query.to_axis())
+    forecast_request = read_forecast(point, place="query")
+    curve = services.curves.curve(caller.project_id, forecast_request, query.to_axis())
     document = curve_document(curve, services.context.now())
-    wanted = _wanted(request)
-    if wanted == CSV:
+    media_type = _media_type(request)
+    if media_type == CSV:
         return Response(forecast_csv([p["forecast"] for p in document["points"]]), media_type=CSV)
-    if wanted == TEXT:
+    if media_type == TEXT:
         return Response(curve_text(document), media_type=TEXT)
     return json_response(document)

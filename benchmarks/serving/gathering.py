@@ -6,7 +6,7 @@ from itertools import count
 from typing import Any, Final
 
 from app.api.encoded.cache import EncodedAnswers
-from app.api.encoded.forecasts import answer_at_once
+from app.api.encoded.forecasts import answer_from_memory
 from app.api.requests.forecasts import read_forecast
 from app.api.shortcut.joint_answers import JointAnswer, answer_together
 from app.domain.access import DEFAULT_PROJECT
@@ -35,7 +35,7 @@ def measure_gathering(stage: Stage, slices: int, _seconds: float) -> Iterator[Fi
     def alone() -> None:
         forecasts.forecast(DEFAULT_PROJECT, first)  # the regressor is known for a second only
         for document in documents(_ASKED):
-            answer_at_once(forecasts, remembered, DEFAULT_PROJECT, b"", document)
+            answer_from_memory(forecasts, remembered, DEFAULT_PROJECT, b"", document)
 
     for n, bound in _BOUNDS.items():
         refused: list[object] = []

@@ -32,7 +32,7 @@ def narrow(database: Database, settings: Settings) -> FastAPI:
 
 def test_more_entries_than_there_is_room_for_are_refused(narrow: FastAPI) -> None:
     with TestClient(narrow) as client:
-        with narrow.state.batch_room.taken_by(_ENTRIES):
+        with narrow.state.batch_room.reserve_for(_ENTRIES):
             refused = client.post("/v1/forecasts:batch", content=_ENTRIES)
             small = client.post("/v1/forecasts:batch", json={"requests": []})
         later = client.post("/v1/forecasts:batch", content=_ENTRIES)
@@ -82,9 +82,9 @@ def test_text_counts_as_no_more_entries_than_a_batch_may_have() -> None:
     async def run() -> None:
         with ExitStack() as stack:
             for _ in range(2):
-                stack.enter_context(room.taken_by(b"{" * (MAX_BATCH + 1)))
+                stack.enter_context(room.reserve_for(b"{" * (MAX_BATCH + 1)))
             with pytest.raises(BatchesUnderWayError):
-                stack.enter_context(room.taken_by(b"{"))
+                stack.enter_context(room.reserve_for(b"{"))
 
     asyncio.run(run())
 
@@ -101,10 +101,10 @@ def test_memory_is_given_back_when_no_large_batch_follows() -> None:
 
         room = BatchRoom(MAX_BATCH, release, idle_s=0.0)
         for objects in (1_000, 1, 1_000):
-            with room.taken_by(b"{" * objects):
+            with room.reserve_for(b"{" * objects):
                 pass
         await released.wait()
-        with room.taken_by(b"{"):
+        with room.reserve_for(b"{"):
             pass
         assert room._timer is None
         return len(calls)

@@ -16,7 +16,7 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 from typing_extensions import override
 
-from app.api.shortcut.gathering import FEWEST, MOST, Gatherer
+from app.api.shortcut.gathering import MAX_GATHERED, MIN_GATHERED, Gatherer
 from app.domain import deadlines
 from app.domain.access import DEFAULT_PROJECT, Scope
 from app.domain.deadlines import Deadline
@@ -102,7 +102,7 @@ def forgetful(published: FastAPI, settings: Settings, services: Services) -> Fas
 
 
 @examples(max_examples=60)
-@given(asked=st.lists(bodies, min_size=FEWEST, max_size=3 * FEWEST))
+@given(asked=st.lists(bodies, min_size=MIN_GATHERED, max_size=3 * MIN_GATHERED))
 def test_each_is_answered_as_if_it_had_asked_alone(forgetful: FastAPI, asked: list[bytes]) -> None:
     alone, together = ([Caller(body, NAMED) for body in asked] for _ in range(2))
     ask_in_turn(forgetful, alone)
@@ -112,19 +112,23 @@ def test_each_is_answered_as_if_it_had_asked_alone(forgetful: FastAPI, asked: li
     assert list(map(told, together)) == list(map(told, alone))
 
 
-@pytest.mark.parametrize("count", [FEWEST, MOST, MOST + 1, 2 * MOST + FEWEST])
+@pytest.mark.parametrize(
+    "count", [MIN_GATHERED, MAX_GATHERED, MAX_GATHERED + 1, 2 * MAX_GATHERED + MIN_GATHERED]
+)
 def test_many_are_answered_by_few_evaluations(published: FastAPI, count: int) -> None:
     asking = callers(count)
 
     ask_together(published, asking)
 
-    rounds, rest = divmod(count, MOST)
+    rounds, rest = divmod(count, MAX_GATHERED)
     assert {caller.status for caller in asking} == {200}
-    assert figures(published) == ((count, rounds + 1) if rest >= FEWEST else (count - rest, rounds))
+    assert figures(published) == (
+        (count, rounds + 1) if rest >= MIN_GATHERED else (count - rest, rounds)
+    )
 
 
 def test_few_are_answered_one_by_one(published: FastAPI) -> None:
-    asking = callers(FEWEST - 1)
+    asking = callers(MIN_GATHERED - 1)
 
     ask_together(published, asking)
 
@@ -133,13 +137,17 @@ def test_few_are_answered_one_by_one(published: FastAPI) -> None:
 
 
 def test_workloads_are_answered_each_by_its_own_regressor(published: FastAPI) -> None:
-    asking = [*callers(FEWEST), *callers(FEWEST, workload="other"), *callers(1, explain=True)]
+    asking = [
+        *callers(MIN_GATHERED),
+        *callers(MIN_GATHERED, workload="other"),
+        *callers(1, explain=True),
+    ]
 
     ask_together(published, asking)
 
     names = [orjson.loads(caller.answer)["workload"] for caller in asking]
-    assert names == ["fitted"] * FEWEST + ["other"] * FEWEST + ["fitted"]
-    assert figures(published) == (2 * FEWEST + 1, 2)
+    assert names == ["fitted"] * MIN_GATHERED + ["other"] * MIN_GATHERED + ["fitted"]
+    assert figures(published) == (2 * MIN_GATHERED + 1, 2)
 
 
 def test_projects_never_share_an_answer(published: FastAPI, services: Services) -> None:
@@ -147,16 +155,16 @@ def test_projects_never_share_an_answer(published: FastAPI, services: Services) 
     _, own = services.access.create_key("a", [Scope.READ])
     keys = [[JSON, (b"authorization", b"Bearer " + each.encode())] for each in (own, token)]
     ask_in_turn(published, [Caller(question(1), key) for key in keys])
-    asking = [Caller(question(2), key) for _ in range(2 * FEWEST) for key in keys]
+    asking = [Caller(question(2), key) for _ in range(2 * MIN_GATHERED) for key in keys]
 
     ask_together(published, asking)
 
-    assert [caller.status for caller in asking] == [200, 404] * (2 * FEWEST)
-    assert figures(published) == (2 * FEWEST, 1)
+    assert [caller.status for caller in asking] == [200, 404] * (2 * MIN_GATHERED)
+    assert figures(published) == (2 * MIN_GATHERED, 1)
 
 
 def test_sentences_are_told_one_by_one(published: FastAPI) -> None:
-    asking = [Caller(question(workers), [JSON, TEXT]) for workers in range(1, FEWEST + 1)]
+    asking = [Caller(question(workers), [JSON, TEXT]) for workers in range(1, MIN_GATHERED + 1)]
 
     ask_together(published, asking)
 
@@ -165,36 +173,36 @@ def test_sentences_are_told_one_by_one(published: FastAPI) -> None:
 
 
 def test_each_recorded_forecast_stands_in_the_ledger(published: FastAPI) -> None:
-    asking = [*callers(FEWEST), *callers(FEWEST, record=False)]
+    asking = [*callers(MIN_GATHERED), *callers(MIN_GATHERED, record=False)]
     ask_together(published, asking)
     answers = [orjson.loads(caller.answer) for caller in asking]
 
     with TestClient(published) as client:
         entries = [
             client.get(f"/v1/forecasts/{answer['forecast_id']}").json()
-            for answer in answers[:FEWEST]
+            for answer in answers[:MIN_GATHERED]
         ]
 
-    assert [entry["forecast"] for entry in entries] == answers[:FEWEST]
+    assert [entry["forecast"] for entry in entries] == answers[:MIN_GATHERED]
     assert [entry["request"] for entry in entries] == [
-        orjson.loads(caller.body) for caller in asking[:FEWEST]
+        orjson.loads(caller.body) for caller in asking[:MIN_GATHERED]
     ]
-    assert [answer["forecast_id"] for answer in answers[FEWEST:]] == [None] * FEWEST
-    assert len({answer["forecast_id"] for answer in answers}) == FEWEST + 1
+    assert [answer["forecast_id"] for answer in answers[MIN_GATHERED:]] == [None] * MIN_GATHERED
+    assert len({answer["forecast_id"] for answer in answers}) == MIN_GATHERED + 1
 
 
 def test_answers_are_remembered(published: FastAPI) -> None:
-    first, again = callers(FEWEST), callers(FEWEST)
+    first, again = callers(MIN_GATHERED), callers(MIN_GATHERED)
     ask_together(published, first)
 
     ask_in_turn(published, again)
 
-    assert published.state.answers.figures.hits == FEWEST
+    assert published.state.answers.figures.hits == MIN_GATHERED
     assert list(map(told, again)) == list(map(told, first))
 
 
 def test_caller_who_left_is_not_answered_and_the_others_are(published: FastAPI) -> None:
-    asking = callers(FEWEST + 1)
+    asking = callers(MIN_GATHERED + 1)
 
     async def leave() -> None:
         tasks = [asyncio.create_task(caller.ask(published)) for caller in asking]
@@ -204,7 +212,7 @@ def test_caller_who_left_is_not_answered_and_the_others_are(published: FastAPI) 
 
     asyncio.run(leave())
 
-    assert [caller.status for caller in asking] == [None] + [200] * FEWEST
+    assert [caller.status for caller in asking] == [None] + [200] * MIN_GATHERED
 
 
 def test_question_whose_time_is_over_is_left_out(services: Services, published: FastAPI) -> None:
@@ -212,7 +220,7 @@ def test_question_whose_time_is_over_is_left_out(services: Services, published: 
 
     async def ask_late() -> list[bytes | None]:
         answers: list[asyncio.Future[bytes | None]] = []
-        for late in (True, *[False] * FEWEST):
+        for late in (True, *[False] * MIN_GATHERED):
             deadline = Deadline(1.0)
             token = deadlines.current.set(deadline)
             body = question(len(answers) + 1)
@@ -234,7 +242,7 @@ def test_damaged_regressor_is_told_to_each_in_its_own_words(
     put_forged(database)
     with TestClient(build_app(settings)) as client:
         ask_in_turn(client.app, callers(1))
-        asking = callers(FEWEST)
+        asking = callers(MIN_GATHERED)
 
         ask_together(client.app, asking)
 
@@ -258,7 +266,7 @@ def test_fault_of_one_is_no_fault_of_its_neighbours(
     services.__dict__["forecasts"] = _Failing(
         services.context, services.regressor_cache, services.prices, services.ledger
     )
-    asking = callers(FEWEST)
+    asking = callers(MIN_GATHERED)
 
     with caplog.at_level(logging.ERROR):
         ask_together(published, asking)
@@ -275,7 +283,9 @@ def test_lines_of_what_is_answered_together_name_none_of_the_requests(
     )
 
     with log_lines() as lines:
-        ask_together(published, [Caller(question(1 + place), NAMED) for place in range(FEWEST)])
+        ask_together(
+            published, [Caller(question(1 + place), NAMED) for place in range(MIN_GATHERED)]
+        )
 
     [line] = [each for each in lines.events if "one by one" in str(each)]
     assert "request_id" not in line
@@ -291,7 +301,7 @@ def test_another_loop_is_not_waited_for(published: FastAPI) -> None:
     task.cancel()
     loop.run_until_complete(asyncio.gather(task, return_exceptions=True))
     loop.close()
-    asking = callers(FEWEST)
+    asking = callers(MIN_GATHERED)
 
     ask_together(published, asking)
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from app.api.encoded.cache import named
+from app.api.encoded.cache import with_identifier
 from app.api.shortcut.joint_answers import JointAnswer, answer_together
 from app.domain.access import DEFAULT_PROJECT
 from app.domain.ages import day_after
@@ -74,7 +74,7 @@ def test_each_is_answered_in_the_bytes_that_it_is_answered_by_alone(
     together = answer_together(published.forecasts, DEFAULT_PROJECT, asked)
 
     answers = [each for each in together if isinstance(each, JointAnswer)]
-    assert [named(None, each.rest) for each in answers] == alone
+    assert [with_identifier(None, each.rest) for each in answers] == alone
 
 
 @pytest.mark.parametrize("asked", [ALIKE, UNLIKE, VARIED, MACHINES, NUMBERED])

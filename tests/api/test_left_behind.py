@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from app.api.encoded.cache import EncodedAnswers
-from app.api.encoded.forecasts import answer_at_once
+from app.api.encoded.forecasts import answer_from_memory
 from app.api.requests.forecasts import read_forecasts
 from app.api.shortcut.joint_answers import answer_together
 from app.domain.access import DEFAULT_PROJECT
@@ -50,7 +50,7 @@ def ask(services: Services, asked: list[dict[str, Any]]) -> None:
     answer_together(forecasts, DEFAULT_PROJECT, asked)
     for each in asked:
         try:
-            answer_at_once(forecasts, EncodedAnswers(1), DEFAULT_PROJECT, b"", each)
+            answer_from_memory(forecasts, EncodedAnswers(1), DEFAULT_PROJECT, b"", each)
         except DomainError:
             continue
     read = [each for each in read_forecasts(asked) if isinstance(each, ForecastRequest)]

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from app.services.forecasts import ForecastService
 
 _BATCH_IN: TypeAdapter[BatchIn] = TypeAdapter(BatchIn)
-_WORTH_BYTES: Final = 1 << 16
+_MIN_BYTES_OF_COLUMNS: Final = 1 << 16
 """A few hundred entries: shorter documents are read faster as a whole."""
 
 _PATH = "/v1/forecasts:batch"
@@ -59,15 +59,15 @@ def answer_batch(services: Services, project_id: ProjectId, body: bytes) -> Resp
         AllAnswered,
     )
 
-    asked, refs, fields = _questions(body)
-    answers = _answers(services.forecasts, project_id, asked)
+    requests, refs, fields = _questions(body)
+    answers = _answers(services.forecasts, project_id, requests)
     now = services.context.now()
     if isinstance(answers, AllAnswered):
-        return _all_told(refs, answers, now, fields)
-    return _told(refs, answers, now, fields)
+        return _complete_response(refs, answers, now, fields)
+    return _partial_response(refs, answers, now, fields)
 
 
-def _all_told(
+def _complete_response(
     refs: Sequence[Any], answers: "AllAnswered", now: datetime, fields: Sequence[str]
 ) -> PartsResponse:
     """Return the response of a batch without refusals."""
@@ -75,9 +75,9 @@ def _all_told(
         forecast_blocks,
     )
 
-    found = forecast_blocks(answers, _heads(refs), now, fields)
-    n_bytes = len(_BEGIN) - len(_NEXT) + found.n_bytes + len(_end(0))
-    return PartsResponse(_document(found.blocks), n_bytes)
+    blocks = forecast_blocks(answers, _heads(refs), now, fields)
+    n_bytes = len(_BEGIN) - len(_NEXT) + blocks.n_bytes + len(_end(0))
+    return PartsResponse(_document(blocks.blocks), n_bytes)
 
 
 def _document(blocks: Iterator[bytes]) -> Iterator[bytes]:
@@ -89,7 +89,7 @@ def _document(blocks: Iterator[bytes]) -> Iterator[bytes]:
     yield last + _end(0)
 
 
-def _told(
+def _partial_response(
     refs: Sequence[Any], answers: "Sequence[Asked]", now: datetime, fields: Sequence[str]
 ) -> Response:
     """Return the response of a batch that may contain refusals."""
@@ -98,21 +98,21 @@ def _told(
     if not answers:
         return Response(_BEGIN + _end(0)[1:], media_type=JSON)
     texts = iter(forecast_texts(answers, now, fields))
-    told = [
-        b'{"ref":%b,"problem":%b' % (orjson.dumps(ref), _refused(answer))
+    entries = [
+        b'{"ref":%b,"problem":%b' % (orjson.dumps(ref), _problem_json(answer))
         if isinstance(answer, DomainError)
         else b'{"ref":%b,"forecast":%b' % (orjson.dumps(ref), next(texts))
         for ref, answer in zip(refs, answers, strict=True)
     ]
     failed = sum(isinstance(answer, DomainError) for answer in answers)
-    return Response(b"".join((_BEGIN, _NEXT.join(told), _end(failed))), media_type=JSON)
+    return Response(b"".join((_BEGIN, _NEXT.join(entries), _end(failed))), media_type=JSON)
 
 
 def _heads(refs: Sequence[Any]) -> bytes | list[bytes]:
     """Return the text before each forecast: the end of the previous entry, and the `ref`."""
     if refs.count(None) == len(refs):
         return b'},{"ref":null,"forecast":'
-    return [b'},{"ref":%b,"forecast":' % each for each in map(orjson.dumps, refs)]
+    return [b'},{"ref":%b,"forecast":' % ref for ref in map(orjson.dumps, refs)]
 
 
 def _end(failed: int) -> bytes:
@@ -138,52 +138,55 @@ def _checked(body: object) -> BatchIn:
 def _answers(
     forecasts: "ForecastService",
     project_id: ProjectId,
-    asked: Sequence[ForecastRequest | DomainError],
+    requests: Sequence[ForecastRequest | DomainError],
 ) -> "Sequence[Asked]":
     """Return the answer to each question, or its refusal."""
-    if isinstance(asked, AlikeRequests):
-        return forecasts.ask_many(project_id, asked)
-    good = [each for each in asked if isinstance(each, ForecastRequest)]
-    found = iter(forecasts.ask_many(project_id, good))
-    return [next(found) if isinstance(each, ForecastRequest) else each for each in asked]
+    if isinstance(requests, AlikeRequests):
+        return forecasts.ask_many(project_id, requests)
+    valid = [request for request in requests if isinstance(request, ForecastRequest)]
+    valid_answers = iter(forecasts.ask_many(project_id, valid))
+    return [
+        next(valid_answers) if isinstance(request, ForecastRequest) else request
+        for request in requests
+    ]
 
 
-def _refused(error: DomainError) -> bytes:
+def _problem_json(error: DomainError) -> bytes:
     return orjson.dumps(problems.document_of(error, instance=_PATH))
 
 
-def _known_fields(fields: list[str] | None) -> Sequence[str]:
+def _checked_fields(fields: list[str] | None) -> Sequence[str]:
     if fields is None:
         return FORECAST_MEMBERS
-    unknown = [place for place, name in enumerate(fields) if name not in FORECAST_MEMBERS]
+    unknown = [index for index, name in enumerate(fields) if name not in FORECAST_MEMBERS]
     if not unknown:
         return fields
     faults = []
-    for place in unknown:
-        name = fields[place].encode("utf-8", "backslashreplace").decode()
+    for index in unknown:
+        name = fields[index].encode("utf-8", "backslashreplace").decode()
         nearest = nearest_field(name, FORECAST_MEMBERS)
         remedy = f"Use {nearest!r}." if nearest else f"Known: {', '.join(FORECAST_MEMBERS)}."
-        message, pointer = "A forecast has no such member.", f"/fields/{place}"
+        message, pointer = "A forecast has no such member.", f"/fields/{index}"
         faults.append(Fault(message, remedy, field=name, pointer=pointer))
     raise UnknownFieldError(faults)
 
 
 def _questions(body: bytes) -> _Questions:
     """Return the questions of a batch; see `answer_batch`."""
-    written = alike_entries(body) if len(body) >= _WORTH_BYTES else None
-    if written is not None:
-        batch = check(_BATCH_IN, written.document)
-        fields = _known_fields(batch.fields)
+    columns = alike_entries(body) if len(body) >= _MIN_BYTES_OF_COLUMNS else None
+    if columns is not None:
+        batch = check(_BATCH_IN, columns.document)
+        fields = _checked_fields(batch.fields)
         try:
-            return _Questions(*_read_written(batch, written), fields)
+            return _Questions(*_read_alike_entries(batch, columns), fields)
         except NotColumnsError:  # read one by one below, to find the refused entry
             pass
     batch = _checked(parse_json(body))
-    return _Questions(*_read(batch), _known_fields(batch.fields))
+    return _Questions(*_read(batch), _checked_fields(batch.fields))
 
 
-def _read_written(
-    batch: BatchIn, written: AlikeEntries
+def _read_alike_entries(
+    batch: BatchIn, entries: AlikeEntries
 ) -> tuple[Sequence[ForecastRequest], Sequence[Any]]:
     """Return the question and the `ref` of each entry.
 
@@ -192,10 +195,10 @@ def _read_written(
     NotColumnsError
         If an entry is refused.
     """
-    refs = written.members[""].get("ref") or [None] * written.n_rows
+    refs = entries.members[""].get("ref") or [None] * entries.n_rows
     if not _REFS.issuperset(map(type, refs)):
         raise NotColumnsError
-    return read_columns(_first(batch), written.members, written.n_rows), refs
+    return read_columns(_first(batch), entries.members, entries.n_rows), refs
 
 
 def _read(batch: BatchIn) -> tuple[Sequence[ForecastRequest | DomainError], Sequence[Any]]:
@@ -206,30 +209,30 @@ def _read(batch: BatchIn) -> tuple[Sequence[ForecastRequest | DomainError], Sequ
         if read and "ref" not in batch.requests[0]:  # all entries have the same members
             return read, [None] * len(read)
     except NotColumnsError:
-        read = read_forecasts(_completed(batch))
+        read = read_forecasts(_all_with_defaults(batch))
     refs = [entry.get("ref") for entry in batch.requests]
     if _REFS.issuperset(map(type, refs)):
         return read, refs
     pairs = zip(read, refs, strict=True)
-    return [each if type(ref) in _REFS else _no_ref() for each, ref in pairs], refs
+    return [request if type(ref) in _REFS else _invalid_ref() for request, ref in pairs], refs
 
 
 def _first(batch: BatchIn) -> Document:
     """Return the first request, completed with the defaults."""
-    return _complete(batch.defaults, batch.requests[0])
+    return _with_defaults(batch.defaults, batch.requests[0])
 
 
-def _completed(batch: BatchIn) -> list[Document]:
+def _all_with_defaults(batch: BatchIn) -> list[Document]:
     """Return the requests, completed with the defaults."""
-    return [_complete(batch.defaults, entry) for entry in batch.requests]
+    return [_with_defaults(batch.defaults, entry) for entry in batch.requests]
 
 
-def _no_ref() -> InvalidRequestError:
+def _invalid_ref() -> InvalidRequestError:
     fault = Fault("A ref is a text or a number.", "Send a short text.", field="ref")
     return InvalidRequestError("The ref is invalid.", [fault])
 
 
-def _complete(defaults: Mapping[str, Any], entry: Document) -> Document:
+def _with_defaults(defaults: Mapping[str, Any], entry: Document) -> Document:
     """Return the request completed with the defaults; nested objects are merged member by member.
 
     Examples
@@ -242,9 +245,9 @@ def _complete(defaults: Mapping[str, Any], entry: Document) -> Document:
     merged.pop("ref", None)
     levels: list[tuple[Document, Mapping[str, Any], Document]] = [(merged, defaults, entry)]
     for level, base, own in levels:  # no recursion: the document may be deeply nested
-        for name, shared in base.items():
-            brought = own.get(name)
-            if isinstance(shared, dict) and isinstance(brought, dict):
-                level[name] = joined = {**shared, **brought}
-                levels.append((joined, shared, brought))
+        for name, default in base.items():
+            given = own.get(name)
+            if isinstance(default, dict) and isinstance(given, dict):
+                level[name] = combined = {**default, **given}
+                levels.append((combined, default, given))
     return merged

@@ -19,14 +19,14 @@ Piece = bytes | Sequence[bytes]
 _FIFTEEN_DIGITS: Final = 10**14
 """Below this an integer has at most 15 digits with one appended: floats round-trip these."""
 
-_MOST_DECIMALS: Final = 18
-_MOST_NAMES: Final = 1024
+_MAX_DECIMALS: Final = 18
+_CACHE_SIZE: Final = 1024
 """Member names whose texts are cached."""
 
 _FEW_NUMBERS: Final = 64
 """Up to this many numbers are written faster one by one than through an array."""
 
-_LONG, _SAMPLE, _FEW = 1000, 256, 64
+_LONG, _SAMPLE, _FEW_VALUES = 1000, 256, 64
 
 IntArray = npt.NDArray[np.int64]
 
@@ -82,10 +82,10 @@ def as_repeated(values: Sequence[Value]) -> Sequence[Value]:
     """
     if isinstance(values, Repeated) or len(values) < _LONG:
         return values
-    return Repeated.equal(values) if len(set(values[:_SAMPLE])) <= _FEW else values
+    return Repeated.equal(values) if len(set(values[:_SAMPLE])) <= _FEW_VALUES else values
 
 
-def each_text(piece: Piece, n_rows: int) -> list[bytes]:
+def row_texts(piece: Piece, n_rows: int) -> list[bytes]:
     """Return a piece as one text per row."""
     return [piece] * n_rows if isinstance(piece, bytes) else list(piece)
 
@@ -108,8 +108,8 @@ def distinct_texts(values: Sequence[Value], write: Callable[[Value], Any]) -> Pi
 
 
 def shared_texts(objects: Sequence[object], write: Callable[[Any], Any]) -> Piece:
-    """Return the JSON of `write(each)` for each object; a repeated object is written once."""
-    return Repeated.of(objects).made(lambda each: orjson.dumps(write(each)))
+    """Return the JSON of `write(shared)` for each object; a repeated object is written once."""
+    return Repeated.of(objects).made(lambda shared: orjson.dumps(write(shared)))
 
 
 def parts_around(document: object, holes: Sequence[str]) -> list[bytes]:
@@ -150,20 +150,20 @@ def parts_of(parts: Repeated[Sequence[bytes]]) -> list[Piece]:
     ]
 
 
-def where(is_told: Repeated[bool], make: Callable[[], Sequence[bytes]]) -> Piece:
-    """Return the texts of all rows from `make`, emptied in rows where `is_told` is false.
+def where(is_present: Repeated[bool], make: Callable[[], Sequence[bytes]]) -> Piece:
+    """Return the texts of all rows from `make`, emptied in rows where `is_present` is false.
 
     Examples
     --------
     >>> where(Repeated.of([True, False]), lambda: [b"1", b"2"])
     [b'1', b'']
     """
-    if not any(is_told.distinct):
+    if not any(is_present.distinct):
         return b""
     texts = make()
-    if all(is_told.distinct):
+    if all(is_present.distinct):
         return texts
-    return [text if told else b"" for text, told in zip(texts, is_told, strict=True)]
+    return [text if is_shown else b"" for text, is_shown in zip(texts, is_present, strict=True)]
 
 
 def overwritten(
@@ -178,7 +178,7 @@ def overwritten(
     """
     if not texts:
         return list(pieces)
-    columns = [each_text(piece, n_rows) for piece in pieces]
+    columns = [row_texts(piece, n_rows) for piece in pieces]
     for row, text in texts.items():
         for column in columns:
             column[row] = b""
@@ -201,7 +201,7 @@ def object_pieces(members: Mapping[str, Sequence[Piece]]) -> list[Piece]:
     return [*pieces, b"}" if pieces else b"{}"]
 
 
-@lru_cache(maxsize=_MOST_NAMES)
+@lru_cache(maxsize=_CACHE_SIZE)
 def _opening(name: str, *, is_first: bool) -> bytes:
     """Return the text before the value of a member."""
     return b"%b%b:" % (b"{" if is_first else b",", orjson.dumps(name))
@@ -216,12 +216,12 @@ def decimal_texts(units: IntArray, decimals: IntArray) -> list[bytes]:
     [b'0.160', b'0.05', b'123.4']
     """
     # A 5 appended as last digit preserves trailing zeros and is removed again.
-    if units.max(initial=0) < _FIFTEEN_DIGITS and decimals.max(initial=0) < _MOST_DECIMALS:
+    if units.max(initial=0) < _FIFTEEN_DIGITS and decimals.max(initial=0) < _MAX_DECIMALS:
         texts = orjson.dumps(((10 * units + 5) / 10 ** (decimals + 1)).tolist())[1:-1]
         if texts and b"e" not in texts:
             return (texts + b",").replace(b"5,", b",")[:-1].split(b",")
     power = 10**decimals
     whole = number_texts((units // power).tolist())
     # The added leading 1 preserves the zeros after it and is dropped.
-    behind = [b".%b" % each[1:] for each in number_texts((units % power + power).tolist())]
-    return list(map(add, whole, behind))
+    fractions = [b".%b" % digits[1:] for digits in number_texts((units % power + power).tolist())]
+    return list(map(add, whole, fractions))

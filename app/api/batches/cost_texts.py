@@ -31,10 +31,10 @@ from app.pricing.offers import Offer
 from app.services.answering.columns import AnswerColumns
 from app.services.answering.costs import billed
 
-_MOST_KEPT: Final = 1024
+_CACHE_SIZE: Final = 1024
 """Documents with holes that are cached."""
 
-_WORTH_COLUMNS: Final = 64
+_MIN_ROWS_OF_COLUMNS: Final = 64
 """Fewer bills are computed faster one by one than in arrays."""
 
 _MONEY_HOLES: Final = tuple(f"0.{figure}7{'3' * 38}" for figure in range(1, 6))
@@ -44,9 +44,9 @@ _NO_TEXTS: Final = ("", "", "", "")
 
 
 class _BillTexts(NamedTuple):
-    """The figures of bills as texts; undefined in rows where `is_told` is false."""
+    """The figures of bills as texts; undefined in rows where `is_defined` is false."""
 
-    is_told: Sequence[bool]
+    is_defined: Sequence[bool]
     hours: Piece
     median: Piece
     lower: Piece
@@ -56,12 +56,16 @@ class _BillTexts(NamedTuple):
 def cost_pieces(columns: AnswerColumns, now: datetime) -> Iterable[Piece]:
     """Return the JSON of costs; bills with more than one item are written row by row."""
     n_rows, offers = len(columns.requests), columns.offers
-    texts = _few_bills(columns) if n_rows < _WORTH_COLUMNS else _many_bills(columns)
+    texts = _few_bills(columns) if n_rows < _MIN_ROWS_OF_COLUMNS else _many_bills(columns)
     hours, median, day = texts.hours, texts.median, day_of(now)
-    told = {place for place, is_told in zip(offers.places, texts.is_told, strict=True) if is_told}
-    nothing = [b""] * (len(_MONEY_HOLES) + 1)
+    defined = {
+        place
+        for place, is_defined in zip(offers.places, texts.is_defined, strict=True)
+        if is_defined
+    }
+    no_parts = [b""] * (len(_MONEY_HOLES) + 1)
     around = [
-        nothing if offer is None or place not in told else _around_bill(offer, day)
+        no_parts if offer is None or place not in defined else _around_bill(offer, day)
         for place, offer in enumerate(offers.distinct)
     ]
     pieces = filled(
@@ -69,8 +73,8 @@ def cost_pieces(columns: AnswerColumns, now: datetime) -> Iterable[Piece]:
     )
     others = {
         row: orjson.dumps(_row_cost(columns, row, now))
-        for row, is_told in enumerate(texts.is_told)
-        if not is_told
+        for row, is_defined in enumerate(texts.is_defined)
+        if not is_defined
     }
     return overwritten(pieces, others, n_rows)
 
@@ -79,20 +83,20 @@ def _few_bills(columns: AnswerColumns) -> _BillTexts:
     """Return bills of one item, computed one by one."""
     offers, refusals = columns.offers, columns.refusals
     seconds = list(zip(columns.figures.median, *columns.figures.bounds, strict=True))
-    is_told = [False] * len(seconds)
+    is_defined = [False] * len(seconds)
     texts = [_NO_TEXTS] * len(seconds)
     for place, offer in enumerate(offers.distinct):
         if offer is None or not is_plain(offer):
             continue
-        rows = [row for row, its_place in enumerate(offers.places) if its_place == place]
+        rows = [row for row, offer_place in enumerate(offers.places) if offer_place == place]
         if refusals:
             rows = [row for row in rows if row not in refusals]
         bills = plain_bills(offer, map(seconds.__getitem__, rows))
         for row, (hours, median, lower, upper) in zip(rows, bills, strict=True):
-            is_told[row] = True
+            is_defined[row] = True
             texts[row] = number_text(hours), f"{median:f}", f"{lower:f}", f"{upper:f}"
-    columns_of = (list(map(str.encode, column)) for column in zip(*texts, strict=True))
-    return _BillTexts(is_told, *columns_of)
+    text_columns = (list(map(str.encode, column)) for column in zip(*texts, strict=True))
+    return _BillTexts(is_defined, *text_columns)
 
 
 def _many_bills(columns: AnswerColumns) -> _BillTexts:
@@ -100,8 +104,8 @@ def _many_bills(columns: AnswerColumns) -> _BillTexts:
     n_rows, bills = len(columns.requests), columns.bills
     money = (bills.median, bills.lower, bills.upper)
     texts = decimal_texts(
-        np.concatenate([each.units for each in money]),
-        np.concatenate([each.decimals for each in money]),
+        np.concatenate([amounts.units for amounts in money]),
+        np.concatenate([amounts.decimals for amounts in money]),
     )
     shown = (texts[place * n_rows : (place + 1) * n_rows] for place in range(3))
     return _BillTexts(bills.is_exact.tolist(), plain_texts(bills.hours.tolist()), *shown)
@@ -112,7 +116,7 @@ def _row_cost(columns: AnswerColumns, row: int, now: datetime) -> Document | Non
     return None if cost is None else cost_document(cost, now)
 
 
-@lru_cache(maxsize=_MOST_KEPT)
+@lru_cache(maxsize=_CACHE_SIZE)
 def _around_bill(offer: Offer, day: datetime) -> Sequence[bytes]:
     """Return the document of a bill of one item, split at its amounts.
 

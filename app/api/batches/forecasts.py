@@ -18,13 +18,13 @@ from app.api.batches.column_texts import (
     Piece,
     as_repeated,
     distinct_texts,
-    each_text,
     filled,
     number_texts,
     object_pieces,
     parts_around,
     parts_of,
     plain_texts,
+    row_texts,
     shared_texts,
     where,
 )
@@ -48,7 +48,7 @@ _BAND_HOLES: Final = ("-1.5", "-2.5", "-3.5", "-4.5")
 """Never real values: durations, confidences and energies are not negative."""
 
 _ENERGY_HOLES: Final = _BAND_HOLES[:2]
-_MOST_KEPT: Final = 1024
+_CACHE_SIZE: Final = 1024
 """Documents with holes that are cached."""
 
 _RUNS_HOLE: Final = "*"
@@ -62,12 +62,12 @@ def forecast_texts(answers: Sequence[Asked], now: datetime, members: Sequence[st
     """
     if isinstance(answers, AllAnswered):
         return _rows(answers.columns, now, members)
-    told = [answer for answer in answers if isinstance(answer, Answered)]
+    answered = [answer for answer in answers if isinstance(answer, Answered)]
     texts = {
         columns: _rows(columns, now, members)
-        for columns in dict.fromkeys(answer.columns for answer in told)
+        for columns in dict.fromkeys(answer.columns for answer in answered)
     }
-    return [texts[answer.columns][answer.row] for answer in told]
+    return [texts[answer.columns][answer.row] for answer in answered]
 
 
 def forecast_blocks(
@@ -75,14 +75,14 @@ def forecast_blocks(
 ) -> Blocks:
     """Return the JSON of each forecast after its head, in blocks of some hundred forecasts."""
     columns = answered.columns
-    return joined_blocks([heads, *_written(columns, now, members)], len(columns.requests))
+    return joined_blocks([heads, *_member_pieces(columns, now, members)], len(columns.requests))
 
 
 def _rows(columns: AnswerColumns, now: datetime, members: Sequence[str]) -> list[bytes]:
-    return joined(_written(columns, now, members), len(columns.requests))
+    return joined(_member_pieces(columns, now, members), len(columns.requests))
 
 
-def _written(columns: AnswerColumns, now: datetime, members: Sequence[str]) -> list[Piece]:
+def _member_pieces(columns: AnswerColumns, now: datetime, members: Sequence[str]) -> list[Piece]:
     return object_pieces({name: [*_pieces(name, columns, now)] for name in members})
 
 
@@ -112,7 +112,7 @@ def _parameters(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:
     scenarios = columns.scenarios
     if isinstance(scenarios, AlikeScenarios):
         columns_of = scenarios.parameters
-        return object_pieces({name: [_values(each)] for name, each in columns_of.items()})
+        return object_pieces({name: [_values(column)] for name, column in columns_of.items()})
     rows = [scenario.parameters for scenario in scenarios]
     names = tuple(rows[0])
     if any(tuple(row) != names for row in rows):
@@ -122,19 +122,21 @@ def _parameters(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:
 
 def _values(values: Sequence[float | str]) -> Piece:
     if isinstance(values, Repeated):
-        return values.made(lambda value: each_text(_values([value]), 1)[0])
+        return values.made(lambda value: row_texts(_values([value]), 1)[0])
     numbers = [value for value in values if not isinstance(value, str)]
     if len(numbers) == len(values):
         return plain_texts(numbers)
-    return [orjson.dumps(documents.parameters_document({"": each})[""]) for each in values]
+    return [
+        orjson.dumps(documents.parameters_document({"": parameter})[""]) for parameter in values
+    ]
 
 
 def _duration(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:
     figures = columns.figures
     holes = documents.band_document(Interval(*map(float, _BAND_HOLES)))
-    texts = [number_texts(each) for each in (figures.median, *figures.bounds)]
-    told = [*texts, distinct_texts(figures.levels, float)]
-    return filled(parts_around(holes, _BAND_HOLES), told)
+    texts = [number_texts(values) for values in (figures.median, *figures.bounds)]
+    filling = [*texts, distinct_texts(figures.levels, float)]
+    return filled(parts_around(holes, _BAND_HOLES), filling)
 
 
 def _time_limit(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:
@@ -142,23 +144,27 @@ def _time_limit(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:
 
 
 def _probability(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:
-    chances = {"deadline": columns.figures.deadline, "budget": columns.within_budget}
-    return object_pieces({name: [_chances(column)] for name, column in chances.items()})
+    probabilities = {"deadline": columns.figures.deadline, "budget": columns.within_budget}
+    return object_pieces(
+        {name: [_probability_texts(column)] for name, column in probabilities.items()}
+    )
 
 
-def _chances(chances: Sequence[float | None]) -> Piece:
+def _probability_texts(probabilities: Sequence[float | None]) -> Piece:
     """Return probabilities as JSON: as one text if all are equal, which is common."""
-    if chances.count(chances[0]) == len(chances):
-        return orjson.dumps(chances[0])
-    return number_texts(chances)
+    if probabilities.count(probabilities[0]) == len(probabilities):
+        return orjson.dumps(probabilities[0])
+    return number_texts(probabilities)
 
 
 def _feasibility(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:
-    chances, bases = columns.chances_to_fit
-    few = as_repeated(chances)
-    known = few.made(orjson.dumps) if isinstance(few, Repeated) else _chances(few)
-    told = [known], [distinct_texts(bases, str)]
-    return object_pieces(dict(zip(("fits_probability", "basis"), told, strict=True)))
+    probabilities, bases = columns.chances_to_fit
+    column = as_repeated(probabilities)
+    texts = (
+        column.made(orjson.dumps) if isinstance(column, Repeated) else _probability_texts(column)
+    )
+    members = [texts], [distinct_texts(bases, str)]
+    return object_pieces(dict(zip(("fits_probability", "basis"), members, strict=True)))
 
 
 def _support(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:
@@ -169,14 +175,14 @@ def _support(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:
         for row, support in supports.outside.items()
     }
     before, after = _around_runs(columns.report_within((_RUNS_HOLE,)))
-    told = [b"%b%b%b" % (before, orjson.dumps(runs), after) for runs in supports.nearest]
+    within = [b"%b%b%b" % (before, orjson.dumps(runs), after) for runs in supports.nearest]
     places = _places(supports.places)
-    for place, row in enumerate(texts, len(told)):
+    for place, row in enumerate(texts, len(within)):
         places[row] = place
-    yield Repeated([*told, *texts.values()], places)
+    yield Repeated([*within, *texts.values()], places)
 
 
-@lru_cache(maxsize=_MOST_KEPT)
+@lru_cache(maxsize=_CACHE_SIZE)
 def _around_runs(report: SupportReport) -> Sequence[bytes]:
     """Return the document of a report before and after the nearest runs."""
     return parts_around(documents.support_document(report), [f'["{_RUNS_HOLE}"]'])
@@ -184,38 +190,38 @@ def _around_runs(report: SupportReport) -> Sequence[bytes]:
 
 def _basis(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:
     supports = columns.supports
-    told = list(supports.bases)
+    bases = list(supports.bases)
     for row, support in supports.outside.items():
-        told[row] = support.basis
-    yield distinct_texts(told, str)
+        bases[row] = support.basis
+    yield distinct_texts(bases, str)
 
 
 def _energy(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:
     """Return the JSON of energies; text that depends on the rate alone is written once."""
     rates = columns.energy_rates
-    told = (
+    is_known = (
         rates.made(lambda rate: rate.draw is not None),
         rates.made(lambda rate: rate.draw is not None and rate.kg_co2e_per_kwh is not None),
     )
     hours, carbon = energies_over(rates, columns.figures.median)
     holes = [
-        where(told[0], lambda: number_texts(significant(hours, 4))),
-        where(told[1], lambda: number_texts(significant(carbon, 4))),
+        where(is_known[0], lambda: number_texts(significant(hours, 4))),
+        where(is_known[1], lambda: number_texts(significant(carbon, 4))),
     ]
     return filled(parts_of(rates.made(_around_energy)), holes)
 
 
-@lru_cache(maxsize=_MOST_KEPT)
+@lru_cache(maxsize=_CACHE_SIZE)
 def _around_energy(rate: EnergyRate) -> Sequence[bytes]:
     """Return the document of an energy before, between and after its figures."""
-    told = rate.over(1.0)
+    energy = rate.over(1.0)
     hours, carbon = map(float, _ENERGY_HOLES)
-    if told.kilowatt_hours is None:
-        return [orjson.dumps(documents.energy_document(told)), b"", b""]
-    if told.kg_co2e is None:
-        holed = replace(told, kilowatt_hours=hours)
+    if energy.kilowatt_hours is None:
+        return [orjson.dumps(documents.energy_document(energy)), b"", b""]
+    if energy.kg_co2e is None:
+        holed = replace(energy, kilowatt_hours=hours)
         return [*parts_around(documents.energy_document(holed), _ENERGY_HOLES[:1]), b""]
-    holed = replace(told, kilowatt_hours=hours, kg_co2e=carbon)
+    holed = replace(energy, kilowatt_hours=hours, kg_co2e=carbon)
     return parts_around(documents.energy_document(holed), _ENERGY_HOLES)
 
 
@@ -223,40 +229,42 @@ def _explanation(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:
     """Return explanations: one column per rank of the shares, empty in rows with fewer terms."""
     names, order, shares = columns.ranked_shares
     heads = [orjson.dumps({"term": name, "share": 0.5})[:-4] for name in names]
-    is_told = shares > 0.0
-    is_alike = np.logical_and.reduce((order == order[0]) & (is_told == is_told[0])).tolist()
-    n_told = int(np.count_nonzero(np.logical_or.reduce(is_told)))
+    is_shown = shares > 0.0
+    is_alike = np.logical_and.reduce((order == order[0]) & (is_shown == is_shown[0])).tolist()
+    n_shown = int(np.count_nonzero(np.logical_or.reduce(is_shown)))
     n_rows = len(shares)
-    texts = number_texts(significant(shares[:, :n_told].T.ravel(), 4))
+    texts = number_texts(significant(shares[:, :n_shown].T.ravel(), 4))
     yield b"["
-    for place in range(n_told):
-        opening = b"}," if place else b""
-        column = texts[place * n_rows : (place + 1) * n_rows]
-        if is_alike[place]:  # the same term in every row
-            yield opening + heads[order.item(0, place)]
+    for rank in range(n_shown):
+        opening = b"}," if rank else b""
+        column = texts[rank * n_rows : (rank + 1) * n_rows]
+        if is_alike[rank]:  # the same term in every row
+            yield opening + heads[order.item(0, rank)]
         else:
-            told = is_told[:, place]
+            shown = is_shown[:, rank]
             before = [*(opening + head for head in heads), b""]
-            yield Repeated(before, _places(np.where(told, order[:, place], len(names))))
-            for row in np.flatnonzero(~told).tolist():
+            yield Repeated(before, _places(np.where(shown, order[:, rank], len(names))))
+            for row in np.flatnonzero(~shown).tolist():
                 column[row] = b""
         yield column
-    is_none = [b"]", b"}]"]
-    yield is_none[is_told.item(0, 0)] if is_alike[0] else Repeated(is_none, _places(is_told[:, 0]))
+    endings = [b"]", b"}]"]
+    yield (
+        endings[is_shown.item(0, 0)] if is_alike[0] else Repeated(endings, _places(is_shown[:, 0]))
+    )
 
 
 def _places(numbers: npt.NDArray[np.int64 | np.bool_]) -> "array[int]":
     return array("q", numbers.astype(np.int64).tobytes())
 
 
-def _unless_all_are(nothing: object, name: str, column: str) -> Write:
-    """Return a writer for a member that has the value `nothing` in most batches."""
+def _unless_all_are(usual: object, name: str, column: str) -> Write:
+    """Return a writer for a member that has the value `usual` in most batches."""
 
     def write(columns: AnswerColumns, now: datetime) -> Iterable[Piece]:
         values = getattr(columns, column)
-        alike = values.distinct if isinstance(values, Repeated) else values
-        if alike.count(nothing) == len(alike):
-            return [orjson.dumps(nothing)]
+        distinct = values.distinct if isinstance(values, Repeated) else values
+        if distinct.count(usual) == len(distinct):
+            return [orjson.dumps(usual)]
         rows = range(len(values))
         return [[orjson.dumps(MEMBERS[name](Answered(columns, row), now)) for row in rows]]
 

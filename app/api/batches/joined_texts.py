@@ -12,7 +12,7 @@ from app.api.batches.column_texts import Piece
 from app.domain.columns import Repeated
 
 _BLOCK_BYTES: Final = 1 << 18
-_MOST_ROWS: Final = 1000
+_MAX_BLOCK_ROWS: Final = 1000
 """Blocks are large enough to be worth a message, and small enough for a processor's cache."""
 
 _FEW_ROWS: Final = 16
@@ -66,7 +66,7 @@ def joined_blocks(pieces: Sequence[Piece], n_rows: int) -> Blocks:
 
 
 def _blocks(merged: Sequence[Piece], n_rows: int, n_bytes: int) -> Iterator[bytes]:
-    size = min(-(-n_rows * _BLOCK_BYTES // max(n_bytes, 1)), n_rows, _MOST_ROWS)
+    size = min(-(-n_rows * _BLOCK_BYTES // max(n_bytes, 1)), n_rows, _MAX_BLOCK_ROWS)
     width = len(merged)
     columns = [(place, piece) for place, piece in enumerate(merged) if not isinstance(piece, bytes)]
     parts = [piece if isinstance(piece, bytes) else b"" for piece in merged] * size
@@ -96,21 +96,21 @@ def _merged(pieces: Sequence[Piece], n_rows: int) -> list[Piece]:
     """Return the pieces, with those that many rows share joined to their neighbours."""
     merged: list[Piece] = []
     constant = b""
-    for each in pieces:
-        if isinstance(each, bytes):
-            constant += each
+    for original in pieces:
+        if isinstance(original, bytes):
+            constant += original
             continue
-        piece = _simplest(each, n_rows)
+        piece = _simplified(original, n_rows)
         if isinstance(piece, bytes):
             constant += piece
         else:
             merged += [constant, piece] if constant else [piece]
             constant = b""
-    most = n_rows // _ROWS_A_TEXT
-    return _folded([*merged, constant], most) if n_rows > _FEW_ROWS else [*merged, constant]
+    max_texts = n_rows // _ROWS_A_TEXT
+    return _folded([*merged, constant], max_texts) if n_rows > _FEW_ROWS else [*merged, constant]
 
 
-def _simplest(piece: Sequence[bytes], n_rows: int) -> Piece:
+def _simplified(piece: Sequence[bytes], n_rows: int) -> Piece:
     if isinstance(piece, list):  # checked first because it is cheapest
         is_shared = piece[0] == piece[-1] and piece.count(piece[0]) == n_rows
         return piece[0] if is_shared else piece
@@ -120,37 +120,39 @@ def _simplest(piece: Sequence[bytes], n_rows: int) -> Piece:
     return piece
 
 
-def _folded(pieces: Sequence[Piece], most: int) -> list[Piece]:
-    """Return the pieces, with columns of up to `most` distinct texts joined to their neighbours."""
+def _folded(pieces: Sequence[Piece], max_texts: int) -> list[Piece]:
+    """Return the pieces, with columns of up to `max_texts` distinct texts joined to others."""
     folded = [pieces[0]]
     for piece in pieces[1:]:
-        together = _as_one(folded[-1], piece, most)
-        if together is None:
+        concatenated = _concatenated(folded[-1], piece, max_texts)
+        if concatenated is None:
             folded.append(piece)
         else:
-            folded[-1] = together
+            folded[-1] = concatenated
     return folded
 
 
-def _as_one(one: Piece, other: Piece, most: int) -> Piece | None:
+def _concatenated(left: Piece, right: Piece, max_texts: int) -> Piece | None:
     """Return two adjacent pieces as one, None if joining costs more than it saves."""
-    if isinstance(other, Repeated) and len(other.distinct) <= most:
-        if isinstance(one, bytes):
-            return other.made(one.__add__)
-        if isinstance(one, Repeated):
-            return _crossed(one, other, most)
-    if isinstance(one, Repeated) and isinstance(other, bytes) and len(one.distinct) <= most:
-        return one.made(lambda text: text + other)
+    if isinstance(right, Repeated) and len(right.distinct) <= max_texts:
+        if isinstance(left, bytes):
+            return right.made(left.__add__)
+        if isinstance(left, Repeated):
+            return _product(left, right, max_texts)
+    if isinstance(left, Repeated) and isinstance(right, bytes) and len(left.distinct) <= max_texts:
+        return left.made(lambda text: text + right)
     return None
 
 
-def _crossed(one: Repeated[bytes], other: Repeated[bytes], most: int) -> Repeated[bytes] | None:
-    if one.places is other.places:
-        both = zip(one.distinct, other.distinct, strict=True)
-        return Repeated(list(map(b"".join, both)), one.places)
-    if len(one.distinct) * len(other.distinct) > most:
+def _product(
+    left: Repeated[bytes], right: Repeated[bytes], max_texts: int
+) -> Repeated[bytes] | None:
+    if left.places is right.places:
+        both = zip(left.distinct, right.distinct, strict=True)
+        return Repeated(list(map(b"".join, both)), left.places)
+    if len(left.distinct) * len(right.distinct) > max_texts:
         return None
-    texts = [first + second for first in one.distinct for second in other.distinct]
-    first, second = (np.frombuffer(each.places, dtype=np.int64) for each in (one, other))
-    places = first * len(other.distinct) + second
+    texts = [first + second for first in left.distinct for second in right.distinct]
+    first, second = (np.frombuffer(column.places, dtype=np.int64) for column in (left, right))
+    places = first * len(right.distinct) + second
     return Repeated(texts, array("q", places.tobytes()))

@@ -8,7 +8,7 @@ from typing import Final
 from app.api.schemas.forecasts import MAX_BATCH
 from app.domain.availability_errors import BatchesUnderWayError
 
-_LARGE: Final = 1_000
+_MIN_LARGE_BATCH: Final = 1_000
 """From this many entries on, a batch leaves enough freed memory to return to the system."""
 
 _IDLE_S: Final = 5.0
@@ -54,7 +54,7 @@ class BatchRoom:
         self._timer: asyncio.TimerHandle | None = None
 
     @contextmanager
-    def taken_by(self, body: bytes) -> Iterator[None]:
+    def reserve_for(self, body: bytes) -> Iterator[None]:
         """Count a batch during the block; its number of objects bounds its number of entries.
 
         Raises
@@ -69,7 +69,7 @@ class BatchRoom:
             self._timer.cancel()
             self._timer = None
         self._entries += entries
-        self._has_grown |= entries >= _LARGE
+        self._has_grown |= entries >= _MIN_LARGE_BATCH
         try:
             yield
         finally:

@@ -26,8 +26,8 @@ def accuracy_text(report: AccuracyReport) -> str:
         _table(report),
     ]
     if report.not_judged:
-        told = say_count(report.not_judged, "run")
-        lines += ["", f"{told} had no earlier forecast."]
+        unjudged = say_count(report.not_judged, "run")
+        lines += ["", f"{unjudged} had no earlier forecast."]
     if report.drift is not None:
         lines += ["", _drift_sentence(report.drift)]
     return "\n".join(lines) + "\n"

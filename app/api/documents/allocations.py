@@ -26,43 +26,43 @@ _UNITS = {
 }
 
 
-def allocation_document(found: Allocation) -> Document:
+def allocation_document(allocation: Allocation) -> Document:
     """Return the document of an allocation."""
-    objective = found.objective
+    objective = allocation.objective
     return {
-        "objective": found.request.goal,
+        "objective": allocation.request.goal,
         "objective_value": significant(objective, 7),
-        "exact": found.is_exact,
-        "gap": significant(found.gap, 3),
-        "method": found.method,
-        "capacity": dict(found.request.capacity),
-        "used": dict(found.used),
-        "allocated": [_allocated(each) for each in found.allocated],
-        "left_out": [_omitted(each) for each in found.omitted],
+        "exact": allocation.is_exact,
+        "gap": significant(allocation.gap, 3),
+        "method": allocation.method,
+        "capacity": dict(allocation.request.capacity),
+        "used": dict(allocation.used),
+        "allocated": [_allocated(job) for job in allocation.allocated],
+        "left_out": [_omitted(job) for job in allocation.omitted],
     }
 
 
-def _allocated(each: AllocatedJob) -> Document:
-    probability, batch = each.deadline_probability, each.placed.batch_size
+def _allocated(job: AllocatedJob) -> Document:
+    probability, batch = job.deadline_probability, job.placed.batch_size
     return {
-        "ref": each.job.ref,
-        "workload": each.job.workload,
-        "gpu_type": each.placed.gpu_type,
-        "workers": each.placed.workers,
+        "ref": job.job.ref,
+        "workload": job.job.workload,
+        "gpu_type": job.placed.gpu_type,
+        "workers": job.placed.workers,
         "batch_size": None if batch is None else plain_number(batch),
-        "change": each.move,
-        "expected_completion_seconds": expectation_document(each.completion_seconds),
+        "change": job.move,
+        "expected_completion_seconds": expectation_document(job.completion_seconds),
         "deadline_probability": significant(probability, 6),
-        "cost": None if each.cost is None else format(each.cost, "f"),
-        "currency": each.currency,
+        "cost": None if job.cost is None else format(job.cost, "f"),
+        "currency": job.currency,
     }
 
 
-def _omitted(each: OmittedJob) -> Document:
-    problem = each.problem
+def _omitted(job: OmittedJob) -> Document:
+    problem = job.problem
     return {
-        "ref": each.job.ref,
-        "reason": each.reason,
+        "ref": job.job.ref,
+        "reason": job.reason,
         "problem": None if problem is None else problems.document_of(problem, instance=_PATH),
     }
 
@@ -80,20 +80,20 @@ def allocation_text(document: Document, confidence: float) -> str:
             "ends in",
             f"{say_share(confidence)} interval",
         ]
-        extra = ["on time"] if any(_has(document, "deadline_probability")) else []
-        extra += ["cost"] if any(_has(document, "cost")) else []
-        rows = [_row(each, extra) for each in document["allocated"]]
+        extra = ["on time"] if any(_presence(document, "deadline_probability")) else []
+        extra += ["cost"] if any(_presence(document, "cost")) else []
+        rows = [_row(entry, extra) for entry in document["allocated"]]
         lines += ["", align(header + extra, rows, left=2)]
     notes = [
-        f"{each['ref']} gets nothing: {_REASONS[each['reason']]}"
-        f"{'' if each['problem'] is None else ' (' + each['problem']['detail'] + ')'}"
-        for each in document["left_out"]
+        f"{entry['ref']} gets nothing: {_REASONS[entry['reason']]}"
+        f"{'' if entry['problem'] is None else ' (' + entry['problem']['detail'] + ')'}"
+        for entry in document["left_out"]
     ]
     return "\n".join([*lines, *([""] if notes else []), *notes]) + "\n"
 
 
-def _has(document: Document, member: str) -> list[bool]:
-    return [each[member] is not None for each in document["allocated"]]
+def _presence(document: Document, member: str) -> list[bool]:
+    return [entry[member] is not None for entry in document["allocated"]]
 
 
 def _summary(document: Document) -> str:
@@ -109,31 +109,31 @@ def _quality(document: Document) -> list[str]:
     if value is None:
         return []
     name = document["objective"]
-    said = say_seconds(value) if name in {"mean_completion", "makespan"} else say_number(value)
+    amount = say_seconds(value) if name in {"mean_completion", "makespan"} else say_number(value)
     if document["exact"]:
         quality = "no other allocation is better"
     elif document["gap"] is None:
         quality = "how much better another could be is not known"
     else:
         quality = f"another could be better by at most {say_share(document['gap'])}"
-    text = _UNITS[name].format(said)
+    text = _UNITS[name].format(amount)
     # All costs of an allocation by cost are in one currency.
-    money = {each["currency"] for each in document["allocated"]} if name == "cost" else ()
+    money = {entry["currency"] for entry in document["allocated"]} if name == "cost" else ()
     return [f"{' '.join([text[0].upper() + text[1:], *money])}; {quality}."]
 
 
-def _row(each: Document, extra: list[str]) -> list[str]:
-    band, batch = each["expected_completion_seconds"], each["batch_size"]
+def _row(entry: Document, extra: list[str]) -> list[str]:
+    band, batch = entry["expected_completion_seconds"], entry["batch_size"]
     further = {
-        "on time": say_on_time(each["deadline_probability"]),
-        "cost": f"{each['cost'] or '-'} {each['currency'] or ''}".strip(),
+        "on time": say_on_time(entry["deadline_probability"]),
+        "cost": f"{entry['cost'] or '-'} {entry['currency'] or ''}".strip(),
     }
     return [
-        each["ref"],
-        "-" if each["gpu_type"] == ANY_TYPE else each["gpu_type"],
-        str(each["workers"]),
+        entry["ref"],
+        "-" if entry["gpu_type"] == ANY_TYPE else entry["gpu_type"],
+        str(entry["workers"]),
         "-" if batch is None else say_number(batch),
-        each["change"],
+        entry["change"],
         say_seconds(band["expected"]),
         say_band(band),
         *(further[name] for name in extra),

@@ -15,16 +15,16 @@ def capacity_document(view: CapacityView) -> Document:
     """Return the document of a capacity view."""
     return {
         "confidence": view.request.confidence,
-        "demand": [_demand(each) for each in view.demands],
-        "left_out": [_omitted(each) for each in view.omitted],
+        "demand": [_demand(item) for item in view.demands],
+        "left_out": [_omitted(item) for item in view.omitted],
     }
 
 
-def _demand(each: TypeDemand) -> Document:
+def _demand(demand: TypeDemand) -> Document:
     return {
-        "gpu_type": each.gpu_type,
-        "capacity": each.capacity,
-        "ends_at": second_text(each.ends_at),
+        "gpu_type": demand.gpu_type,
+        "capacity": demand.capacity,
+        "ends_at": second_text(demand.ends_at),
         "hours": [
             {
                 "begins_at": second_text(hour.begins_at),
@@ -33,27 +33,27 @@ def _demand(each: TypeDemand) -> Document:
                 "upper_gpus": hour.upper,
                 "may_switch_off": hour.may_switch_off,
             }
-            for hour in each.hours
+            for hour in demand.hours
         ],
     }
 
 
-def _omitted(each: OmittedFromDemand) -> Document:
-    problem = each.problem
+def _omitted(job: OmittedFromDemand) -> Document:
+    problem = job.problem
     return {
-        "ref": each.job.ref,
-        "reason": each.reason,
+        "ref": job.job.ref,
+        "reason": job.reason,
         "problem": None if problem is None else problems.document_of(problem, instance=_PATH),
     }
 
 
 def capacity_text(document: Document) -> str:
     """Return a table for each GPU type; consecutive equal hours share a line."""
-    parts = [_type_text(each, say_share(document["confidence"])) for each in document["demand"]]
+    parts = [_type_text(entry, say_share(document["confidence"])) for entry in document["demand"]]
     notes = [
-        f"{each['ref']} is not counted: "
-        + ("it never fits." if each["problem"] is None else each["problem"]["detail"])
-        for each in document["left_out"]
+        f"{entry['ref']} is not counted: "
+        + ("it never fits." if entry["problem"] is None else entry["problem"]["detail"])
+        for entry in document["left_out"]
     ]
     return "\n\n".join([*parts, *(["\n".join(notes)] if notes else [])] or ["No jobs."]) + "\n"
 

@@ -23,8 +23,8 @@ def report_document(report: CiReport) -> Document:
         "exit_code": report.exit_code,
         "summary": summary(report),
         "runs": [
-            _run_document(each, is_duplicate=each.run.run_id in report.duplicates)
-            for each in report.runs
+            _run_document(judged, is_duplicate=judged.run.run_id in report.duplicates)
+            for judged in report.runs
         ],
         "drift": [_drift_document(slug, drift) for slug, drift in report.drifts.items()],
         "cost_change": None if report.cost_change is None else _cost(report.cost_change),
@@ -39,22 +39,22 @@ def report_document(report: CiReport) -> Document:
     }
 
 
-def stored_document(found: StoredReport) -> Document:
+def stored_document(report: StoredReport) -> Document:
     """Return the document of a stored report in its current state."""
-    taken = found.acknowledgement
+    acknowledgement = report.acknowledgement
     acknowledged = None
-    if taken is not None:
+    if acknowledgement is not None:
         acknowledged = {
-            "author": taken.author,
-            "reason": taken.reason,
-            "at": instant_text(taken.at),
+            "author": acknowledgement.author,
+            "reason": acknowledgement.reason,
+            "at": instant_text(acknowledgement.at),
         }
-    promoted = None if found.promoted_at is None else instant_text(found.promoted_at)
-    return {**found.document, "acknowledged": acknowledged, "promoted_at": promoted}
+    promoted = None if report.promoted_at is None else instant_text(report.promoted_at)
+    return {**report.document, "acknowledged": acknowledged, "promoted_at": promoted}
 
 
-def _run_document(each: JudgedRun, *, is_duplicate: bool) -> Document:
-    run = each.run
+def _run_document(judged: JudgedRun, *, is_duplicate: bool) -> Document:
+    run = judged.run
     return {
         "run_id": run.run_id,
         "workload": run.workload,
@@ -62,13 +62,13 @@ def _run_document(each: JudgedRun, *, is_duplicate: bool) -> Document:
         "duplicate": is_duplicate,
         "configuration": configuration_document(run.scenario.configuration),
         "observed_seconds": plain_number(run.duration_seconds),
-        "expected_seconds": _expected(each),
-        "ratio": each.ratio,
-        "p_value": each.p_value,
-        "verdict": each.verdict,
-        "regressor_version": each.regressor_version,
-        "reason": each.reason,
-        "cost": None if each.cost is None else _run_cost(each.cost),
+        "expected_seconds": _expected(judged),
+        "ratio": judged.ratio,
+        "p_value": judged.p_value,
+        "verdict": judged.verdict,
+        "regressor_version": judged.regressor_version,
+        "reason": judged.reason,
+        "cost": None if judged.cost is None else _run_cost(judged.cost),
     }
 
 
@@ -78,16 +78,16 @@ def _run_cost(cost: RunCost) -> Document:
     return {**shown, "currency": cost.currency}
 
 
-def _expected(each: JudgedRun) -> Document | None:
+def _expected(judged: JudgedRun) -> Document | None:
     bounds = (
-        each.expected_median_seconds,
-        each.expected_lower_seconds,
-        each.expected_upper_seconds,
+        judged.expected_median_seconds,
+        judged.expected_lower_seconds,
+        judged.expected_upper_seconds,
     )
-    known = [plain_number(value) for value in bounds if value is not None]
-    if len(known) < len(bounds):
+    seconds = [plain_number(value) for value in bounds if value is not None]
+    if len(seconds) < len(bounds):
         return None
-    median, lower, upper = known
+    median, lower, upper = seconds
     return {"median": median, "lower": lower, "upper": upper, "confidence": CONFIDENCE}
 
 

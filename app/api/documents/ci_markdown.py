@@ -32,10 +32,10 @@ def summary(report: CiReport) -> str:
     """Return the verdict as one sentence."""
     worst = _worst(report.runs)
     if report.verdict is GateVerdict.INSUFFICIENT_DATA:
-        reasons = dict.fromkeys(each.reason for each in report.runs if each.reason)
+        reasons = dict.fromkeys(run.reason for run in report.runs if run.reason)
         return f"Nothing could be judged: {' '.join(str(reason) for reason in reasons)}"
     if report.verdict is GateVerdict.FAIL and worst is not None:
-        return f"Slower than forecast: {_change(worst)} on {_place(worst)}."
+        return f"Slower than forecast: {_change(worst)} on {_hardware_text(worst)}."
     if report.drifts:
         slug, drift = next(iter(report.drifts.items()))
         since = "" if drift.since is None else f" since {drift.since.created_at:%Y-%m-%d}"
@@ -43,43 +43,45 @@ def summary(report: CiReport) -> str:
         runs = say_count(drift.changed_runs, "run")
         return f"The durations of {slug} creep up: {change}{since}, over {runs}."
     if report.verdict is GateVerdict.WARN and worst is not None:
-        return f"Perhaps slower than forecast: {_change(worst)} on {_place(worst)}."
-    left = len(report.runs) - len(_judged(report))
-    open_note = f"; {left} more could not be judged" if left else ""
+        return f"Perhaps slower than forecast: {_change(worst)} on {_hardware_text(worst)}."
+    n_unjudged = len(report.runs) - len(_judged(report))
+    open_note = f"; {n_unjudged} more could not be judged" if n_unjudged else ""
     best = _best(report)
     if best is not None:
-        return f"Faster than forecast: {_change(best)} on {_place(best)}{open_note}."
+        return f"Faster than forecast: {_change(best)} on {_hardware_text(best)}{open_note}."
     return f"As forecast: {_outcomes(_judged(report))}{open_note}."
 
 
 def _judged(report: CiReport) -> list[JudgedRun]:
-    return [each for each in report.runs if each.ratio is not None]
+    return [run for run in report.runs if run.ratio is not None]
 
 
 def _best(report: CiReport) -> JudgedRun | None:
     """Return the run with the largest gain if a report passed and all its runs were faster."""
     judged = _judged(report)
-    if report.verdict is not GateVerdict.PASS or not all(_is_faster(each) for each in judged):
+    if report.verdict is not GateVerdict.PASS or not all(_is_faster(run) for run in judged):
         return None
-    return min(judged, key=lambda each: each.ratio or 0, default=None)
+    return min(judged, key=lambda run: run.ratio or 0, default=None)
 
 
 def _outcomes(judged: Sequence[JudgedRun]) -> str:
     """Return how many runs lie within, below and above their intervals."""
-    faster = sum(_is_faster(each) for each in judged)
-    slower = sum(_is_slower(each) for each in judged)
+    faster = sum(_is_faster(run) for run in judged)
+    slower = sum(_is_slower(run) for run in judged)
     counts = {
         "within what was expected": len(judged) - faster - slower,
         "faster": faster,
         "slower, by no more than the gate allows": slower,
     }
-    return ", ".join(f"{say_count(count, 'run')} {what}" for what, count in counts.items() if count)
+    return ", ".join(
+        f"{say_count(count, 'run')} {outcome}" for outcome, count in counts.items() if count
+    )
 
 
 def comment(report: CiReport) -> str:
     """Return the pull request comment; its hidden marker lets a later comment replace it."""
-    slugs = sorted({each.run.workload for each in report.runs})
-    has_costs = any(each.cost is not None for each in report.runs)
+    slugs = sorted({run.run.workload for run in report.runs})
+    has_costs = any(run.cost is not None for run in report.runs)
     columns = [*_COLUMNS[:-1], *([("cost", "---:")] if has_costs else []), _COLUMNS[-1]]
     lines = [
         f"<!-- trainfare:ci {' '.join(slugs)} -->",
@@ -89,11 +91,11 @@ def comment(report: CiReport) -> str:
         "",
         f"| {' | '.join(name for name, _ in columns)} |",
         f"| {' | '.join(alignment for _, alignment in columns)} |",
-        *(_row(each, has_costs=has_costs) for each in report.runs[:_SHOWN_RUNS]),
+        *(_row(run, has_costs=has_costs) for run in report.runs[:_SHOWN_RUNS]),
     ]
     if len(report.runs) > _SHOWN_RUNS:
-        left = len(report.runs) - _SHOWN_RUNS
-        lines.append(f"| ... | {say_count(left, 'more run')} {'| ' * (len(columns) - 2)}|")
+        n_hidden = len(report.runs) - _SHOWN_RUNS
+        lines.append(f"| ... | {say_count(n_hidden, 'more run')} {'| ' * (len(columns) - 2)}|")
     if report.cost_change is not None:
         lines += ["", _cost_sentence(report.cost_change)]
     lines += ["", f"<sub>{as_text(_origin(report, slugs))}</sub>"]
@@ -104,68 +106,68 @@ def _heading(report: CiReport) -> str:
     return "faster than forecast" if _best(report) is not None else _HEADINGS[report.verdict]
 
 
-def _is_faster(each: JudgedRun) -> bool:
+def _is_faster(judged: JudgedRun) -> bool:
     """Whether a run lies below its interval, not merely below its median."""
-    least = each.expected_lower_seconds
-    return least is not None and each.run.duration_seconds < least
+    lower_s = judged.expected_lower_seconds
+    return lower_s is not None and judged.run.duration_seconds < lower_s
 
 
-def _is_slower(each: JudgedRun) -> bool:
+def _is_slower(judged: JudgedRun) -> bool:
     """Whether a run lies above its interval, not merely above its median."""
-    most = each.expected_upper_seconds
-    return most is not None and each.run.duration_seconds > most
+    upper_s = judged.expected_upper_seconds
+    return upper_s is not None and judged.run.duration_seconds > upper_s
 
 
 def _worst(runs: Sequence[JudgedRun]) -> JudgedRun | None:
     """Return the slowest run with the worst verdict."""
     order = [GateVerdict.FAIL, GateVerdict.WARN]
-    judged = [each for each in runs if each.ratio is not None and each.verdict in order]
-    return min(
-        judged, key=lambda each: (order.index(each.verdict), -(each.ratio or 0)), default=None
-    )
+    judged = [run for run in runs if run.ratio is not None and run.verdict in order]
+    return min(judged, key=lambda run: (order.index(run.verdict), -(run.ratio or 0)), default=None)
 
 
-def _change(each: JudgedRun) -> str:
-    median = each.expected_median_seconds
+def _change(judged: JudgedRun) -> str:
+    median = judged.expected_median_seconds
     expected = "" if median is None else f" instead of {say_seconds(median)}"
-    observed = say_seconds(each.run.duration_seconds)
-    return f"{observed}{expected} ({(each.ratio or 1) - 1:+.0%})"
+    observed = say_seconds(judged.run.duration_seconds)
+    return f"{observed}{expected} ({(judged.ratio or 1) - 1:+.0%})"
 
 
-def _place(each: JudgedRun) -> str:
-    configuration = each.run.scenario.configuration
+def _hardware_text(judged: JudgedRun) -> str:
+    configuration = judged.run.scenario.configuration
     hardware = configuration.gpu_type or configuration.instance_type
     workers = configuration.workers
     return say_count(workers, "worker") if hardware is None else f"{workers} x {hardware}"
 
 
-def _work(each: JudgedRun) -> str:
-    work = each.run.scenario.work
-    known = {
+def _configuration_text(judged: JudgedRun) -> str:
+    work = judged.run.scenario.work
+    quantities = {
         "dataset": work.dataset_size,
         "batch": work.batch_size,
         "epochs": work.epochs,
     }
-    said = [f"{name} {say_number(value)}" for name, value in known.items() if value is not None]
-    return ", ".join([_place(each), *said])
+    members = [
+        f"{name} {say_number(value)}" for name, value in quantities.items() if value is not None
+    ]
+    return ", ".join([_hardware_text(judged), *members])
 
 
-def _row(each: JudgedRun, *, has_costs: bool) -> str:
-    lower, upper = each.expected_lower_seconds, each.expected_upper_seconds
-    median = each.expected_median_seconds
-    expected, change = each.reason or "-", "-"
+def _row(judged: JudgedRun, *, has_costs: bool) -> str:
+    lower, upper = judged.expected_lower_seconds, judged.expected_upper_seconds
+    median = judged.expected_median_seconds
+    expected, change = judged.reason or "-", "-"
     if median is not None and lower is not None and upper is not None:
         band = f"{say_seconds(lower)} .. {say_seconds(upper)}"
         expected = f"{say_seconds(median)} ({band})"
-        change = f"{(each.ratio or 1) - 1:+.1%}"
+        change = f"{(judged.ratio or 1) - 1:+.1%}"
     verdict = {GateVerdict.FAIL: "**fail**", GateVerdict.WARN: "**warn**"}.get(
-        each.verdict, each.verdict.replace("_", " ")
+        judged.verdict, judged.verdict.replace("_", " ")
     )
-    name = each.run.external_id or each.run.run_id
-    observed = say_seconds(each.run.duration_seconds)
-    run = f"{as_text(each.run.workload)} {as_code(name)}"
-    plain = [as_text(cell) for cell in (_work(each), observed, expected, change)]
-    costs = [_cost(each.cost)] if has_costs else []
+    name = judged.run.external_id or judged.run.run_id
+    observed = say_seconds(judged.run.duration_seconds)
+    run = f"{as_text(judged.run.workload)} {as_code(name)}"
+    plain = [as_text(cell) for cell in (_configuration_text(judged), observed, expected, change)]
+    costs = [_cost(judged.cost)] if has_costs else []
     return f"| {' | '.join([run, *plain, *costs, verdict])} |"
 
 
@@ -201,9 +203,9 @@ def _origin(report: CiReport, slugs: Sequence[str]) -> str:
     request = report.request
     versions = sorted(
         {
-            f"{each.run.workload} v{each.regressor_version}"
-            for each in report.runs
-            if each.regressor_version is not None
+            f"{run.run.workload} v{run.regressor_version}"
+            for run in report.runs
+            if run.regressor_version is not None
         }
     )
     parts = [f"Trainfare report {report.report_id}"]

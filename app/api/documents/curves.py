@@ -71,10 +71,10 @@ def curve_text(document: Mapping[str, Any]) -> str:
         "basis",
     ]
     odds = [say_odds(point["forecast"]) for point in document["points"]]
-    limits = list(dict.fromkeys(name for told in odds for name in told))
+    limits = list(dict.fromkeys(name for probabilities in odds for name in probabilities))
     rows = [
-        _row(point) + [told.get(name, "-") for name in limits]
-        for point, told in zip(document["points"], odds, strict=True)
+        _row(point) + [probabilities.get(name, "-") for name in limits]
+        for point, probabilities in zip(document["points"], odds, strict=True)
     ]
     table = align([*header, *limits], rows)
     measured = len(document["measured"])

@@ -96,16 +96,16 @@ def _price_document(price: Price, instances: int, age_days: int) -> Document:
 
 
 def _conversion_document(cost: CostForecast, now: datetime) -> Document | None:
-    used = cost.conversion
-    if used is None or cost.listed_per_hour is None:
+    conversion = cost.conversion
+    if conversion is None or cost.listed_per_hour is None:
         return None
     return {
-        "from_currency": used.from_currency,
-        "to_currency": used.to_currency,
-        "rate": number_text(used.rate),
-        "valid_from": instant_text(used.valid_from),
-        "age_days": max(age(used.valid_from, now).days, 0),
-        "source": used.source,
+        "from_currency": conversion.from_currency,
+        "to_currency": conversion.to_currency,
+        "rate": number_text(conversion.rate),
+        "valid_from": instant_text(conversion.valid_from),
+        "age_days": max(age(conversion.valid_from, now).days, 0),
+        "source": conversion.source,
         "listed_price_per_hour": _price_text(cost.listed_per_hour),
     }
 
@@ -123,13 +123,13 @@ def cost_document(cost: CostForecast, now: datetime) -> Document:
             **_price_document(price, cost.instances, max(age(price.valid_from, now).days, 0)),
             "others": [
                 {
-                    "instance_type": each.instance_type,
-                    "gpu_count": each.gpu_count,
+                    "instance_type": other.instance_type,
+                    "gpu_count": other.gpu_count,
                     "instances": instances,
-                    "price_per_hour": _price_text(each.price_per_hour),
-                    "price_id": each.price_id,
+                    "price_per_hour": _price_text(other.price_per_hour),
+                    "price_id": other.price_id,
                 }
-                for each, instances in cost.others
+                for other, instances in cost.others
             ],
         },
         "conversion": _conversion_document(cost, now),
@@ -242,7 +242,8 @@ def rounded_band(interval: Interval | None) -> Document | None:
 def warning_documents(warnings: Sequence[ForecastWarning]) -> list[Document]:
     """Return the documents of warnings."""
     return [
-        {"code": each.code, "message": each.message, "remedy": each.remedy} for each in warnings
+        {"code": warning.code, "message": warning.message, "remedy": warning.remedy}
+        for warning in warnings
     ]
 
 
@@ -261,8 +262,8 @@ def _lessons(taught_by: Sequence[Lesson] | None) -> list[Document] | None:
     if taught_by is None:
         return None
     return [
-        {"run_ids": list(each.run_ids), "influence": each.influence, "about": each.about}
-        for each in taught_by
+        {"run_ids": list(lesson.run_ids), "influence": lesson.influence, "about": lesson.about}
+        for lesson in taught_by
     ]
 
 

@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-_APART: Final = "\N{ZERO WIDTH SPACE}"
+_ZERO_WIDTH_SPACE: Final = "\N{ZERO WIDTH SPACE}"
 _REFERENCE: Final = re.compile(
     r"""(?<=[@#!$%^&~:])(?=[\w"'{/])   # people, issues, labels, milestones, emoji, schemes
       | (?<=\bgh-)(?=\d) | (?<=\bwww)(?=\.)""",
@@ -11,10 +11,10 @@ _REFERENCE: Final = re.compile(
 )
 """Where GitHub and GitLab would start an automatic link, even in escaped text."""
 
-_SIGNS: Final = str.maketrans(
-    {"&": "&amp;", "<": "&lt;", ">": "&gt;"} | {each: f"\\{each}" for each in "\\`*~[]|"}
+_ESCAPES: Final = str.maketrans(
+    {"&": "&amp;", "<": "&lt;", ">": "&gt;"} | {sign: f"\\{sign}" for sign in "\\`*~[]|"}
 )
-_STRESS: Final = re.compile(r"(?<![^\W_])_|_(?![^\W_])")
+_EMPHASIS: Final = re.compile(r"(?<![^\W_])_|_(?![^\W_])")
 """Underscores that could mark emphasis; one within a word cannot."""
 
 
@@ -28,8 +28,8 @@ def as_text(text: str) -> str:
     >>> print(ascii(as_text("@ada #12")))
     '@\u200bada #\u200b12'
     """
-    line = _REFERENCE.sub(_APART, " ".join(text.split()))
-    return _STRESS.sub(r"\\_", line.translate(_SIGNS))
+    line = _REFERENCE.sub(_ZERO_WIDTH_SPACE, " ".join(text.split()))
+    return _EMPHASIS.sub(r"\\_", line.translate(_ESCAPES))
 
 
 def as_code(text: str) -> str:

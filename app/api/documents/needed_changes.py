@@ -57,8 +57,8 @@ def _purchase(_asked: object, _needed: object) -> str:
     return "No checkpoint interval would let it end on spot capacity; on demand it would."
 
 
-_Words = Callable[[Any, Any], str]
-_MESSAGES: Mapping[str, _Words] = {
+_Wording = Callable[[Any, Any], str]
+_MESSAGES: Mapping[str, _Wording] = {
     "deadline_s": lambda asked, needed: (
         f"The deadline would have to be {say_enough_seconds(needed)}"
         f" instead of {say_seconds(asked)}."

@@ -20,7 +20,7 @@ from app.domain.wording import (
 
 Document = Mapping[str, Any]
 _CATEGORIES = CONFIGURATION[:5]
-_TOLD_LESSONS = 3
+_SHOWN_LESSONS = 3
 _BASIS = {
     "measured": "this configuration was measured",
     "interpolated": "inside the measured range",
@@ -30,7 +30,7 @@ _BASIS = {
 }
 
 
-def _place(forecast: Document) -> str:
+def _hardware(forecast: Document) -> str:
     configuration = forecast["configuration"]
     workers, nodes = configuration.get("workers") or 1, configuration.get("nodes") or 1
     on_nodes = f" on {say_count(nodes, 'node')}" if nodes > 1 else ""
@@ -48,20 +48,20 @@ def _cost_sentence(cost: Document | None) -> str:
     price = cost["price"]
     instances = price.get("instances") or 1
     origin = "given with the question" if price["source"] == "inline" else price["source"]
-    details = [*_sold(price), origin, price["valid_from"][:10]]
-    each = f"{instances} x " if instances > 1 else ""
+    details = [*_price_origin(price), origin, price["valid_from"][:10]]
+    multiple = f"{instances} x " if instances > 1 else ""
     others = "".join(
         f" and {other['instances']} x {other['price_per_hour']} ({other['instance_type']})"
         for other in price.get("others") or ()
     )
     return (
         f"It costs about {cost['median']} {cost['currency']} ({cost['lower']} to {cost['upper']})"
-        f" at {each}{cost['price_per_hour']} {cost['currency']} an hour"
+        f" at {multiple}{cost['price_per_hour']} {cost['currency']} an hour"
         f" ({', '.join(details)}){others}.{_conversion_sentence(cost.get('conversion'))}"
     )
 
 
-def _sold(price: Document) -> list[str]:
+def _price_origin(price: Document) -> list[str]:
     """Return what is billed, where and how it is sold, as far as the price says."""
     unit = price.get("instance_type") or price.get("gpu_type")
     return [*([unit] if unit else []), *say_capacity(price)]
@@ -109,19 +109,21 @@ def _energy_sentences(energy: Document) -> list[str]:
         return []
     basis = str(energy["basis"]).replace("_", " ")
     carbon = energy.get("kg_co2e")
-    told = "" if carbon is None else f", that is about {say_number(carbon)} kg CO2e"
-    return [f"It uses about {say_number(energy['kilowatt_hours'])} kWh (power: {basis}){told}."]
+    emissions = "" if carbon is None else f", that is about {say_number(carbon)} kg CO2e"
+    return [
+        f"It uses about {say_number(energy['kilowatt_hours'])} kWh (power: {basis}){emissions}."
+    ]
 
 
 def forecast_sentences(forecast: Document) -> str:
     """Return one forecast as a few lines of prose."""
     duration = forecast["duration_seconds"]
-    asked = say_members(forecast)
+    members = say_members(forecast)
     details = ", ".join(
-        f"{name} {asked[name]}" for name in asked if name in WORK or name.startswith(PARAMETER)
+        f"{name} {members[name]}" for name in members if name in WORK or name.startswith(PARAMETER)
     )
     lines = [
-        f"{forecast['workload']} on {_place(forecast)}{f' with {details}' if details else ''}:",
+        f"{forecast['workload']} on {_hardware(forecast)}{f' with {details}' if details else ''}:",
         (
             f"about {say_seconds(duration['median'])}, with {say_share(duration['confidence'])}"
             f" confidence between {say_seconds(duration['lower'])}"
@@ -163,13 +165,13 @@ def _explanation(forecast: Document) -> list[str]:
     lines = []
     if parts := say_parts(forecast):
         lines.append(f"Where the time goes: {parts}.")
-    taught = [
-        f"{each['run_ids'][0]} ({each['influence']:+.2f}%)"
-        for each in (forecast.get("taught_by") or ())[:_TOLD_LESSONS]
+    lessons = [
+        f"{lesson['run_ids'][0]} ({lesson['influence']:+.2f}%)"
+        for lesson in (forecast.get("taught_by") or ())[:_SHOWN_LESSONS]
     ]
-    if taught:
+    if lessons:
         lines.append(
-            f"Most influential runs: {', '.join(taught)}: the change here for 1% more time there."
+            f"Most influential runs: {', '.join(lessons)}: the change here for 1% more time there."
         )
     return lines
 
@@ -177,7 +179,7 @@ def _explanation(forecast: Document) -> list[str]:
 def _outcome(forecast: Document, objective: str) -> dict[str, str]:
     """Return a forecast's cells by the names of the table's columns."""
     duration, cost = forecast["duration_seconds"], forecast.get("cost")
-    told = {
+    cells = {
         "duration": say_seconds(duration["median"]),
         f"{say_share(duration['confidence'])} interval": (
             f"{say_seconds(duration['lower'])} .. {say_seconds(duration['upper'])}"
@@ -185,26 +187,26 @@ def _outcome(forecast: Document, objective: str) -> dict[str, str]:
         "cost": "-" if cost is None else f"{cost['median']} {cost['currency']}",
         "basis": forecast["basis"],
     }
-    return told | say_objective(objective, forecast) | say_odds(forecast)
+    return cells | say_objective(objective, forecast) | say_odds(forecast)
 
 
 def forecast_table(forecasts: Sequence[Document], objective: str = "") -> str:
     """Return many forecasts as an aligned table, with what all have in common above it."""
     if not forecasts:
         return "Nothing was asked.\n"
-    asked = [say_members(forecast) for forecast in forecasts]
-    names = list(dict.fromkeys(name for row in asked for name in row))
-    shared = [name for name in names if len({row.get(name) for row in asked}) == 1]
+    questions = [say_members(forecast) for forecast in forecasts]
+    names = list(dict.fromkeys(name for row in questions for name in row))
+    shared = [name for name in names if len({row.get(name) for row in questions}) == 1]
     varied = [name for name in names if name not in shared] or ["workers"]
-    common = ", ".join(f"{name} {asked[0][name]}" for name in shared if name not in varied)
+    common = ", ".join(f"{name} {questions[0][name]}" for name in shared if name not in varied)
     outcomes = [_outcome(forecast, objective) for forecast in forecasts]
-    told = list(dict.fromkeys(name for outcome in outcomes for name in outcome))
+    columns = list(dict.fromkeys(name for outcome in outcomes for name in outcome))
     rows = [
-        [row.get(name, "-") for name in varied] + [outcome.get(name, "-") for name in told]
-        for row, outcome in zip(asked, outcomes, strict=True)
+        [row.get(name, "-") for name in varied] + [outcome.get(name, "-") for name in columns]
+        for row, outcome in zip(questions, outcomes, strict=True)
     ]
     title = f"{forecasts[0]['workload']}{f': {common}' if common else ''}"
-    header = [*varied, *told]
+    header = [*varied, *columns]
     table = align(header, rows, left=sum(name in _CATEGORIES for name in varied) or 1)
     codes: dict[str, Document] = {}
     for forecast in forecasts:
@@ -222,7 +224,7 @@ def _extra_money(gain: Document) -> str:
     return f" for {amount.removeprefix('-')} {currency} {'less' if amount[:1] == '-' else 'more'}"
 
 
-def _further(answer: Document) -> list[str]:
+def _remarks(answer: Document) -> list[str]:
     """Return the effect of one more worker, and why candidates do not qualify."""
     lines = []
     gain = answer.get("next_worker")
@@ -249,7 +251,7 @@ def recommendation_text(answer: Document) -> str:
             changes = [f"- {change['message']}" for change in nearest["changes"]]
             lines += ["The nearest one, and what would have to change:", *changes, ""]
             lines += [forecast_sentences(nearest["forecast"]).rstrip()]
-        return "\n".join([*lines, *_further(answer)]) + "\n"
+        return "\n".join([*lines, *_remarks(answer)]) + "\n"
     best = answer["recommended"]["forecast"]
     lines = [
         (
@@ -262,5 +264,5 @@ def recommendation_text(answer: Document) -> str:
     ranked = [entry["forecast"] for entry in answer.get("ranked") or ()]
     if len(ranked) > 1:
         lines += ["", forecast_table(ranked, answer["objective"]).rstrip()]
-    lines += _further(answer)
+    lines += _remarks(answer)
     return "\n".join(lines) + "\n"

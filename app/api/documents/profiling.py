@@ -40,7 +40,8 @@ def plan_document(plan: ProfilingPlan, request: Mapping[str, Any]) -> Document:
             "min_narrowing_per_cost": rule.min_narrowing_per_cost,
         },
         "rejected": [
-            {**scenario_document(each.scenario), "reason": each.reason} for each in plan.rejected
+            {**scenario_document(candidate.scenario), "reason": candidate.reason}
+            for candidate in plan.rejected
         ],
         "rejected_count": plan.rejected_count,
         "warnings": warning_documents(plan.warnings),
@@ -98,21 +99,21 @@ def _stop_sentence(plan: ProfilingPlan) -> str:
 def plan_text(document: Document) -> str:
     """Return a plan as a plain-text table of its runs with their expected benefit."""
     runs, targets, confidence = document["runs"], document["targets"], document["confidence"]
-    among = say_count(document["considered"], "configuration")
+    candidates = say_count(document["considered"], "configuration")
     if runs:
         price = "" if document["total_price"] is None else f" for about {_priced(document)}"
-        asked = f"measure {say_count(len(runs), 'run')}{price}"
-        head = f"{document['workload']}: {asked}, chosen from {among}."
+        task = f"measure {say_count(len(runs), 'run')}{price}"
+        head = f"{document['workload']}: {task}, chosen from {candidates}."
         lines = [head, "", _table(document), ""]
     else:
-        lines = [f"{document['workload']}: nothing to measure among {among}.", ""]
+        lines = [f"{document['workload']}: nothing to measure among {candidates}.", ""]
     lines += [_target_sentence(target, confidence) for target in targets[:_SHOWN]]
     hidden = len(targets) - _SHOWN
     lines += [f"... and {say_count(hidden, 'more target')}."] if hidden > 0 else []
     lines.append(document["stop"]["message"])
     lines += [
-        f"Warning ({each['code']}): {each['message']} {each['remedy']}"
-        for each in document["warnings"]
+        f"Warning ({warning['code']}): {warning['message']} {warning['remedy']}"
+        for warning in document["warnings"]
     ]
     return "\n".join(lines) + "\n"
 
@@ -122,8 +123,8 @@ def _priced(document: Document) -> str:
 
 
 def _table(document: Document) -> str:
-    asked = [say_members(run) for run in document["runs"]]
-    names = list(dict.fromkeys(name for row in asked for name in row))
+    members = [say_members(run) for run in document["runs"]]
+    names = list(dict.fromkeys(name for row in members for name in row))
     rows = [
         [
             str(run["order"]),
@@ -132,7 +133,7 @@ def _table(document: Document) -> str:
             "-" if run["price"] is None else f"{run['price']} {document['currency']}",
             _percent(run["width"]),
         ]
-        for run, row in zip(document["runs"], asked, strict=True)
+        for run, row in zip(document["runs"], members, strict=True)
     ]
     return align(["run", *names, "duration", "price", "width after"], rows)
 
@@ -147,12 +148,12 @@ def _percent(width: float) -> str:
 
 
 def _target_sentence(target: Document, confidence: float) -> str:
-    what = ", ".join(f"{name} {value}" for name, value in say_members(target).items())
+    members = ", ".join(f"{name} {value}" for name, value in say_members(target).items())
     now, expected = target["now"], target["expected"]
     if now is None:
-        return f"Target ({what}): nothing is known about its duration yet."
+        return f"Target ({members}): nothing is known about its duration yet."
     return (
-        f"Target ({what}): about {say_seconds(now['median'])}, with {100 * confidence:g}%"
+        f"Target ({members}): about {say_seconds(now['median'])}, with {100 * confidence:g}%"
         f" confidence {say_seconds(now['lower'])} to {say_seconds(now['upper'])} now,"
         f" expected {say_seconds(expected['lower'])} to {say_seconds(expected['upper'])} after."
     )

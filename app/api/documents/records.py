@@ -13,7 +13,7 @@ import orjson
 from pydantic import BaseModel, ValidationError
 
 from app.api.negotiation import CSV, JSON
-from app.api.requests.bodies import malformed_json, reference_to, refused
+from app.api.requests.bodies import malformed_json, reference_to, schema_refusal
 from app.api.schemas.quantities import money_text
 from app.domain.errors import (
     Fault,
@@ -89,30 +89,30 @@ class RecordFile(Generic[Record]):
         records: list[Record] = []
         faults: list[Fault] = []
         unknown: list[Fault] = []
-        bad = 0
+        n_bad = 0
         for number, row in enumerate(rows, start=1):
             try:
                 records.append(self.schema.model_validate(row))
             except ValidationError as error:
-                refusal = refused(error, place="row")
-                bad += 1
-                named = unknown if isinstance(refusal, UnknownFieldError) else faults
-                named += [replace(fault, row=number) for fault in refusal.faults]
+                refusal = schema_refusal(error, place="row")
+                n_bad += 1
+                destination = unknown if isinstance(refusal, UnknownFieldError) else faults
+                destination += [replace(fault, row=number) for fault in refusal.faults]
         if unknown:
             raise UnknownFieldError(unknown)
-        if bad:
-            raise InvalidRowsError(faults, bad_rows=bad, total_rows=len(rows))
+        if n_bad:
+            raise InvalidRowsError(faults, bad_rows=n_bad, total_rows=len(rows))
         return records
 
     def _csv_rows(self, body: bytes) -> list[object]:
-        filled = list(islice(_filled_lines(body), MAX_RECORDS + 2))
-        if len(filled) > MAX_RECORDS + 1:
+        lines = list(islice(_nonempty_lines(body), MAX_RECORDS + 2))
+        if len(lines) > MAX_RECORDS + 1:
             raise InvalidRequestError(
                 f"There are more than {MAX_RECORDS} {self.plural}; at most {MAX_RECORDS} at once."
             )
-        if not filled:
+        if not lines:
             raise InvalidRequestError("The file has no header line with column names.")
-        header, *rows = filled
+        header, *rows = lines
         names = [name.strip() for name in header]
         refuse_other_separators(names)
         self._check_header(names)
@@ -173,7 +173,7 @@ class RecordFile(Generic[Record]):
         return {"requestBody": {"required": True, "content": content}}
 
 
-def _filled_lines(body: bytes) -> Iterator[list[str]]:
+def _nonempty_lines(body: bytes) -> Iterator[list[str]]:
     """Yield the non-empty lines of a CSV file; empty ones take no memory."""
     text = io.TextIOWrapper(io.BytesIO(body), encoding="utf-8-sig", newline="")
     try:

@@ -31,9 +31,9 @@ def ranking_document(ranking: Ranking) -> Document:
         "policy": ranking.request.policy,
         "confidence": ranking.request.confidence,
         "ranked": [
-            _ranked_document(position, each) for position, each in enumerate(ranking.ranked, 1)
+            _ranked_document(position, job) for position, job in enumerate(ranking.ranked, 1)
         ],
-        "failed": sum(each.problem is not None for each in ranking.ranked),
+        "failed": sum(job.problem is not None for job in ranking.ranked),
     }
 
 
@@ -70,15 +70,15 @@ def ranking_text(document: Document) -> str:
     if not ranked:
         return "The queue is empty.\n"
     confidence = say_share(document["confidence"])
-    has_deadlines = any(each["deadline_probability"] is not None for each in ranked)
+    has_deadlines = any(job["deadline_probability"] is not None for job in ranked)
     header = ["ref", "workload", "priority", "GPU-hours", f"{confidence} interval", "remaining"]
-    on_time = [[say_on_time(each["deadline_probability"])] * has_deadlines for each in ranked]
-    rows = [_row(each) + told for each, told in zip(ranked, on_time, strict=True)]
+    on_time = [[say_on_time(job["deadline_probability"])] * has_deadlines for job in ranked]
+    rows = [_row(job) + cells for job, cells in zip(ranked, on_time, strict=True)]
     table = align(header + ["on time"] * has_deadlines, rows, left=2)
     notes = [
-        f"{each['ref']} cannot be forecast: {each['problem']['detail']}"
-        for each in ranked
-        if each["problem"] is not None
+        f"{job['ref']} cannot be forecast: {job['problem']['detail']}"
+        for job in ranked
+        if job["problem"] is not None
     ]
     title = f"{say_count(len(ranked), 'job')}, {document['policy'].replace('_', ' ')}:"
     return "\n".join([title, "", table, *([""] if notes else []), *notes]) + "\n"

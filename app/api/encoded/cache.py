@@ -36,14 +36,14 @@ class EncodedAnswer(NamedTuple):
     question: LedgerQuestion | None
 
 
-def named(forecast_id: ForecastId | None, rest: bytes) -> bytes:
+def with_identifier(forecast_id: ForecastId | None, rest: bytes) -> bytes:
     """Return a forecast's JSON with its identifier."""
     if forecast_id is None:
         return NAMELESS + rest
     return b'{"forecast_id":"%b"%b' % (forecast_id.encode(), rest)
 
 
-def rest_of(document: Document) -> bytes:
+def without_identifier(document: Document) -> bytes:
     """Return a forecast's JSON after its identifier, which is its first member.
 
     The document must not have an identifier yet.

@@ -6,7 +6,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import orjson
 
 from app.api.documents.forecasts import Document, forecast_document
-from app.api.encoded.cache import EncodedAnswer, EncodedAnswers, named, rest_of
+from app.api.encoded.cache import (
+    EncodedAnswer,
+    EncodedAnswers,
+    with_identifier,
+    without_identifier,
+)
 from app.api.requests.forecasts import read_forecast
 from app.domain.ages import day_after
 from app.domain.forecasts import Forecast, ForecastRequest, LedgerQuestion, LedgerRecord
@@ -18,7 +23,7 @@ if TYPE_CHECKING:
     from app.services.forecasts import ForecastService
 
 
-class Told(NamedTuple):
+class EncodedForecast(NamedTuple):
     """A forecast as a document, as JSON after the identifier, and as the complete answer.
 
     `question` is what all its records share, None if it is not recorded.
@@ -28,16 +33,16 @@ class Told(NamedTuple):
     rest: bytes
     answer: bytes
     question: LedgerQuestion | None
-    told_at: datetime
+    encoded_at: datetime
 
     def encoded(self, grounds: "Grounds") -> EncodedAnswer:
         """Return the answer to cache; it is valid until the end of the day because of its ages."""
-        return EncodedAnswer(grounds.weakly(), day_after(self.told_at), self.rest, self.question)
+        return EncodedAnswer(grounds.weakly(), day_after(self.encoded_at), self.rest, self.question)
 
 
-def tell(
-    forecasts: "ForecastService", forecast: Forecast, asked: ForecastRequest, document: Any
-) -> Told:
+def encode_forecast(
+    forecasts: "ForecastService", forecast: Forecast, request: ForecastRequest, document: Any
+) -> EncodedForecast:
     """Encode a forecast; identify and record it if requested.
 
     Parameters
@@ -50,12 +55,14 @@ def tell(
         The request, and the document that it was read from.
     """
     now = forecasts.now()
-    told = forecast_document(forecast, now)
-    rest = rest_of(told)
-    if not asked.record:
-        return Told(told, rest, named(None, rest), None, now)
+    forecast_json = forecast_document(forecast, now)
+    rest = without_identifier(forecast_json)
+    if not request.record:
+        return EncodedForecast(forecast_json, rest, with_identifier(None, rest), None, now)
     question = question_of(forecast, document)
-    return Told(told, rest, recorded(forecasts, question, rest, now), question, now)
+    return EncodedForecast(
+        forecast_json, rest, record_answer(forecasts, question, rest, now), question, now
+    )
 
 
 def question_of(forecast: "Forecast | Answered", document: Any) -> LedgerQuestion:
@@ -68,7 +75,7 @@ def question_of(forecast: "Forecast | Answered", document: Any) -> LedgerQuestio
     )
 
 
-def recorded(
+def record_answer(
     forecasts: "ForecastService", question: LedgerQuestion, rest: bytes, now: datetime
 ) -> bytes:
     """Return an answer with a new identifier, and record it.
@@ -85,36 +92,36 @@ def recorded(
         The time of the answer.
     """
     forecast_id = forecasts.new_id(now)
-    answer = named(forecast_id, rest)
+    answer = with_identifier(forecast_id, rest)
     forecasts.record(LedgerRecord(question, forecast_id, now, answer))
     return answer
 
 
-def answer_again(
+def cached_answer(
     forecasts: "ForecastService", answers: EncodedAnswers, project_id: ProjectId, body: bytes
 ) -> bytes | None:
     """Return the cached answer to a body, None if there is none or it is no longer valid.
 
     It gets a new identifier and record if the first answer was recorded.
     """
-    known = answers.find(project_id, body)
-    if known is None:
+    cached = answers.find(project_id, body)
+    if cached is None:
         return None
     now = forecasts.now()
-    if now >= known.until or not forecasts.holds(known.grounds, project_id, now):
+    if now >= cached.until or not forecasts.holds(cached.grounds, project_id, now):
         return None
     answers.figures.hits += 1
-    if known.question is None:
-        return named(None, known.rest)
-    return recorded(forecasts, known.question, known.rest, now)
+    if cached.question is None:
+        return with_identifier(None, cached.rest)
+    return record_answer(forecasts, cached.question, cached.rest, now)
 
 
-def answer_at_once(
+def answer_from_memory(
     forecasts: "ForecastService",
     answers: EncodedAnswers,
     project_id: ProjectId,
     body: bytes,
-    question: Any,
+    document: Any,
 ) -> bytes | None:
     """Return the JSON answer of `make_forecast`, None if something needed is not in memory.
 
@@ -123,11 +130,11 @@ def answer_at_once(
     DomainError
         If the document is not a valid request, or it cannot be answered.
     """
-    asked = read_forecast(question)
-    grounds = forecasts.grounds(project_id, asked.workload, asked.regressor_version)
+    request = read_forecast(document)
+    grounds = forecasts.grounds(project_id, request.workload, request.regressor_version)
     if grounds is None:
         return None
-    forecast = forecasts.forecast_on(grounds, asked)
-    told = tell(forecasts, forecast, asked, question)
-    answers.keep(project_id, body, told.encoded(grounds))
-    return told.answer
+    forecast = forecasts.forecast_on(grounds, request)
+    encoded_forecast = encode_forecast(forecasts, forecast, request, document)
+    answers.keep(project_id, body, encoded_forecast.encoded(grounds))
+    return encoded_forecast.answer

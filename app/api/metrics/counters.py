@@ -12,12 +12,12 @@ class Count:
     """A counter with its name and its help text for Prometheus."""
 
     name: str
-    words: str
+    help_text: str
     value: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class MetricSources:
     """The sources of one application's metrics: requests, caches and single `Count` objects."""
 
     services: Services

@@ -6,7 +6,7 @@ from pathlib import Path
 from prometheus_client import CollectorRegistry, Gauge, ProcessCollector, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
-from app.api.metrics.counters import Counted
+from app.api.metrics.counters import MetricSources
 from app.api.metrics.queue import QueueMetrics
 from app.api.metrics.serving import CacheCollector, CountCollector, RequestCollector
 from app.api.metrics.siblings import SiblingMetrics
@@ -27,15 +27,15 @@ class Exposition:
 
     media_type = CONTENT_TYPE_LATEST
 
-    def __init__(self, counted: Counted, siblings: Path | None) -> None:
-        services, own = counted.services, CollectorRegistry()
-        ProcessCollector(registry=own)
-        own.register(RequestCollector(counted.requests))
-        own.register(CacheCollector(services, counted.answers))
-        own.register(CountCollector(*counted.counts))
-        self._siblings = None if siblings is None else SiblingMetrics(own, siblings)
+    def __init__(self, sources: MetricSources, siblings: Path | None) -> None:
+        services, process_registry = sources.services, CollectorRegistry()
+        ProcessCollector(registry=process_registry)
+        process_registry.register(RequestCollector(sources.requests))
+        process_registry.register(CacheCollector(services, sources.answers))
+        process_registry.register(CountCollector(*sources.counts))
+        self._siblings = None if siblings is None else SiblingMetrics(process_registry, siblings)
         self._registry = CollectorRegistry()
-        self._registry.register(self._siblings or own)
+        self._registry.register(self._siblings or process_registry)
         build = Gauge("trainfare_build_info", "Always 1.", ("version",), registry=self._registry)
         build.labels(version("trainfare")).set(1)
         self._queue = QueueMetrics(self._registry)
@@ -56,5 +56,5 @@ class Exposition:
     async def document(self) -> bytes:
         """Return all metrics as text."""
         is_up = await self.queue_reading.result()
-        self._queue.tell(is_up=bool(is_up))
+        self._queue.report_database(is_up=bool(is_up))
         return generate_latest(self._registry)

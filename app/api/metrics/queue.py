@@ -40,15 +40,15 @@ class RealisedMetrics:
             registry=registry,
         )
 
-    def show(self, found: list[RealisedAccuracy]) -> None:
+    def show(self, accuracies: list[RealisedAccuracy]) -> None:
         """Export exactly these workloads."""
         for gauge in (self._runs, self._mape, self._coverage):
             gauge.clear()
-        for each in found:
-            self._runs.labels(each.project, each.workload).set(each.runs)
-            self._mape.labels(each.project, each.workload).set(each.mape)
-            for level, share in each.coverage.items():
-                self._coverage.labels(each.project, each.workload, f"{level:g}").set(share)
+        for accuracy in accuracies:
+            self._runs.labels(accuracy.project, accuracy.workload).set(accuracy.runs)
+            self._mape.labels(accuracy.project, accuracy.workload).set(accuracy.mape)
+            for level, share in accuracy.coverage.items():
+                self._coverage.labels(accuracy.project, accuracy.workload, f"{level:g}").set(share)
 
 
 class QueueMetrics(Collector):
@@ -64,36 +64,36 @@ class QueueMetrics(Collector):
         )
         registry.register(self)
         self._is_read = False
-        self._found = found = CollectorRegistry()
-        self._queued = Gauge("trainfare_fits_queued", "Fits that wait.", registry=found)
-        self._fitters = Gauge("trainfare_fitters_alive", "Live fitters.", registry=found)
+        self._gauges = gauges = CollectorRegistry()
+        self._queued = Gauge("trainfare_fits_queued", "Fits that wait.", registry=gauges)
+        self._fitters = Gauge("trainfare_fitters_alive", "Live fitters.", registry=gauges)
         self._waiting = Gauge(
             "trainfare_fitters_waiting",
             "Live fitters that wait for their Ray cluster.",
-            registry=found,
+            registry=gauges,
         )
         self._fits = Gauge(
             "trainfare_fits_last_hour",
             "Fits asked for in the last hour by state.",
             ("state",),
-            registry=found,
+            registry=gauges,
         )
         self._takeovers = Gauge(
             "trainfare_fit_takeovers_last_hour",
             "Fits of the last hour that were restarted because their fitter was lost.",
-            registry=found,
+            registry=gauges,
         )
         self._duration = Gauge(
             "trainfare_fit_duration_last_hour_seconds",
             "Mean duration of the fits that were asked for in the last hour and ended.",
-            registry=found,
+            registry=gauges,
         )
         self._wait = Gauge(
             "trainfare_fit_longest_wait_seconds",
             "How long the oldest queued fit waits.",
-            registry=found,
+            registry=gauges,
         )
-        self._realised = RealisedMetrics(found)
+        self._realised = RealisedMetrics(gauges)
 
     def read(self, health: HealthService, realised: RealisedService) -> bool:
         """Set the gauges if the database answers, else keep them; return whether it did."""
@@ -109,13 +109,13 @@ class QueueMetrics(Collector):
         self._is_read = True
         return True
 
-    def tell(self, *, is_up: bool) -> None:
+    def report_database(self, *, is_up: bool) -> None:
         """Set the gauge of whether the database answers in time."""
         self._database.set(is_up)
 
     @override
     def collect(self) -> Iterable[Metric]:
-        return self._found.collect() if self._is_read else ()
+        return self._gauges.collect() if self._is_read else ()
 
     def _show(self, activity: FitActivity) -> None:
         for state, count in activity.by_state.items():

@@ -43,8 +43,8 @@ class RequestCollector(Collector):
         for route, observed in self._requests.observed():
             for status, count in tuple(observed.by_status.items()):
                 requests.add_metric((*route, str(status)), count)
-            within = accumulate(observed.by_bucket)
-            durations.add_metric(route, [*zip(_BOUNDS, within, strict=True)], observed.seconds)
+            cumulative = accumulate(observed.by_bucket)
+            durations.add_metric(route, [*zip(_BOUNDS, cumulative, strict=True)], observed.seconds)
         yield from (requests, durations)
 
 
@@ -101,4 +101,4 @@ class CountCollector(Collector):
     @override
     def collect(self) -> Iterator[Metric]:
         for count in self._counts:
-            yield CounterMetricFamily(count.name, count.words, value=count.value)
+            yield CounterMetricFamily(count.name, count.help_text, value=count.value)

@@ -18,10 +18,10 @@ from typing_extensions import override
 
 _logger = logging.getLogger(__name__)
 _WRITE_EVERY_S: Final = 1.0
-_KEPT: Final = frozenset({"counter", "histogram"})
+_CUMULATIVE_TYPES: Final = frozenset({"counter", "histogram"})
 """Types that are kept after a process ends: a decreasing sum would look like a restart."""
 
-_EARLIEST: Final = frozenset({"process_start_time_seconds"})
+_MINIMUM_METRICS: Final = frozenset({"process_start_time_seconds"})
 _ENDED: Final = "ended.json"
 
 _Sample: TypeAlias = tuple[str, dict[str, str], float]
@@ -45,7 +45,7 @@ class SiblingMetrics(Collector):
     """
 
     def __init__(self, own: CollectorRegistry, folder: Path) -> None:
-        self._own = own
+        self._registry = own
         self._folder = folder
         self._path = folder / f"{os.getpid()}.json"
         self._has_failed = False
@@ -59,7 +59,7 @@ class SiblingMetrics(Collector):
             with _locked(self._folder):
                 self._fold_ended()
         except OSError as error:
-            self._tell_failure(error)
+            self._log_failure(error)
         self._thread.start()
 
     def close(self) -> None:
@@ -70,8 +70,8 @@ class SiblingMetrics(Collector):
 
     @override
     def collect(self) -> Iterator[Metric]:
-        for name, words, kind, samples in _added([self._write(), *self._read_others()]):
-            metric = Metric(name, words, kind)
+        for name, documentation, kind, samples in _summed([self._write(), *self._read_others()]):
+            metric = Metric(name, documentation, kind)
             for sample in samples:
                 metric.add_sample(*sample)
             yield metric
@@ -80,12 +80,12 @@ class SiblingMetrics(Collector):
         try:
             with _locked(self._folder):
                 return [
-                    _read(path) if _is_alive(path) else _kept(_read(path))
+                    _read(path) if _is_alive(path) else _cumulative(_read(path))
                     for path in self._folder.glob("*.json")
                     if path != self._path
                 ]
         except OSError as error:
-            self._tell_failure(error)
+            self._log_failure(error)
             return []
 
     def _fold_ended(self) -> None:
@@ -93,7 +93,9 @@ class SiblingMetrics(Collector):
         # An ended process may have had the same process id as this one.
         files = self._folder.glob("*.json")
         ended = [path for path in files if path == self._path or not _is_alive(path)]
-        _put(self._folder / _ENDED, _added(_kept(_read(path)) for path in ended))
+        _write_atomically(
+            self._folder / _ENDED, _summed(_cumulative(_read(path)) for path in ended)
+        )
         for path in ended:
             if path.name != _ENDED:
                 path.unlink()
@@ -106,14 +108,14 @@ class SiblingMetrics(Collector):
     def _write(self) -> list[_Family]:
         """Write this process's metrics for its siblings, and return them."""
         with self._writing:
-            families = _told(self._own)
+            families = _families_of(self._registry)
             try:
-                _put(self._path, families)
+                _write_atomically(self._path, families)
             except OSError as error:
-                self._tell_failure(error)
+                self._log_failure(error)
             return families
 
-    def _tell_failure(self, error: OSError) -> None:
+    def _log_failure(self, error: OSError) -> None:
         """Log once that siblings cannot be reached; metrics are then of this process alone."""
         if not self._has_failed:
             self._has_failed = True
@@ -139,7 +141,7 @@ def _locked(folder: Path) -> Iterator[None]:
         yield
 
 
-def _told(registry: CollectorRegistry) -> list[_Family]:
+def _families_of(registry: CollectorRegistry) -> list[_Family]:
     return [
         (
             metric.name,
@@ -151,23 +153,23 @@ def _told(registry: CollectorRegistry) -> list[_Family]:
     ]
 
 
-def _kept(families: Iterable[_Family]) -> list[_Family]:
-    return [family for family in families if family[2] in _KEPT]
+def _cumulative(families: Iterable[_Family]) -> list[_Family]:
+    return [family for family in families if family[2] in _CUMULATIVE_TYPES]
 
 
 def _read(path: Path) -> list[_Family]:
-    found: list[_Family] = orjson.loads(path.read_bytes())
-    return found
+    families: list[_Family] = orjson.loads(path.read_bytes())
+    return families
 
 
-def _put(path: Path, families: list[_Family]) -> None:
+def _write_atomically(path: Path, families: list[_Family]) -> None:
     """Write the file atomically: siblings read either the old or the new content."""
     draft = path.with_suffix(".draft")
     draft.write_bytes(orjson.dumps(families))
     draft.replace(path)
 
 
-def _added(processes: Iterable[Iterable[_Family]]) -> list[_Family]:
+def _summed(processes: Iterable[Iterable[_Family]]) -> list[_Family]:
     """Return the metric families of all processes with their samples summed.
 
     Examples
@@ -180,22 +182,26 @@ def _added(processes: Iterable[Iterable[_Family]]) -> list[_Family]:
     families: dict[str, tuple[str, str]] = {}
     values: defaultdict[str, dict[tuple[str, tuple[tuple[str, str], ...]], float]]
     values = defaultdict(dict)
-    for name, words, kind, samples in (family for each in processes for family in each):
-        families.setdefault(name, (words, kind))
-        of_family = values[name]
+    for name, documentation, kind, samples in (
+        family for process in processes for family in process
+    ):
+        families.setdefault(name, (documentation, kind))
+        family_values = values[name]
         for sample, labels, value in samples:
             key = (sample, tuple(labels.items()))
-            known = of_family.get(key)
-            if known is None:
-                of_family[key] = value
+            previous = family_values.get(key)
+            if previous is None:
+                family_values[key] = value
             else:
-                of_family[key] = min(known, value) if name in _EARLIEST else known + value
+                family_values[key] = (
+                    min(previous, value) if name in _MINIMUM_METRICS else previous + value
+                )
     return [
         (
             name,
-            words,
+            documentation,
             kind,
             [(sample, dict(labels), value) for (sample, labels), value in values[name].items()],
         )
-        for name, (words, kind) in families.items()
+        for name, (documentation, kind) in families.items()
     ]

@@ -12,7 +12,7 @@ from app.domain.access import Principal
 from app.domain.access_errors import UnauthenticatedError
 from app.domain.errors import DomainError
 
-_LONG_S: Final = 5.0
+_SLOW_BODY_S: Final = 5.0
 """The key may have been revoked while a body was sent that took longer."""
 Authenticate = Callable[[str | None], Awaitable[Principal]]
 
@@ -32,25 +32,25 @@ class AuthenticationMiddleware:
             await self._app(scope, receive, send)
             return
         state: dict[str, Any] = scope["state"]
-        given = exchange_of(scope).headers.get(b"authorization")
-        authorization = None if given is None else given.decode("latin-1")
+        header = exchange_of(scope).headers.get(b"authorization")
+        authorization = None if header is None else header.decode("latin-1")
         try:
             state["principal"] = await self._authenticate(authorization)
         except DomainError as error:
             await problems.respond_to(error, instance=scope["path"])(scope, receive, send)
             return
-        began = time.monotonic()
+        started_at = time.monotonic()
 
         async def receive_again() -> Message:
             message = await receive()
             is_whole = message["type"] == "http.request" and not message.get("more_body", False)
-            if is_whole and time.monotonic() - began > _LONG_S:
-                await self._require_still(authorization)
+            if is_whole and time.monotonic() - started_at > _SLOW_BODY_S:
+                await self._reauthenticate(authorization)
             return message
 
         await self._app(scope, receive_again, send)
 
-    async def _require_still(self, authorization: str | None) -> None:
+    async def _reauthenticate(self, authorization: str | None) -> None:
         """Refuse a caller that was admitted when the request began and would not be now.
 
         If that cannot be found out, the first answer holds.

@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 _IDLE_TIMEOUT_S: Final = 30.0
 _DRAIN_TIMEOUT_S: Final = 5.0
 _DRAIN_FACTOR: Final = 2
-_BEGINNINGS: Final = (b",", b"[", b"{")
+_VALUE_STARTS: Final = (b",", b"[", b"{")
 _MAX_VALUES: Final = 1_000_000
 """An empty JSON object of 3 bytes takes 72 bytes in memory: 64 MiB of them take 1.5 GiB."""
-_READ_ONE_BY_ONE: Final = "/v1/runs"
+_STREAMED_PATH: Final = "/v1/runs"
 _BODYLESS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
-_ANNOUNCING: Final = frozenset({b"content-length", b"transfer-encoding"})
-_REWRITTEN: Final = frozenset({b"content-encoding", b"content-length"})
+_BODY_HEADERS: Final = frozenset({b"content-length", b"transfer-encoding"})
+_DROPPED_HEADERS: Final = frozenset({b"content-encoding", b"content-length"})
 
 
 class _Body:
@@ -115,7 +115,7 @@ class _Body:
             raise PayloadTooLargeError(limit_bytes=self._limit)
         # Fewer bytes cannot hold so many values.
         if self._is_read_whole and self._decoded > _MAX_VALUES:
-            self._values += sum(map(piece.count, _BEGINNINGS))
+            self._values += sum(map(piece.count, _VALUE_STARTS))
             if self._values > _MAX_VALUES:
                 raise TooManyValuesError(_MAX_VALUES)
 
@@ -145,28 +145,32 @@ class BodyMiddleware:
         if scope["type"] != "http":
             return self._app(scope, receive, send)
         exchange = exchange_of(scope)
-        told = exchange.headers
-        if scope["method"] in _BODYLESS and told.keys().isdisjoint(_ANNOUNCING):
+        headers = exchange.headers
+        if scope["method"] in _BODYLESS and headers.keys().isdisjoint(_BODY_HEADERS):
             return self._app(scope, receive, send)
-        encoding = told.get(b"content-encoding", b"identity").decode("latin-1").strip().casefold()
+        encoding = (
+            headers.get(b"content-encoding", b"identity").decode("latin-1").strip().casefold()
+        )
         decoder = DECODERS[encoding]() if encoding in DECODERS else None
         body = _Body(
             receive,
             decoder,
             self._max_bytes,
             self._idle_timeout_s,
-            is_read_whole=scope["path"] != _READ_ONE_BY_ONE,
+            is_read_whole=scope["path"] != _STREAMED_PATH,
         )
-        if b"expect" not in told:
+        if b"expect" not in headers:
             exchange.unread = body
         try:
-            self._check(encoding, told.get(b"content-length", b"0"))
+            self._check(encoding, headers.get(b"content-length", b"0"))
         except DomainError as error:
             response = problems.respond_to(error, instance=scope["path"])
             response.headers["Accept-Encoding"] = ", ".join(SUPPORTED_ENCODINGS)
             return response(scope, body.receive, send)
         if decoder is not None:
-            scope["headers"] = [pair for pair in scope["headers"] if pair[0] not in _REWRITTEN]
+            scope["headers"] = [
+                pair for pair in scope["headers"] if pair[0] not in _DROPPED_HEADERS
+            ]
         return self._app(scope, body.receive, send)
 
     def _check(self, encoding: str, length: bytes) -> None:

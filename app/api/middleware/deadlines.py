@@ -14,7 +14,7 @@ _UPLOADS: Final = frozenset(
     {"/v1/runs", "/v1/ci/reports", "/v1/prices", "/v1/exchange-rates", "/v1/grid-factors"}
 )
 _FROM_MEMORY: Final = "/v1/forecasts"
-_LOOK_EVERY_S: Final = 0.1
+_CHECK_INTERVAL_S: Final = 0.1
 
 
 class Watched(Protocol):
@@ -23,7 +23,7 @@ class Watched(Protocol):
     scope: Scope
     deadline: Deadline
 
-    def look_at_the_time(self) -> None:
+    def check_deadline(self) -> None:
         """Refuse the request if its deadline has passed."""
         ...
 
@@ -43,10 +43,10 @@ class DeadlineWatch:
         self._request_s = request_s
         self._upload_s = upload_s
         self._max_waiting = max_waiting
-        self._look_every_s = min(_LOOK_EVERY_S, request_s, upload_s)
+        self._check_interval_s = min(_CHECK_INTERVAL_S, request_s, upload_s)
         self._watching: asyncio.AbstractEventLoop | None = None
         self._in_flight = 0
-        self._just_come = 0
+        self._recently_admitted = 0
         """Requests since the last check: they may not have asked for a thread yet."""
         self._stops_at: float | None = None
         """When the process ends, by the monotonic clock; None while it is not stopping."""
@@ -86,7 +86,7 @@ class DeadlineWatch:
             # Waiting requests are in flight, so the exact count is needed only above the limit.
             if self._in_flight > self._max_waiting and self._is_full():
                 raise OverloadedError(self._max_waiting)
-            self._just_come += 1
+            self._recently_admitted += 1
         self._in_flight += 1
         self.unanswered.add(exchange)
         if self._watching is not (loop := asyncio.get_running_loop()):
@@ -100,12 +100,12 @@ class DeadlineWatch:
     def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
         """Start the common timer: one per request would slow down every answer from memory."""
         self._watching = loop
-        loop.call_later(self._look_every_s, self._look, loop)
+        loop.call_later(self._check_interval_s, self._check_all, loop)
 
-    def _look(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._just_come = 0
+    def _check_all(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._recently_admitted = 0
         for exchange in tuple(self.unanswered):
-            exchange.look_at_the_time()
+            exchange.check_deadline()
         self._watching = None
         if self.unanswered:
             self._watch(loop)
@@ -117,5 +117,5 @@ class DeadlineWatch:
         """
         limiter = to_thread.current_default_thread_limiter().statistics()
         waiting, working = limiter.tasks_waiting, limiter.borrowed_tokens
-        on_the_way = min(self._just_come, self._in_flight - waiting - working)
-        return waiting + max(on_the_way - (limiter.total_tokens - working), 0) >= self._max_waiting
+        arriving = min(self._recently_admitted, self._in_flight - waiting - working)
+        return waiting + max(arriving - (limiter.total_tokens - working), 0) >= self._max_waiting

@@ -36,9 +36,9 @@ _STRICTEST: Final[_Headers] = (*_STRICT, (_POLICY, b"default-src 'none'; frame-a
 _REQUEST_ID: Final = re.compile(r"[\w.-]{1,128}", re.ASCII)
 _TRACE_PARENT: Final = re.compile(r"00-(?!0{32})([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
 """W3C Trace Context; its trace id has the form of our request ids."""
-_CALLER_LEFT: Final = 499
+_CLIENT_CLOSED: Final = 499
 """The status counted when the caller disconnects before an answer, as in nginx."""
-_REFUSED: Final = frozenset({401, 403, 429, _CALLER_LEFT, 503})
+_REFUSED: Final = frozenset({401, 403, 429, _CLIENT_CLOSED, 503})
 """Statuses with which a request may end before it reaches a route."""
 _TIMING: Final = b"app;dur=%.2f"
 
@@ -67,12 +67,12 @@ class Exchange:
         "_started_at",
         "_watch",
         "deadline",
+        "extra_headers",
         "headers",
         "refusal",
         "request_id",
         "scope",
         "status",
-        "told",
         "unread",
     )
 
@@ -85,10 +85,10 @@ class Exchange:
         self.deadline = watch.deadline_of(scope)
         self.headers: dict[bytes, bytes] = dict(reversed(scope["headers"]))
         """The headers of the request; of repeated ones the first."""
-        self.request_id = _given_id(self.headers) or random_bytes().hex()
+        self.request_id = _caller_request_id(self.headers) or random_bytes().hex()
         self.status: int | None = None
         """The status of the answer, None before it has begun."""
-        self.told: _Headers = ()
+        self.extra_headers: _Headers = ()
         """Headers that layers add to the answer."""
         self.unread: Body | None = None
         """The body to drain before the answer ends, since a sender that still writes misses it."""
@@ -111,14 +111,18 @@ class Exchange:
         message["headers"] = self._all_headers(message["headers"])
         return self._send(message)
 
-    def _all_headers(self, own: Any) -> list[tuple[bytes, bytes]]:
+    def _all_headers(self, headers: Any) -> list[tuple[bytes, bytes]]:
         strict = _STRICTEST
-        for name, _ in own:
+        for name, _ in headers:
             if name == _POLICY:
                 strict = _STRICT
         elapsed_ms = self.elapsed_s() * 1e3
         timing = _TIMING % elapsed_ms
-        return [*own, *self.told, *_about(self.request_id.encode(), timing, strict)]
+        return [
+            *headers,
+            *self.extra_headers,
+            *_common_headers(self.request_id.encode(), timing, strict),
+        ]
 
     async def _drain_and_send(self, unread: Body, message: Message) -> None:
         await unread.drain()
@@ -128,7 +132,7 @@ class Exchange:
         """Return the seconds since the request arrived."""
         return time.perf_counter() - self._started_at
 
-    def look_at_the_time(self) -> None:
+    def check_deadline(self) -> None:
         """Refuse the request if its deadline has passed and it is not being committed."""
         if self.deadline.left_s() <= 0 and self.deadline.end():
             self._watch.unanswered.discard(self)
@@ -152,7 +156,7 @@ class Exchange:
         return self._begin(message) if is_start else self._send(message)
 
 
-def _about(request_id: bytes, timing: bytes, strict: _Headers) -> _Headers:
+def _common_headers(request_id: bytes, timing: bytes, strict: _Headers) -> _Headers:
     """Return the headers that are added to every answer."""
     return ((b"x-request-id", request_id), (b"server-timing", timing), *strict)
 
@@ -163,7 +167,8 @@ def json_headers(length: bytes) -> list[tuple[bytes, bytes]]:
 
 
 _JSON_HEAD: Final = b"%b\r\n" % b"".join(
-    b"%b: %b\r\n" % header for header in (*json_headers(b"%d"), *_about(b"%b", _TIMING, _STRICTEST))
+    b"%b: %b\r\n" % header
+    for header in (*json_headers(b"%d"), *_common_headers(b"%b", _TIMING, _STRICTEST))
 )
 
 
@@ -179,15 +184,15 @@ async def _drop() -> None:
     """Send nothing, since the request was already answered."""
 
 
-def _given_id(headers: dict[bytes, bytes]) -> str | None:
+def _caller_request_id(headers: dict[bytes, bytes]) -> str | None:
     """Return the request id from the caller's `X-Request-Id` or `traceparent` header."""
-    given = headers.get(b"x-request-id")
-    if given is not None:
-        name = given.decode("latin-1")
+    header = headers.get(b"x-request-id")
+    if header is not None:
+        name = header.decode("latin-1")
         return name if _REQUEST_ID.fullmatch(name) else None
     trace = headers.get(b"traceparent")
-    found = _TRACE_PARENT.fullmatch(trace.decode("latin-1")) if trace is not None else None
-    return found[1] if found else None
+    match = _TRACE_PARENT.fullmatch(trace.decode("latin-1")) if trace is not None else None
+    return match[1] if match else None
 
 
 def exchange_of(scope: Scope) -> Exchange:
@@ -260,7 +265,7 @@ class ExchangeMiddleware:
             del scope["state"]["exchange"]
             deadlines.current.reset(deadline)
             log_fields.current.reset(fields)
-            status = exchange.status or _CALLER_LEFT
+            status = exchange.status or _CLIENT_CLOSED
             route = self._route_of(scope, status)
             self._metrics.observe(scope["method"], route, status, exchange.elapsed_s())
 
@@ -268,6 +273,8 @@ class ExchangeMiddleware:
         """Return the template of the route that answered, or would have without a refusal."""
         route = scope.get("route")
         if route is None and status in _REFUSED:
-            matching = (each for each in self._routes if each.matches(scope)[0] is Match.FULL)
+            matching = (
+                candidate for candidate in self._routes if candidate.matches(scope)[0] is Match.FULL
+            )
             route = next(matching, None)
         return getattr(route, "path_format", NO_ROUTE)

@@ -28,22 +28,22 @@ class HeadMiddleware:
             await self._app(scope, receive, send)
             return
         # A copy: the server omits the body because of the method in its own scope.
-        asked = {**scope, "method": "GET"}
+        get_scope = {**scope, "method": "GET"}
         with CancelScope() as streaming:
 
             async def send_head(message: Message) -> None:
                 if streaming.cancel_called:
                     return
                 await send(message)
-                if message["type"] == "http.response.start" and not _tells_length(message):
+                if message["type"] == "http.response.start" and not _has_content_length(message):
                     await send(dict(_END))
                     streaming.cancel()
 
             try:
-                await self._app(asked, receive, send_head)
+                await self._app(get_scope, receive, send_head)
             finally:
-                scope["route"] = asked.get("route")
+                scope["route"] = get_scope.get("route")
 
 
-def _tells_length(message: Message) -> bool:
+def _has_content_length(message: Message) -> bool:
     return any(name == b"content-length" for name, _ in message["headers"])

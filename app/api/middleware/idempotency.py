@@ -29,7 +29,7 @@ _IN_MEMORY_BYTES: Final = 1 << 20
 _PIECE_BYTES: Final = 1 << 18
 _MAX_PATH: Final = 300
 _NOT_KEPT: Final = frozenset({401, 403, 429})
-_RECORDING: Final = "/v1/forecasts"
+_RECORDING_PATH: Final = "/v1/forecasts"
 """The only path where read access stores something: a recorded forecast."""
 
 _SERVER_ERROR: Final = 500
@@ -123,7 +123,7 @@ async def _spool(scope: Scope, receive: Receive, spool: IO[bytes]) -> str:
             return digest.hexdigest()
 
 
-def _reading(spool: IO[bytes], receive: Receive) -> Receive:
+def _replaying(spool: IO[bytes], receive: Receive) -> Receive:
     has_ended = False
 
     async def receive_spooled() -> Message:
@@ -189,18 +189,18 @@ class IdempotencyMiddleware:
                 is_question = self._authorize(scope)
                 ticket = _ticket(scope, key)
                 digest = await _spool(scope, receive, spool)
-                begun = await asyncio.to_thread(self._service.begin, ticket, digest)
+                started = await asyncio.to_thread(self._service.begin, ticket, digest)
             except ClientDisconnect:
                 return
             except DomainError as error:
                 await problems.respond_to(error, instance=scope["path"])(scope, receive, send)
                 return
-            if isinstance(begun, Replay):
-                await _send_replay(begun, send)
+            if isinstance(started, Replay):
+                await _send_replay(started, send)
                 return
-            scope["state"]["idempotency"] = begun
+            scope["state"]["idempotency"] = started
             answer = _Answer(is_question=is_question)
-            await self._run_once(begun, scope, _reading(spool, receive), answer)
+            await self._run_once(started, scope, _replaying(spool, receive), answer)
             await answer.send_to(send)
 
     def _authorize(self, scope: Scope) -> bool:
@@ -215,7 +215,7 @@ class IdempotencyMiddleware:
         if authorization is None:
             return False
         authorization.check(scope["state"]["principal"])
-        return authorization.scope is READING.scope and scope["path"] != _RECORDING
+        return authorization.scope is READING.scope and scope["path"] != _RECORDING_PATH
 
     async def _run_once(
         self, ticket: IdempotencyTicket, scope: Scope, receive: Receive, answer: _Answer

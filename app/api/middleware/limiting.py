@@ -46,7 +46,7 @@ class RateLimitMiddleware:
         self, principal: "Principal", scope: Scope, receive: Receive, send: Send
     ) -> None:
         limit, allowance = await self._count(scope, principal)
-        exchange_of(scope).told += _describe(limit, allowance)
+        exchange_of(scope).extra_headers += _describe(limit, allowance)
         if allowance.is_allowed:
             await self._app(scope, receive, send)
             return
@@ -68,7 +68,7 @@ class RateLimitMiddleware:
         shared = limit, await self._rates.take(principal.project_id, limit)
         if own is None or not shared[1].is_allowed:
             return shared
-        return min(own, shared, key=lambda counted: counted[1].remaining)
+        return min(own, shared, key=lambda candidate: candidate[1].remaining)
 
 
 def _counter(per_minute: int) -> "CallerCounts":

@@ -37,14 +37,14 @@ class RequestMetrics:
         key = (method, route)
         observed = self._observed.get(key)
         if observed is None:
-            observed = self._observe_anew(*key)
+            observed = self._add_route(*key)
         observed.by_status[status] = observed.by_status.get(status, 0) + 1
         observed.by_bucket[bisect_left(BUCKETS_S, elapsed_s)] += 1
         observed.seconds += elapsed_s
 
-    def _observe_anew(self, method: str, route: str) -> Observed:
-        known = method if method in _METHODS else "other"
-        return self._observed.setdefault((known, route), Observed())
+    def _add_route(self, method: str, route: str) -> Observed:
+        label = method if method in _METHODS else "other"
+        return self._observed.setdefault((label, route), Observed())
 
     def observed(self) -> list[tuple[Route, Observed]]:
         """Return the current observations, which continue to be updated."""

@@ -19,7 +19,7 @@ from app.domain.errors import (
 Model = TypeVar("Model", bound=BaseModel)
 COMPONENTS: Final = "#/components/schemas/"
 """Prefix of references to models in the OpenAPI document."""
-_SHOWN = 20
+_EXCERPT_CHARACTERS = 20
 
 
 async def read_json(request: Request) -> Any:
@@ -66,11 +66,11 @@ def parse_json(body: bytes) -> Any:
 
 def malformed_json(error: orjson.JSONDecodeError) -> InvalidRequestError:
     """Return the refusal for a body that is not JSON, with the position of the error."""
-    start = max(0, error.pos - _SHOWN)
+    start = max(0, error.pos - _EXCERPT_CHARACTERS)
     fault = Fault(
         f"Malformed JSON at line {error.lineno}, column {error.colno}: {error.msg}.",
         "Send one JSON document in UTF-8.",
-        value=error.doc[start : error.pos + _SHOWN],
+        value=error.doc[start : error.pos + _EXCERPT_CHARACTERS],
     )
     return InvalidRequestError("The body is not JSON.", [fault])
 
@@ -86,10 +86,10 @@ def check(adapter: TypeAdapter[Model], document: object, *, place: str = "body")
     try:
         return adapter.validate_python(document)
     except ValidationError as error:
-        raise refused(error, place=place) from None
+        raise schema_refusal(error, place=place) from None
 
 
-def refused(error: ValidationError, *, place: str) -> DomainError:
+def schema_refusal(error: ValidationError, *, place: str) -> DomainError:
     """Return the refusal for a document that violates its schema."""
     entries = [{**entry, "loc": (place, *entry["loc"])} for entry in error.errors()]
     return refusal_of(entries)

@@ -29,7 +29,7 @@ _GROUPS: Final[Mapping[str, type[RequestModel]]] = {
     "work": WorkIn,
 }
 _PARAMETERS: Final = "parameters"
-_WHOLE: Final = frozenset({"pricing", "energy"})
+_UNSPLIT: Final = frozenset({"pricing", "energy"})
 """Groups that force requests to be read one by one: entries rarely have their own."""
 
 _FINITE: Final = ConfigDict(allow_inf_nan=False)
@@ -61,7 +61,7 @@ def members_of(entries: Sequence[Mapping[str, Any]]) -> dict[str, Columns]:
     return {"": columns, **{group: _columns(members) for group, members in sent.items()}}
 
 
-def apart(members: Mapping[str, Columns]) -> tuple[dict[str, Columns], bytes]:
+def split_form(members: Mapping[str, Columns]) -> tuple[dict[str, Columns], bytes]:
     """Return the columns that differ between entries, and a text of the rest: their form.
 
     Entries with the same form have the same member names in the same order, and the same shared
@@ -80,11 +80,12 @@ def apart(members: Mapping[str, Columns]) -> tuple[dict[str, Columns], bytes]:
     varied: dict[str, Columns] = {}
     form: dict[str, dict[str, object]] = {}
     for group, columns in members.items():
-        own = varied[group] = {
+        varied_of_group = varied[group] = {
             name: column for name, column in columns.items() if not _is_shared(column)
         }
         form[group] = {
-            name: _VARIED if name in own else column[0] for name, column in columns.items()
+            name: _VARIED if name in varied_of_group else column[0]
+            for name, column in columns.items()
         }
     try:
         return varied, orjson.dumps(form)
@@ -110,7 +111,7 @@ def checked(members: Mapping[str, Columns]) -> dict[str, Columns]:
     NotColumnsError
         If a value is refused, or cannot be validated by column.
     """
-    if members.keys() - {"", *_GROUPS, _PARAMETERS} or _WHOLE & members[""].keys():
+    if members.keys() - {"", *_GROUPS, _PARAMETERS} or _UNSPLIT & members[""].keys():
         raise NotColumnsError
     try:
         return {
@@ -141,8 +142,8 @@ def _checked(group: str, name: str, column: Column) -> Column:
         distinct = list(set(column))
         if kinds == {str} and len(distinct) == 1:
             return Repeated.alone(check(distinct)[0], len(column))
-        meanings = dict(zip(distinct, check(distinct), strict=True))
-        return list(map(meanings.__getitem__, column))
+        validated = dict(zip(distinct, check(distinct), strict=True))
+        return list(map(validated.__getitem__, column))
     if not (kinds <= _NUMBERS or (kinds == _FLAGS and not group)):  # a flag parameter becomes text
         raise NotColumnsError
     return check(column)
@@ -160,20 +161,20 @@ def _check_of(model: type[RequestModel], name: str) -> Check:
     annotation: Any = info.annotation
     for constraint in info.metadata:
         annotation = Annotated[annotation, constraint]
-    return _checking(list[annotation])
+    return _validator(list[annotation])
 
 
 @cache
 def _check_numbers() -> Check:
-    return _checking(list[float])
+    return _validator(list[float])
 
 
 @cache
 def _check_parameters() -> Check:
-    return _checking(list[ParameterIn])
+    return _validator(list[ParameterIn])
 
 
-def _checking(kind: Any) -> Check:
+def _validator(kind: Any) -> Check:
     # The adapter's own method evaluates its options at each call.
     return TypeAdapter(kind, config=_FINITE).validator.validate_python
 

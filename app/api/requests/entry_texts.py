@@ -21,14 +21,14 @@ from app.api.schemas.forecasts import MAX_BATCH
 
 Members = dict[str, dict[str, Sequence[Any]]]
 
-_LONGEST: Final = 1 << 12
+_MAX_ENTRY_BYTES: Final = 1 << 12
 """Bytes of the longest entry that is read this way."""
 
 _BEGIN: Final = re.compile(rb'"requests"\s*:\s*\[\s*(?=\{)')
 _NEXT: Final = re.compile(rb"\s*,\s*(?=\{)")
 _TOKEN: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\]:,]|[^\s{}\[\]:,"]+')
-_DEEPEST: Final = 2
-_FEWEST: Final = 2
+_MAX_DEPTH: Final = 2
+_MIN_ENTRIES: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,19 +73,19 @@ def alike_entries(body: bytes) -> AlikeEntries | None:
     begin = _BEGIN.search(body)
     if begin is None:
         return None
-    first = _written(body, begin.end())
-    after = None if first is None else _NEXT.match(body, first[1])
-    if first is None or after is None:
+    first = _form_at(body, begin.end())
+    comma = None if first is None else _NEXT.match(body, first[1])
+    if first is None or comma is None:
         return None
     form, end = first
-    before, behind = form.around[0], form.around[-1]
-    joint = behind + after.group() + before
-    last = _written(body, body.rfind(joint) + len(joint) - len(before))
+    prefix, suffix = form.around[0], form.around[-1]
+    separator = suffix + comma.group() + prefix
+    last = _form_at(body, body.rfind(separator) + len(separator) - len(prefix))
     if last is None or last[0] != form:
         return None
-    document = _around(body[: begin.end()], body[begin.end() : end], body[last[1] :])
-    values = body[begin.end() + len(before) : last[1] - len(behind)]
-    columns = _columns(values, (*form.around[1:-1], joint))
+    document = _with_one_entry(body[: begin.end()], body[begin.end() : end], body[last[1] :])
+    values = body[begin.end() + len(prefix) : last[1] - len(suffix)]
+    columns = _columns(values, (*form.around[1:-1], separator))
     if document is None or columns is None:
         return None
     members: Members = {"": {}, **_groups(document["requests"][0])}
@@ -98,15 +98,15 @@ def _groups(entry: Mapping[str, Any]) -> Members:
     return {group: {} for group, member in entry.items() if isinstance(member, dict)}
 
 
-def _written(body: bytes, start: int) -> tuple[_Form, int] | None:
+def _form_at(body: bytes, start: int) -> tuple[_Form, int] | None:
     """Return the form of the entry that begins at `start`, and where it ends."""
     owners, around = [], []
     depth, group, name, place, is_value = 0, "", "", start, False
-    for found in _TOKEN.finditer(body, start, start + _LONGEST):
-        token = found.group()
+    for match in _TOKEN.finditer(body, start, start + _MAX_ENTRY_BYTES):
+        token = match.group()
         if token == b"{":
             depth += 1
-            group = name if depth == _DEEPEST else ""
+            group = name if depth == _MAX_DEPTH else ""
         elif token == b"}":
             depth, group = depth - 1, ""
         elif token in b":,":
@@ -114,18 +114,18 @@ def _written(body: bytes, start: int) -> tuple[_Form, int] | None:
             continue
         elif is_value:
             owners.append((group, name))
-            around.append(body[place : found.start()])
-            place = found.end()
+            around.append(body[place : match.start()])
+            place = match.end()
         else:
             name = token[1:-1].decode(errors="replace")
-        if not 0 < depth <= _DEEPEST:
+        if not 0 < depth <= _MAX_DEPTH:
             break
         is_value = False
-    form = _Form(tuple(owners), (*around, body[place : found.end()]))
-    return (form, found.end()) if _is_right(form, body[start : found.end()]) else None
+    form = _Form(tuple(owners), (*around, body[place : match.end()]))
+    return (form, match.end()) if _has_form(form, body[start : match.end()]) else None
 
 
-def _is_right(form: _Form, text: bytes) -> bool:
+def _has_form(form: _Form, text: bytes) -> bool:
     """Whether an entry is a JSON object with exactly the values of the form, at least one."""
     try:
         entry = orjson.loads(text)
@@ -135,13 +135,15 @@ def _is_right(form: _Form, text: bytes) -> bool:
         owner
         for name, member in entry.items()
         for owner in (
-            [(name, each) for each in member] if isinstance(member, dict) else [("", name)]
+            [(name, member_name) for member_name in member]
+            if isinstance(member, dict)
+            else [("", name)]
         )
     ]
     return bool(owners) and owners == list(form.owners)
 
 
-def _around(head: bytes, entry: bytes, tail: bytes) -> dict[str, Any] | None:
+def _with_one_entry(head: bytes, entry: bytes, tail: bytes) -> dict[str, Any] | None:
     """Return the document with one entry, None unless this is its top-level `requests` list."""
     try:
         document, empty = orjson.loads(head + entry + tail), orjson.loads(head + tail)
@@ -165,23 +167,23 @@ def _columns(values: bytes, between: Sequence[bytes]) -> list[list[Any]] | None:
     """
     marks = {text: mark for mark, text in enumerate(dict.fromkeys(between))}
     text, n_marks = values, 0
-    for each in sorted(marks, key=len, reverse=True):  # one may be a suffix of another
-        mark = b",\n%d,\n" % marks[each]
-        if len(mark) == len(each):
+    for text_between in sorted(marks, key=len, reverse=True):  # one may be a suffix of another
+        mark = b",\n%d,\n" % marks[text_between]
+        if len(mark) == len(text_between):
             return None
         length = len(text)
-        text = text.replace(each, mark)
-        n_marks += (length - len(text)) // (len(each) - len(mark))
+        text = text.replace(text_between, mark)
+        n_marks += (length - len(text)) // (len(text_between) - len(mark))
     try:
         flat = orjson.loads(b"[" + text + b"]")
     except orjson.JSONDecodeError:
         return None
     width, n_rows = 2 * len(between), (n_marks + 1) // len(between)
-    is_whole = n_rows * len(between) == n_marks + 1 and len(flat) == n_rows * width - 1
-    if not is_whole or not _FEWEST <= n_rows <= MAX_BATCH:
+    is_complete = n_rows * len(between) == n_marks + 1 and len(flat) == n_rows * width - 1
+    if not is_complete or not _MIN_ENTRIES <= n_rows <= MAX_BATCH:
         return None
-    for place, each in enumerate(between):
-        found = flat[2 * place + 1 :: width]
-        if found.count(marks[each]) != len(found):
+    for place, text_between in enumerate(between):
+        observed = flat[2 * place + 1 :: width]
+        if observed.count(marks[text_between]) != len(observed):
             return None
     return [flat[2 * place :: width] for place in range(len(between))]

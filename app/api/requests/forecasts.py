@@ -9,7 +9,7 @@ from typing import Any, Final
 from pydantic import TypeAdapter, ValidationError
 
 from app.api.requests.bodies import check
-from app.api.requests.columns import Columns, NotColumnsError, apart, checked, members_of
+from app.api.requests.columns import Columns, NotColumnsError, checked, members_of, split_form
 from app.api.schemas.forecasts import (
     FORECAST_IN,
     ConfigurationIn,
@@ -26,14 +26,14 @@ from app.domain.forecasts import ForecastRequest
 from app.domain.prices import PriceQuery
 from app.services.recently_used import RecentlyUsed
 
-_NOTHING: Final[Mapping[str, Any]] = {}
+_EMPTY: Final[Mapping[str, Any]] = {}
 _Prices = dict[PriceQuery, PriceQuery]
-_MOST_KEPT: Final = 1024
-_LONGEST_KEPT: Final = 4096
+_CACHE_SIZE: Final = 1024
+_MAX_FORM_BYTES: Final = 4096
 """Bytes of the longest form that is cached; callers may send many longer ones."""
 
-_earlier: Final = RecentlyUsed[bytes, ForecastRequest](_MOST_KEPT)
-"""The first question of each form (see `apart`): it holds what all of that form share."""
+_by_form: Final = RecentlyUsed[bytes, ForecastRequest](_CACHE_SIZE)
+"""The first question of each form (see `split_form`): it holds what all of that form share."""
 
 
 @cache
@@ -74,19 +74,19 @@ def read_together(documents: Sequence[Any]) -> Sequence[ForecastRequest | Domain
     What they share is cached, since later documents are likely to share it too.
     """
     try:
-        return _read_like_earlier(documents) if documents else []
+        return _read_by_form(documents) if documents else []
     except NotColumnsError:
         return read_forecasts(documents)
 
 
-def _read_like_earlier(documents: Sequence[Any]) -> AlikeRequests:
-    varied, form = apart(members_of(documents))
+def _read_by_form(documents: Sequence[Any]) -> AlikeRequests:
+    varied, form = split_form(members_of(documents))
     columns = checked(varied)
-    shared = _earlier.get(form)
+    shared = _by_form.get(form)
     if shared is None:
         shared = _first(documents[0])
-        if len(form) <= _LONGEST_KEPT:
-            _earlier.put(form, shared)
+        if len(form) <= _MAX_FORM_BYTES:
+            _by_form.put(form, shared)
     return _alike(shared, columns, len(documents))
 
 
@@ -178,9 +178,9 @@ class _Builder:
     def build(self, values: Values) -> ForecastRequest:
         """Return the request with these values; nested parts are removed from `values`."""
         scenario = Scenario(
-            self._configuration(values.pop("configuration", _NOTHING)),
-            Work(**values.pop("work", _NOTHING)),
-            to_parameters(values.pop("parameters", _NOTHING)),
+            self._configuration(values.pop("configuration", _EMPTY)),
+            Work(**values.pop("work", _EMPTY)),
+            to_parameters(values.pop("parameters", _EMPTY)),
         )
         pricing, energy = values.pop("pricing", None), values.pop("energy", None)
         if pricing is not None:
@@ -193,7 +193,7 @@ class _Builder:
 
     def _configuration(self, values: Mapping[str, Any]) -> Configuration:
         key = tuple(values.items())
-        known = self._configurations.get(key)
-        if known is None:
-            known = self._configurations[key] = Configuration(**values)
-        return known
+        configuration = self._configurations.get(key)
+        if configuration is None:
+            configuration = self._configurations[key] = Configuration(**values)
+        return configuration

@@ -27,7 +27,7 @@ def check_query(scope: Scope, route: object) -> None:
     """
     if not scope["query_string"] or not isinstance(route, APIRoute):
         return
-    known = _known(route)
+    known = _known_parameters(route)
     if known is None:
         return
     unknown = {
@@ -37,12 +37,12 @@ def check_query(scope: Scope, route: object) -> None:
         raise UnknownFieldError([_fault(name, value, known) for name, value in unknown.items()])
 
 
-def _known(route: APIRoute) -> tuple[str, ...] | None:
+def _known_parameters(route: APIRoute) -> tuple[str, ...] | None:
     """Return a route's query parameters, None if the route or its schema checks them itself."""
     if "parameters" in (route.openapi_extra or {}):
         return None
     names = []
-    for dependant in _all_of(route.dependant):
+    for dependant in _with_dependencies(route.dependant):
         for field in dependant.query_params:
             annotation = field.field_info.annotation
             if isinstance(annotation, type) and issubclass(annotation, BaseModel):
@@ -51,10 +51,10 @@ def _known(route: APIRoute) -> tuple[str, ...] | None:
     return tuple(names)
 
 
-def _all_of(dependant: Dependant) -> Iterator[Dependant]:
+def _with_dependencies(dependant: Dependant) -> Iterator[Dependant]:
     yield dependant
-    for each in dependant.dependencies:
-        yield from _all_of(each)
+    for dependency in dependant.dependencies:
+        yield from _with_dependencies(dependency)
 
 
 def _fault(name: str, value: str, known: tuple[str, ...]) -> Fault:

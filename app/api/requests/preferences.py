@@ -20,10 +20,10 @@ async def _wait_s(
         ),
     ] = None,
 ) -> int | None:
-    found = _WAIT.search(prefer or "")
-    if found is None:
+    match = _WAIT.search(prefer or "")
+    if match is None:
         return None
-    wait_s = min(int(found[1]), MAX_WAIT_S)
+    wait_s = min(int(match[1]), MAX_WAIT_S)
     if deadline := deadlines.current.get():
         deadline.extend(wait_s)
     return wait_s

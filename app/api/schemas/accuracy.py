@@ -16,12 +16,12 @@ from app.domain.accuracy import (
 )
 from app.domain.spans import parse_span
 
-_LONGEST: Final = timedelta(days=3660)
+_MAX_WINDOW: Final = timedelta(days=3660)
 
 
 def _to_window(text: str) -> timedelta:
     window = parse_span(text)
-    if window is not None and timedelta(0) < window <= _LONGEST:
+    if window is not None and timedelta(0) < window <= _MAX_WINDOW:
         return window
     raise PydanticCustomError(
         "window",
@@ -71,10 +71,10 @@ class AccuracyFiguresOut(ResponseModel):
         """Return the schema of accuracy figures."""
         return cls(
             runs=figures.runs,
-            mape=_shown(figures.mape),
-            bias=_shown(figures.bias),
-            coverage={name: _shown(value) for name, value in figures.coverage.items()},
-            median_width={name: _shown(value) for name, value in figures.median_width.items()},
+            mape=_rounded(figures.mape),
+            bias=_rounded(figures.bias),
+            coverage={name: _rounded(value) for name, value in figures.coverage.items()},
+            median_width={name: _rounded(value) for name, value in figures.median_width.items()},
         )
 
 
@@ -105,13 +105,13 @@ class DriftOut(ResponseModel):
         return cls(
             alarm=drift.has_alarm,
             direction=drift.direction,
-            change_ratio=_shown(drift.change_ratio),
+            change_ratio=_rounded(drift.change_ratio),
             since=None if since is None else since.created_at,
             since_run=None if since is None else since.run_id,
             alarm_at=None if alarm is None else alarm.created_at,
             alarm_run=None if alarm is None else alarm.run_id,
-            statistic=_shown(drift.statistic),
-            threshold=_shown(drift.threshold),
+            statistic=_rounded(drift.statistic),
+            threshold=_rounded(drift.threshold),
             regressor_version=drift.regressor_version,
             runs=drift.runs,
         )
@@ -161,5 +161,5 @@ def _figures(figures: AccuracyFigures | None) -> AccuracyFiguresOut | None:
     return None if figures is None else AccuracyFiguresOut.of(figures)
 
 
-def _shown(value: float) -> float:
+def _rounded(value: float) -> float:
     return float(f"{value:.6g}")

@@ -157,11 +157,11 @@ class AllocateIn(RequestModel):
 
     @model_validator(mode="after")
     def _check_size(self) -> Self:
-        if sum(self.capacity.values()) > _MOST_GPUS:
+        if sum(self.capacity.values()) > _MAX_GPUS:
             raise PydanticCustomError(
                 "capacity",
                 "More than {most} GPUs",
-                {"most": _MOST_GPUS, "path": ["capacity"], "remedy": "Split the cluster."},
+                {"most": _MAX_GPUS, "path": ["capacity"], "remedy": "Split the cluster."},
             )
         return self
 
@@ -179,7 +179,7 @@ class AllocateIn(RequestModel):
         )
 
 
-_MOST_GPUS = 16_384
+_MAX_GPUS = 16_384
 
 
 class AllocatedJobOut(ResponseModel):

@@ -69,9 +69,9 @@ class RequestModel(BaseModel):
         unknown = [str(n) for n in data if n not in known and not cls.accepts_extra(str(n))]
         if unknown:
             # Sorted: merging a batch's defaults reorders members, which must not change the answer.
-            each = [cls._unknown(name) for name in sorted(unknown)[:MAX_NAMED]]
+            contexts = [cls._unknown(name) for name in sorted(unknown)[:MAX_NAMED]]
             message = "Unknown field {name}: {hint}"
-            raise PydanticCustomError("unknown_field", message, {**each[0], "each": each})
+            raise PydanticCustomError("unknown_field", message, {**contexts[0], "each": contexts})
         return data
 
     @classmethod
@@ -86,11 +86,12 @@ class RequestModel(BaseModel):
         return False
 
 
-def told_apart(entry: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def one_per_field(entry: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Split pydantic's one error about an object's unknown fields into one error per field."""
-    each = (entry.get("ctx") or {}).get("each", ())
+    contexts = (entry.get("ctx") or {}).get("each", ())
     return [
-        {**entry, "ctx": ctx, "msg": f"Unknown field {ctx['name']}: {ctx['hint']}"} for ctx in each
+        {**entry, "ctx": context, "msg": f"Unknown field {context['name']}: {context['hint']}"}
+        for context in contexts
     ] or [entry]
 
 

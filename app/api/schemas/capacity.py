@@ -37,9 +37,9 @@ class CapacityJobIn(QueuedJobIn):
     def to_domain(self) -> DemandedJob:
         """Return the job."""
         job = super().to_domain()
-        told = {field.name: getattr(job, field.name) for field in fields(job)}
+        values = {field.name: getattr(job, field.name) for field in fields(job)}
         current = None if self.current is None else self.current.to_domain()
-        return DemandedJob(**told, current=current, restart_s=self.restart_s)
+        return DemandedJob(**values, current=current, restart_s=self.restart_s)
 
 
 _Jobs = Annotated[list[CapacityJobIn], Field(default_factory=list, max_length=MAX_JOBS)]

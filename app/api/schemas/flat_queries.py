@@ -33,13 +33,13 @@ _SINGLE_PLACES: Final[Mapping[str, tuple[str, ...]]] = {
     **{name: ("pricing", "spot", name) for name in _SPOT},
 }
 FLAT_FIELDS: Final = (*_GRID_PLACES, *_SINGLE_PLACES)
-_WHOLE: Final = frozenset({"nodes", "workers", "regressor_version"})
+_INTEGERS: Final = frozenset({"nodes", "workers", "regressor_version"})
 _FLAGS: Final = frozenset({"explain"})
 _TEXTS: Final = frozenset(
     {"gpu_type", "instance_type", "provider", "region", "purchase", "framework", "currency"}
 )
 
-_LIST: Final = "a value or a comma list; a value with commas stands in double quotes"
+_LIST_DESCRIPTION: Final = "a value or a comma list; a value with commas stands in double quotes"
 
 Documents = list[dict[str, Any]]
 
@@ -62,7 +62,7 @@ def read_grid(items: Iterable[tuple[str, str]], workload: str) -> Documents:
         If the grid has too many points, or a list has none.
     """
     fields = merge(items)
-    unknown = [name for name in fields if _place(name) is None]
+    unknown = [name for name in fields if _path_of(name) is None]
     if unknown:
         raise UnknownFieldError([_unknown(name) for name in unknown])
     axes = {name: _values(name, text) for name, text in fields.items()}
@@ -111,7 +111,7 @@ def merge(items: Iterable[tuple[str, str]]) -> dict[str, str]:
     return fields
 
 
-def _place(name: str) -> tuple[str, ...] | None:
+def _path_of(name: str) -> tuple[str, ...] | None:
     if name.startswith(PARAMETER) and len(name) > len(PARAMETER):
         return ("parameters", name.removeprefix(PARAMETER))
     return _GRID_PLACES.get(name) or _SINGLE_PLACES.get(name)
@@ -126,7 +126,7 @@ def _values(name: str, text: str) -> list[str]:
 def _document(point: Mapping[str, str], workload: str) -> dict[str, Any]:
     document: dict[str, Any] = {"workload": workload, "record": False}
     for name, text in point.items():
-        *path, last = _place(name) or ()
+        *path, last = _path_of(name) or ()
         target = document
         for step in path:
             target = target.setdefault(step, {})
@@ -151,7 +151,7 @@ def _schema(name: str) -> dict[str, Any]:
         return {"type": "string", "maxLength": 1000}
     if name in _FLAGS:
         return {"type": "string", "enum": ["true", "false"]}
-    number = r"[1-9][0-9]{0,4}" if name in _WHOLE else r"(0\.[0-9]{0,3}[1-9]|[1-9][0-9]{0,8})"
+    number = r"[1-9][0-9]{0,4}" if name in _INTEGERS else r"(0\.[0-9]{0,3}[1-9]|[1-9][0-9]{0,8})"
     pattern = rf"^{number}$" if name in _SINGLE_PLACES else rf"^{number}(,{number}){{0,9}}$"
     return {"type": "string", "pattern": pattern}
 
@@ -163,7 +163,7 @@ def query_parameters() -> list[dict[str, Any]]:
             "name": name,
             "in": "query",
             "required": False,
-            "description": "one value" if name in _SINGLE_PLACES else _LIST,
+            "description": "one value" if name in _SINGLE_PLACES else _LIST_DESCRIPTION,
             "schema": _schema(name),
         }
         for name in FLAT_FIELDS

@@ -31,7 +31,7 @@ GbSecondPrice = Annotated[Decimal, Field(ge=0, lt=10**3, decimal_places=12)]
 CallPrice = Annotated[Decimal, Field(ge=0, lt=10**3, decimal_places=12)]
 CallSeconds = Annotated[Decimal, Field(ge=1, le=10**7, max_digits=10)]
 CallStep = Annotated[Decimal, Field(ge=Decimal("0.001"), le=3600, max_digits=7)]
-_LEAST_RATE: Final = 1e-9
+_MIN_RATE: Final = 1e-9
 MAX_BILLED_S = 31 * 86_400
 ONE_PRICE: Final = "A price is one of an hour or one of a GB-second"
 Currency = Annotated[str, STRIPPED, Field(pattern="^[A-Z]{3}$", description="ISO 4217 code")]
@@ -94,8 +94,8 @@ class WorkIn(RequestModel):
 
 def _check_rate(per_hour: float | None) -> float | None:
     """Refuse tiny rates, whose square may underflow."""
-    if per_hour is not None and 0 < per_hour < _LEAST_RATE:
-        raise ValueError(f"Input should be 0, or at least {_LEAST_RATE:g}")
+    if per_hour is not None and 0 < per_hour < _MIN_RATE:
+        raise ValueError(f"Input should be 0, or at least {_MIN_RATE:g}")
     return per_hour
 
 

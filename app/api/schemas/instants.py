@@ -11,7 +11,7 @@ _LAST_YEAR = 2999
 _DATE_LENGTH = 10
 
 
-def _written_out(value: Any) -> Any:
+def _refuse_numbers(value: Any) -> Any:
     """Refuse numbers in place of an instant: pydantic would read them as Unix seconds."""
     if isinstance(value, int | float) or (isinstance(value, str) and _is_number(value)):
         raise PydanticCustomError(
@@ -65,9 +65,11 @@ def _within_calendar(instant: datetime) -> datetime:
 Instant = Annotated[
     AwareDatetime,
     BeforeValidator(_from_date),
-    BeforeValidator(_written_out),
+    BeforeValidator(_refuse_numbers),
     AfterValidator(_to_utc),
 ]
 """An instant to store, in UTC, from 1970 to 2999; a plain date means its midnight."""
-Moment = Annotated[AwareDatetime, BeforeValidator(_written_out), AfterValidator(_within_calendar)]
+Moment = Annotated[
+    AwareDatetime, BeforeValidator(_refuse_numbers), AfterValidator(_within_calendar)
+]
 """An instant to compare with, in UTC, from year 1 to 9999; plain dates are refused."""

@@ -103,13 +103,13 @@ class PriceIn(RequestModel):
                 ONE_PRICE,
                 {"remedy": "Send price_per_hour, or memory_gb and price_per_gb_second."},
             )
-        of_functions = {name: getattr(self, name) for name in _OF_FUNCTIONS}
+        function_fields = {name: getattr(self, name) for name in _FUNCTION_FIELDS}
         if self.price_per_gb_second is None and any(
-            value is not None for value in of_functions.values()
+            value is not None for value in function_fields.values()
         ):
             raise PydanticCustomError(
                 "needs_gb_seconds",
-                "Only functions have " + ", ".join(_OF_FUNCTIONS),
+                "Only functions have " + ", ".join(_FUNCTION_FIELDS),
                 {"remedy": "Send price_per_gb_second, or leave them out."},
             )
         if self.price_per_gb_second is not None and self.memory_gb is None:
@@ -151,7 +151,7 @@ class PriceIn(RequestModel):
         )
 
 
-_OF_FUNCTIONS = ("memory_gb", "price_per_call", "max_call_s", "call_step_s")
+_FUNCTION_FIELDS = ("memory_gb", "price_per_call", "max_call_s", "call_step_s")
 PRICE_EXAMPLE: dict[str, Any] = {
     "provider": "aws",
     "region": "us-east-1",

@@ -95,7 +95,7 @@ class ProfilingSearchIn(SearchIn):
             batch_sizes=tuple(dict.fromkeys(self.batch_sizes or ())),
             epochs=tuple(dict.fromkeys(self.epochs or ())),
             parameters={
-                name: tuple(dict.fromkeys(to_parameters({name: each})[name] for each in values))
+                name: tuple(dict.fromkeys(to_parameters({name: value})[name] for value in values))
                 for name, values in self.parameters.items()
             },
         )
@@ -160,11 +160,11 @@ class ProfilingPlanIn(RequestModel):
         """Return the profiling request for a workload."""
         return ProfilingRequest(
             workload=workload,
-            targets=tuple(each.to_domain() for each in self.target),
-            candidates=tuple(each.to_domain() for each in self.candidates or ()),
+            targets=tuple(scenario.to_domain() for scenario in self.target),
+            candidates=tuple(scenario.to_domain() for scenario in self.candidates or ()),
             search=self.search.to_profiling(),
-            exclude=tuple(each.to_domain() for each in self.exclude),
-            made=tuple(each.to_made() for each in self.made),
+            exclude=tuple(scenario.to_domain() for scenario in self.exclude),
+            made=tuple(scenario.to_made() for scenario in self.made),
             budget=self.budget,
             runs=self.runs,
             repeat=self.repeat,

@@ -28,9 +28,9 @@ def _printable(text: str | None) -> str | None:
 
 
 def _paragraphs(text: str) -> str:
-    told = text.translate(_BREAKS)
-    if not told.isprintable():
-        raise _refuse(told)
+    line = text.translate(_BREAKS)
+    if not line.isprintable():
+        raise _refuse(line)
     return text
 
 

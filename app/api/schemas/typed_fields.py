@@ -22,8 +22,8 @@ def typed_fields(model: type[RequestModel], *nested: type[RequestModel]) -> Any:
             annotation = Annotated[annotation, constraint]
         fields[name] = annotation if info.is_required() else NotRequired[annotation]
     name = f"{model.__name__}Fields"
-    made: Any = TypedDict(name, fields)  # type: ignore[misc]  # made at run time
-    return with_config(ConfigDict(extra="forbid", allow_inf_nan=False))(made)
+    typed_dict: Any = TypedDict(name, fields)  # type: ignore[misc]  # made at run time
+    return with_config(ConfigDict(extra="forbid", allow_inf_nan=False))(typed_dict)
 
 
 def _typed(annotation: Any, nested: tuple[type[RequestModel], ...]) -> Any:

@@ -16,8 +16,8 @@ _SECONDS: Final = {"type": ["number", "null"], "minimum": 0}
 _INSTANT: Final = {"type": ["string", "null"], "format": "date-time"}
 
 
-def _object(properties: _Schema, **more: Any) -> _Schema:
-    return {"type": "object", "properties": properties, "additionalProperties": False, **more}
+def _object(properties: _Schema, **keywords: Any) -> _Schema:
+    return {"type": "object", "properties": properties, "additionalProperties": False, **keywords}
 
 
 _CONFIGURATION: Final = {

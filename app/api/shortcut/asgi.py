@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.api import problems
 from app.api.encoded.cache import MAX_BODY_BYTES, EncodedAnswers
-from app.api.encoded.forecasts import answer_again, answer_at_once
+from app.api.encoded.forecasts import answer_from_memory, cached_answer
 from app.api.forecasts import PATH, make_forecast, router
 from app.api.middleware.exchanges import exchange_of, json_headers
 from app.api.requests.bodies import parse_json
@@ -80,7 +80,7 @@ class ForecastShortcut:
                 await send({"type": "http.response.start", "status": 200, "headers": headers})
                 await send({"type": "http.response.body", "body": answer})
                 return
-            response = await make_forecast(Request(scope, _again(body, receive)))
+            response = await make_forecast(Request(scope, _replaying(body, receive)))
         except DomainError as error:
             response = problems.respond_to(error, instance=PATH)
         await response(scope, receive, send)
@@ -98,15 +98,15 @@ class ForecastShortcut:
             answers.figures.misses += 1
             return None
         forecasts = self._services.forecasts
-        answer = answer_again(forecasts, answers, project_id, body)
+        answer = cached_answer(forecasts, answers, project_id, body)
         if answer is not None:
             return answer
         answers.figures.misses += 1
-        question = parse_json(body)
+        document = parse_json(body)
         if len(body) <= MAX_BODY_BYTES:
-            answer = await self._gatherer.ask(project_id, body, question)
+            answer = await self._gatherer.ask(project_id, body, document)
         if answer is None:
-            answer = answer_at_once(forecasts, answers, project_id, body, question)
+            answer = answer_from_memory(forecasts, answers, project_id, body, document)
         return answer
 
 
@@ -144,7 +144,7 @@ async def _read(receive: Receive) -> bytes:
         pieces.append(piece)
 
 
-def _again(body: bytes, receive: Receive) -> Receive:
+def _replaying(body: bytes, receive: Receive) -> Receive:
     """Return a `receive` that first replays the body, then continues with `receive`."""
     is_read = False
 

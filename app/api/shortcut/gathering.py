@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, Protocol
 
-from app.api.encoded.cache import EncodedAnswer, EncodedAnswers, named
-from app.api.encoded.forecasts import question_of, recorded
+from app.api.encoded.cache import EncodedAnswer, EncodedAnswers, with_identifier
+from app.api.encoded.forecasts import question_of, record_answer
 from app.api.metrics.counters import Count
 from app.api.shortcut.joint_answers import JointAnswer, answer_together
 from app.domain import deadlines
@@ -23,10 +23,10 @@ from app.domain.identifiers import ProjectId
 from app.services.wiring import Services
 
 _logger = logging.getLogger(__name__)
-FEWEST: Final = 3
+MIN_GATHERED: Final = 3
 """Fewer questions to one regressor are faster one by one."""
 
-MOST: Final = 64
+MAX_GATHERED: Final = 64
 """Questions answered in one turn of the loop at most; the others wait for the next."""
 
 
@@ -84,7 +84,7 @@ class _Gathering:
     def grows(self) -> bool:
         """Whether more questions than at the last call, or than one, wait and there is room."""
         n_seen, self.n_seen = self.n_seen, len(self.waiting)
-        return n_seen < self.n_seen < MOST
+        return n_seen < self.n_seen < MAX_GATHERED
 
 
 _ONE_REGRESSOR: Final = ("workload", "regressor_version")
@@ -137,7 +137,7 @@ class Gatherer:
         gathering.waiting.append(question)
 
     def _answer(self, gathering: _Gathering) -> None:
-        """Answer the gathered questions, at most `MOST` in a turn.
+        """Answer the gathered questions, at most `MAX_GATHERED` in a turn.
 
         If the last turn added questions, wait one more turn: reading further requests takes less
         time than a separate evaluation for them.
@@ -145,7 +145,7 @@ class Gatherer:
         if gathering.grows():
             gathering.loop.call_soon(self._answer, gathering)
             return
-        now, later = gathering.waiting[:MOST], gathering.waiting[MOST:]
+        batch, later = gathering.waiting[:MAX_GATHERED], gathering.waiting[MAX_GATHERED:]
         if later:
             gathering.waiting = later
             gathering.loop.call_soon(self._answer, gathering)
@@ -153,28 +153,28 @@ class Gatherer:
             self._open = None
         answers: dict[int, bytes] = {}
         try:
-            if len(now) >= FEWEST:
-                self._answer_groups([each for each in now if each.is_wanted], answers)
+            if len(batch) >= MIN_GATHERED:
+                self._answer_groups([question for question in batch if question.is_wanted], answers)
         finally:
-            for each in now:
-                each.settle(answers.get(id(each)))
+            for question in batch:
+                question.settle(answers.get(id(question)))
 
     def _answer_groups(self, waiting: Sequence[Question], answers: dict[int, bytes]) -> None:
         groups: defaultdict[_Group, list[Question]] = defaultdict(list)
-        for each in waiting:
-            if isinstance(each.document, dict):
-                named = map(str, map(each.document.get, _ONE_REGRESSOR))
-                groups[each.project_id, *named].append(each)
+        for question in waiting:
+            if isinstance(question.document, dict):
+                regressor = map(str, map(question.document.get, _ONE_REGRESSOR))
+                groups[question.project_id, *regressor].append(question)
         for (project_id, *_), members in groups.items():
-            if len(members) >= FEWEST:
+            if len(members) >= MIN_GATHERED:
                 self._answer_group(project_id, members, answers)
 
     def _answer_group(
         self, project_id: ProjectId, members: Sequence[Question], answers: dict[int, bytes]
     ) -> None:
         try:
-            found = answer_together(
-                self._services.forecasts, project_id, [each.document for each in members]
+            joint_answers = answer_together(
+                self._services.forecasts, project_id, [question.document for question in members]
             )
         except Exception:
             # It is unknown whose question failed, and it must not affect the others.
@@ -182,23 +182,23 @@ class Gatherer:
             return
         # A refusal may be due to another question of the group: asked alone, each gets its own.
         answered = [
-            (each, answer)
-            for each, answer in zip(members, found, strict=True)
+            (question, answer)
+            for question, answer in zip(members, joint_answers, strict=True)
             if isinstance(answer, JointAnswer)
         ]
         self.evaluations.value += bool(answered)
         self.forecasts.value += len(answered)
         now = self._services.forecasts.now()
-        for each, answer in answered:
-            answers[id(each)] = self._tell(each, answer, now)
+        for question, answer in answered:
+            answers[id(question)] = self._record_and_keep(question, answer, now)
 
-    def _tell(self, asked: Question, found: JointAnswer, now: datetime) -> bytes:
-        rest, question = found.rest, None
-        if found.is_recorded:
-            question = question_of(found.answered, asked.document)
-            answer = recorded(self._services.forecasts, question, rest, now)
+    def _record_and_keep(self, pending: Question, joint: JointAnswer, now: datetime) -> bytes:
+        rest, question = joint.rest, None
+        if joint.is_recorded:
+            question = question_of(joint.answered, pending.document)
+            answer = record_answer(self._services.forecasts, question, rest, now)
         else:
-            answer = named(None, rest)
-        kept = EncodedAnswer(found.grounds, found.until, rest, question)
-        self._answers.keep(asked.project_id, asked.body, kept)
+            answer = with_identifier(None, rest)
+        kept = EncodedAnswer(joint.grounds, joint.until, rest, question)
+        self._answers.keep(pending.project_id, pending.body, kept)
         return answer

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 class JointAnswer(NamedTuple):
     """One of several answers, with what it depends on and its JSON after the identifier.
 
-    `encoded_answers.named` completes the JSON; `until` is when the ages in it change; `is_recorded`
-    says whether it must be recorded.
+    `encoded_answers.with_identifier` completes the JSON; `until` is when the ages in it change;
+    `is_recorded` says whether it must be recorded.
     """
 
     grounds: "WeakGrounds"
@@ -33,13 +33,13 @@ class JointAnswer(NamedTuple):
     is_recorded: bool
 
 
-Found = JointAnswer | DomainError | None
+Outcome = JointAnswer | DomainError | None
 """An answer, a refusal, or None if something needed is not in memory."""
 
 
 def answer_together(
     forecasts: "ForecastService", project_id: ProjectId, documents: Sequence[object]
-) -> list[Found]:
+) -> list[Outcome]:
     """Return the answer to each document, in order; common parts are computed once.
 
     The database is never queried: where this would be necessary, the answer is None.
@@ -54,32 +54,32 @@ def answer_together(
         Parsed bodies of `POST /v1/forecasts` for any workloads. Those of the same form (the same
         names in the same order) are read fastest.
     """
-    read = read_together(documents)
-    if isinstance(read, AlikeRequests):
-        return _by_regressor(forecasts, project_id, read)
-    asked = [each for each in read if not isinstance(each, DomainError)]
-    answers = iter(_by_regressor(forecasts, project_id, asked))
-    return [each if isinstance(each, DomainError) else next(answers) for each in read]
+    requests = read_together(documents)
+    if isinstance(requests, AlikeRequests):
+        return _by_regressor(forecasts, project_id, requests)
+    valid = [request for request in requests if not isinstance(request, DomainError)]
+    answers = iter(_by_regressor(forecasts, project_id, valid))
+    return [request if isinstance(request, DomainError) else next(answers) for request in requests]
 
 
 def _by_regressor(
     forecasts: "ForecastService", project_id: ProjectId, requests: Sequence[ForecastRequest]
-) -> list[Found]:
+) -> list[Outcome]:
     """Return the answer to each question, None if something needed is not in memory."""
-    found: list[Found] = [None] * len(requests)
+    outcomes: list[Outcome] = [None] * len(requests)
     groups = rows_by_regressor(requests)
     for (workload, version), rows in groups.items():
         grounds = forecasts.grounds(project_id, workload, version)
         if grounds is not None:
             members = requests if len(groups) == 1 else [requests[row] for row in rows]
             for row, answer in zip(rows, _answers(forecasts, grounds, members), strict=True):
-                found[row] = answer
-    return found
+                outcomes[row] = answer
+    return outcomes
 
 
 def _answers(
     forecasts: "ForecastService", grounds: "Grounds", requests: Sequence[ForecastRequest]
-) -> Iterator[Found]:
+) -> Iterator[Outcome]:
     """Yield the answers to questions with the same grounds."""
     from app.api.batches.forecasts import (  # noqa: PLC0415 - numpy and models are not for the start
         forecast_texts,
@@ -88,10 +88,10 @@ def _answers(
     now = forecasts.now()
     answers = forecasts.ask_on(grounds, requests, now)
     texts = iter(forecast_texts(answers, now, FORECAST_MEMBERS))
-    weakly, until = grounds.weakly(), day_after(now)
+    weak_grounds, until = grounds.weakly(), day_after(now)
     for answer, is_recorded in zip(answers, column_of(requests, "record"), strict=True):
         if isinstance(answer, DomainError):
             yield answer
             continue
         rest = next(texts)[len(NAMELESS) :]
-        yield JointAnswer(weakly, answer, rest, until, is_recorded)
+        yield JointAnswer(weak_grounds, answer, rest, until, is_recorded)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from app.api.encoded.cache import MAX_BODY_BYTES, EncodedAnswers
-from app.api.encoded.forecasts import answer_again, answer_at_once
+from app.api.encoded.forecasts import answer_from_memory, cached_answer
 from app.api.forecasts import PATH
 from app.api.metrics.counters import Count
 from app.api.middleware.exchanges import json_head
@@ -32,7 +32,7 @@ _END: Final = b"\r\n\r\n"
 _OTHER_LINES: Final = 2
 """Lines of a head besides its headers: the request line and the empty line at the end."""
 
-_UNDERSTOOD: Final = frozenset(
+_KNOWN_HEADERS: Final = frozenset(
     {
         b"accept",
         b"accept-encoding",
@@ -66,8 +66,8 @@ class Question:
     project_id: ProjectId
     body: bytes
     document: Any
-    _alone: Callable[["Question"], bytes | None]
-    _told: Callable[[bytes | None], None]
+    _answer_alone: Callable[["Question"], bytes | None]
+    _deliver: Callable[[bytes | None], None]
     is_wanted: bool = True
     """Whether the connection still waits for the answer."""
 
@@ -79,7 +79,7 @@ class Question:
         """Give the connection the answer, or None if it must take the normal path."""
         if self.is_wanted:
             self.is_wanted = False
-            self._told(self._alone(self) if answer is None else answer)
+            self._deliver(self._answer_alone(self) if answer is None else answer)
 
 
 class DirectAnswers:
@@ -128,23 +128,29 @@ class DirectAnswers:
         # Refuse a head whose end the parser sees elsewhere: it would match more than its headers.
         if end is None or data.count(b"\n", 0, end) != len(headers) + _OTHER_LINES:
             return
-        told = dict(headers)
-        if len(told) != len(headers) or not told.keys() <= _UNDERSTOOD or not is_plain(told):
+        by_name = dict(headers)
+        if (
+            len(by_name) != len(headers)
+            or not by_name.keys() <= _KNOWN_HEADERS
+            or not is_plain(by_name)
+        ):
             return
-        given, length = told.get(b"authorization"), told.get(b"content-length", b"")
-        caller = self._services.access.name_of(None if given is None else given.decode("latin-1"))
+        authorization, length = by_name.get(b"authorization"), by_name.get(b"content-length", b"")
+        caller = self._services.access.name_of(
+            None if authorization is None else authorization.decode("latin-1")
+        )
         is_short = length.isdigit() and int(length) <= MAX_BODY_BYTES and end <= _MAX_HEAD_BYTES
         if caller is not None and is_short:
             if len(self._heads) >= MAX_HEADS:
                 self._heads.clear()
-            self._heads[_named(data[:end])] = Head(caller, int(length))
+            self._heads[_digest(data[:end])] = Head(caller, int(length))
 
     def head_of(self, data: bytes) -> tuple[Head, int] | None:
         """Return the known head at the beginning of data, and where it ends."""
         end = _end_of_head(data)
         if end is None:
             return None
-        head = self._heads.get(_named(data[:end]))
+        head = self._heads.get(_digest(data[:end]))
         return None if head is None else (head, end)
 
     def project_of(self, head: Head) -> ProjectId | None:
@@ -156,26 +162,26 @@ class DirectAnswers:
             return None
         return caller.project_id if caller.allows(Scope.READ) else None
 
-    def again(self, project_id: ProjectId, body: bytes) -> bytes | None:
+    def cached_answer(self, project_id: ProjectId, body: bytes) -> bytes | None:
         """Return the remembered answer to a body if it is still valid."""
-        return answer_again(self._services.forecasts, self._answers, project_id, body)
+        return cached_answer(self._services.forecasts, self._answers, project_id, body)
 
     def ask(
-        self, project_id: ProjectId, body: bytes, told: Callable[[bytes | None], None]
+        self, project_id: ProjectId, body: bytes, deliver: Callable[[bytes | None], None]
     ) -> Question | None:
         """Return a question that will be settled later, None if the body is not JSON."""
         try:
             document = parse_json(body)
         except InvalidRequestError:
             return None
-        question = Question(project_id, body, document, self._alone, told)
+        question = Question(project_id, body, document, self._answer_alone, deliver)
         self._gatherer.gather(question)
         return question
 
-    def _alone(self, question: Question) -> bytes | None:
+    def _answer_alone(self, question: Question) -> bytes | None:
         forecasts, body = self._services.forecasts, question.body
         try:
-            return answer_at_once(
+            return answer_from_memory(
                 forecasts, self._answers, question.project_id, body, question.document
             )
         except DomainError:
@@ -208,11 +214,11 @@ class DirectAnswers:
 
 def _end_of_head(data: bytes) -> int | None:
     """Return where the head of a forecast request ends, None if incomplete or of another route."""
-    found = data.find(_END) if data.startswith(_REQUEST_LINE) else -1
-    return None if found < 0 else found + len(_END)
+    position = data.find(_END) if data.startswith(_REQUEST_LINE) else -1
+    return None if position < 0 else position + len(_END)
 
 
-def _named(head: bytes) -> bytes:
+def _digest(head: bytes) -> bytes:
     """Return a hash that names a head without revealing the key in it."""
     return hashlib.sha256(head).digest()
 

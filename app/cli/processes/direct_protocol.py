@@ -111,7 +111,7 @@ class DirectProtocol(GuardedProtocol):
         if project_id is None:
             return False
         body = data[end:]
-        answer = direct.again(project_id, body)
+        answer = direct.cached_answer(project_id, body)
         if answer is not None:
             self._write(direct, answer, started_at)
             return True
