@@ -36,8 +36,8 @@ application = typer.Typer(
 )
 
 
-def _show_version(asked: bool) -> None:  # noqa: FBT001 - typer's callback
-    if asked:
+def _show_version(is_requested: bool) -> None:  # noqa: FBT001 - typer's callback
+    if is_requested:
         typer.echo(f"trainfare {version('trainfare')}")
         raise typer.Exit
 
@@ -58,7 +58,7 @@ def _examples(*lines: str) -> str | None:
     return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines) if lines else None
 
 
-def _on_database(*lines: str) -> str:
+def _database_epilog(*lines: str) -> str:
     """Return the end of the help text of a command that opens the database itself."""
     return "\n\n".join(filter(None, (_DATABASE, _examples(*lines))))
 
@@ -67,7 +67,7 @@ _DATABASE: Final = (
     "The database is the one that TRAINFARE_DATABASE_URL names, else trainfare.db in the folder"
     " TRAINFARE_DATA_DIR (var)."
 )
-_OF_THE_DATABASE: Final[tuple[tuple[Callable[..., None], tuple[str, ...]], ...]] = (
+_DATABASE_COMMANDS: Final[tuple[tuple[Callable[..., None], tuple[str, ...]], ...]] = (
     (operator.serve, operator.SERVE_EXAMPLES),
     (operator.fitter, ()),
     (operator.migrate, operator.MIGRATE_EXAMPLES),
@@ -80,7 +80,7 @@ _OF_THE_DATABASE: Final[tuple[tuple[Callable[..., None], tuple[str, ...]], ...]]
     (pruning.prune, pruning.PRUNE_EXAMPLES),
     (operator.demo, ()),
 )
-_OF_THE_SERVICE: Final[tuple[tuple[Callable[..., None], tuple[str, ...]], ...]] = (
+_SERVICE_COMMANDS: Final[tuple[tuple[Callable[..., None], tuple[str, ...]], ...]] = (
     (client.upload, client.UPLOAD_EXAMPLES),
     (client.fit, client.FIT_EXAMPLES),
     (client.forecast, client.FORECAST_EXAMPLES),
@@ -88,16 +88,18 @@ _OF_THE_SERVICE: Final[tuple[tuple[Callable[..., None], tuple[str, ...]], ...]] 
     (client.workloads, ()),
     (profiling.profile, profiling.PROFILE_EXAMPLES),
 )
-for _command, _lines in _OF_THE_DATABASE:
-    application.command(epilog=_on_database(*_lines))(_command)
-for _command, _lines in _OF_THE_SERVICE:
+for _command, _lines in _DATABASE_COMMANDS:
+    application.command(epilog=_database_epilog(*_lines))(_command)
+for _command, _lines in _SERVICE_COMMANDS:
     application.command(epilog=_examples(*_lines))(_command)
-keys.keys.command("create", epilog=_on_database(*keys.CREATE_EXAMPLES))(keys.create)
-keys.keys.command("list", epilog=_on_database())(keys.list_keys)
-keys.keys.command("revoke", epilog=_on_database())(keys.revoke)
+keys.keys.command("create", epilog=_database_epilog(*keys.CREATE_EXAMPLES))(keys.create)
+keys.keys.command("list", epilog=_database_epilog())(keys.list_keys)
+keys.keys.command("revoke", epilog=_database_epilog())(keys.revoke)
 application.add_typer(keys.keys, name="keys")
-projects.projects.command("list", epilog=_on_database())(projects.list_projects)
-projects.projects.command("limit", epilog=_on_database(*projects.LIMIT_EXAMPLES))(projects.limit)
+projects.projects.command("list", epilog=_database_epilog())(projects.list_projects)
+projects.projects.command("limit", epilog=_database_epilog(*projects.LIMIT_EXAMPLES))(
+    projects.limit
+)
 application.add_typer(projects.projects, name="projects")
 add_extensions(application, entry_points(group=GROUP))
 
@@ -105,7 +107,7 @@ add_extensions(application, entry_points(group=GROUP))
 _DATABASE_AWAY: Final = (
     "Check TRAINFARE_DATABASE_URL and whether its server runs, then type the command again."
 )
-_UNWRITTEN: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EPIPE})
+_WRITE_ERRORS: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EPIPE})
 
 
 def _run() -> None:
@@ -123,7 +125,7 @@ def _open_streams() -> None:
             setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115
 
 
-def _leave_unwritten(error: OSError) -> ExitCode:
+def _report_unwritten(error: OSError) -> ExitCode:
     """Report that the output cannot be written; a closed pipe is no error."""
     with suppress(OSError):
         # Discards what is still buffered.
@@ -157,8 +159,8 @@ def main() -> None:
         typer.echo(f"Remedy: {listed or in_cli_words(error.remedy)}", err=True)
         sys.exit(ExitCode.REFUSED)
     except OSError as error:
-        if error.errno not in _UNWRITTEN:
+        if error.errno not in _WRITE_ERRORS:
             raise
-        sys.exit(_leave_unwritten(error))
+        sys.exit(_report_unwritten(error))
     except KeyboardInterrupt:
         sys.exit(ExitCode.INTERRUPTED)

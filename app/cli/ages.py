@@ -6,7 +6,7 @@ from typing import Final
 from app.cli.failures import UsageError
 from app.domain.spans import parse_span
 
-_LONGEST: Final = timedelta(days=36_525)
+_MAX_AGE: Final = timedelta(days=36_525)
 
 
 def parse_age(text: str) -> timedelta:
@@ -22,6 +22,6 @@ def parse_age(text: str) -> timedelta:
         raise UsageError(
             f"{text!r} is not a time span.", "Write a number and s, m, h, d or w, such as 7d."
         )
-    if age > _LONGEST:
+    if age > _MAX_AGE:
         raise UsageError(f"{text} is longer than a century.", "Write a shorter one, such as 7d.")
     return age

@@ -19,34 +19,36 @@ from app.domain.wording import (
     say_seconds,
 )
 
-_FEW: Final = 20
+_SHOWN_ROWS: Final = 20
 
 
-def _split_columns(asked: list[dict[str, str]]) -> tuple[dict[str, str], list[str]]:
+def _split_columns(questions: list[dict[str, str]]) -> tuple[dict[str, str], list[str]]:
     """Return the fields that all forecasts share, and the names of those that differ."""
-    names = list(dict.fromkeys(name for row in asked for name in row))
-    if len(asked) == 1:
-        return asked[0], []
-    shared = {name: asked[0][name] for name in names if len({row.get(name) for row in asked}) == 1}
+    names = list(dict.fromkeys(name for row in questions for name in row))
+    if len(questions) == 1:
+        return questions[0], []
+    shared = {
+        name: questions[0][name] for name in names if len({row.get(name) for row in questions}) == 1
+    }
     return shared, [name for name in names if name not in shared]
 
 
 def _row(
-    forecast: Mapping[str, Any], asked: Mapping[str, str], names: list[str], objective: str
+    forecast: Mapping[str, Any], question: Mapping[str, str], names: list[str], objective: str
 ) -> dict[str, object]:
     band = forecast["duration_seconds"]
     return {
-        **{name: asked.get(name) for name in names},
+        **{name: question.get(name) for name in names},
         "duration": say_seconds(band["median"]),
         f"{percent(band['confidence'])} interval": interval(band),
         "cost": money(forecast.get("cost")),
         "basis": forecast["basis"],
         **say_objective(objective, forecast),
-        **_told_when_asked(forecast),
+        **_optional_columns(forecast),
     }
 
 
-def _told_when_asked(forecast: Mapping[str, Any]) -> dict[str, object]:
+def _optional_columns(forecast: Mapping[str, Any]) -> dict[str, object]:
     """Return the optional columns, with None for what was not requested."""
     parts = None if forecast.get("taught_by") is None else say_parts(forecast) or None
     return {**dict.fromkeys(ODDS.values()), **say_odds(forecast), "where the time goes": parts}
@@ -54,16 +56,16 @@ def _told_when_asked(forecast: Mapping[str, Any]) -> dict[str, object]:
 
 def show_forecasts(forecasts: list[dict[str, Any]], objective: str = "") -> None:
     """Print forecasts: shared fields in a line, differing ones in a table, each warning once."""
-    asked = [say_members(forecast) for forecast in forecasts]
-    shared, names = _split_columns(asked)
+    questions = [say_members(forecast) for forecast in forecasts]
+    shared, names = _split_columns(questions)
     if shared:
         print_note("For " + ", ".join(f"{name} {value}" for name, value in shared.items()) + ":")
     rows = [
         _row(forecast, row, names, objective)
-        for forecast, row in zip(forecasts, asked, strict=True)
+        for forecast, row in zip(forecasts, questions, strict=True)
     ]
-    silent = {name for name in rows[0] if all(row[name] is None for row in rows)}
-    print_table([{k: v for k, v in row.items() if k not in silent} for row in rows])
+    empty_columns = {name for name in rows[0] if all(row[name] is None for row in rows)}
+    print_table([{k: v for k, v in row.items() if k not in empty_columns} for row in rows])
     _show_warnings(forecasts)
 
 
@@ -73,10 +75,10 @@ def _show_warnings(forecasts: list[dict[str, Any]]) -> None:
         for warning in forecast.get("warnings") or []:
             by_code.setdefault(warning["code"], []).append(warning)
     for warnings in by_code.values():
-        first, more = warnings[0], len(warnings) - 1
-        others = f" The same applies to {more} more of the {len(forecasts)}." if more else ""
-        told = f"Warning: {first['message']} {first.get('remedy') or ''}".rstrip()
-        print_note(in_cli_words(told) + others)
+        first, n_more = warnings[0], len(warnings) - 1
+        others = f" The same applies to {n_more} more of the {len(forecasts)}." if n_more else ""
+        text = f"Warning: {first['message']} {first.get('remedy') or ''}".rstrip()
+        print_note(in_cli_words(text) + others)
 
 
 def place(configuration: Mapping[str, Any]) -> str:
@@ -151,7 +153,7 @@ def show_upload(name: str, answer: Mapping[str, Any]) -> None:
     print_note(f"{name}: {counts}.")
     if answer.get("invalid_count"):
         print_note(f"Skipped {say_count(answer['invalid_count'], 'invalid row')}:")
-        for row in answer["invalid"][:_FEW]:
+        for row in answer["invalid"][:_SHOWN_ROWS]:
             print_note(f"  row {row['row']}, {row.get('field')}: {row['message']}")
     for warning in answer.get("warnings") or []:
         print_note(f"Warning: {warning['message']}")
@@ -162,7 +164,7 @@ def show_upload(name: str, answer: Mapping[str, Any]) -> None:
         )
 
 
-def tell_unsent(failed: Path, others: Sequence[Path]) -> None:
+def show_unsent(failed: Path, others: Sequence[Path]) -> None:
     """Print which file stopped an upload, and which files were not sent because of it."""
     if others:
         names = ", ".join(str(other) for other in others)

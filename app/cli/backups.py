@@ -18,7 +18,7 @@ RESTORE_EXAMPLES: Final = ("trainfare restore nightly.tfb",)
 
 
 @contextmanager
-def _telling() -> "Iterator[None]":
+def _reporting_refusals() -> "Iterator[None]":
     from app.cli.failures import RefusedError
     from app.domain.backups import BackupError
 
@@ -28,7 +28,7 @@ def _telling() -> "Iterator[None]":
         raise RefusedError(str(error), error.remedy) from None
 
 
-def _tell(summary: "BackupSummary", sentence: str, *, as_json: bool) -> None:
+def _show_summary(summary: "BackupSummary", sentence: str, *, as_json: bool) -> None:
     from app.cli.output import print_json
 
     if as_json:
@@ -55,16 +55,16 @@ def backup(
 
     The file is a consistent snapshot of all rows.
     """
-    from app.cli.surroundings import surroundings_of
+    from app.cli.surroundings import open_context
     from app.services.backups import BackupService, check_backup
 
-    with _telling():
+    with _reporting_refusals():
         if check:
-            _tell(check_backup(file), "The backup is complete", as_json=as_json)
+            _show_summary(check_backup(file), "The backup is complete", as_json=as_json)
             return
-        with surroundings_of(read_settings()) as context:
+        with open_context(read_settings()) as context:
             summary = BackupService(context).create(file, overwrite=overwrite)
-    _tell(summary, "Backed up", as_json=as_json)
+    _show_summary(summary, "Backed up", as_json=as_json)
 
 
 def restore(
@@ -79,9 +79,9 @@ def restore(
 
     The backup may come from SQLite or PostgreSQL.
     """
-    from app.cli.surroundings import new_surroundings_of
+    from app.cli.surroundings import open_new_context
     from app.services.backups import BackupService
 
-    with _telling(), new_surroundings_of(read_settings()) as context:
+    with _reporting_refusals(), open_new_context(read_settings()) as context:
         summary = BackupService(context).restore(file, overwrite=overwrite)
-    _tell(summary, "Restored", as_json=as_json)
+    _show_summary(summary, "Restored", as_json=as_json)

@@ -77,7 +77,7 @@ def upload(
     as_json: Json = False,
 ) -> None:
     """Upload files of measured runs, each completely or not at all."""
-    from app.cli.asking import show_upload, tell_unsent
+    from app.cli.asking import show_unsent, show_upload
     from app.cli.connection import connected
     from app.cli.output import print_json
     from app.cli.uploading import headers_of
@@ -93,7 +93,7 @@ def upload(
             try:
                 answer = send(connection, file, parameters, again=again)
             except CommandError:
-                tell_unsent(file, files[number:])
+                show_unsent(file, files[number:])
                 raise
             if as_json:
                 print_json({"file": str(file), **answer})
@@ -108,7 +108,7 @@ def fit(
         float | None,
         number_option(
             "Seconds; default: what the service is set to (TRAINFARE_FIT_TIME_BUDGET_S, 60).",
-            least=0.001,
+            minimum=0.001,
         ),
     ] = None,
     seed: Annotated[
@@ -182,15 +182,15 @@ def forecast(
     from app.cli.remedies import in_cli_words
     from app.domain.comma_lists import split_list
 
-    asked = split_fields(fields or [])
-    is_grid = any(len(split_list(value)) > 1 for value in asked.values())
+    question = split_fields(fields or [])
+    is_grid = any(len(split_list(value)) > 1 for value in question.values())
     path = path_of(workload, "forecast")
     with connected(url, key) as connection:
         if not is_grid and not as_json:
-            typer.echo(in_cli_words(connection.text(path, params=asked)), nl=False)
+            typer.echo(in_cli_words(connection.text(path, params=question)), nl=False)
             return
-        telling = "forecasts" if is_grid else "duration_seconds"
-        document = connection.get(path, params=asked, telling=telling)
+        required = "forecasts" if is_grid else "duration_seconds"
+        document = connection.get(path, params=question, required=required)
     if as_json:
         print_json(document)
         return
@@ -227,7 +227,7 @@ def recommend(  # noqa: PLR0913 - each is an option
     body |= {"deadline_s": deadline} if deadline is not None else {}
     body |= {"budget": budget} if budget is not None else {}
     with connected(url, key) as connection:
-        document = connection.post("/v1/recommendations", body, telling="recommended")
+        document = connection.post("/v1/recommendations", body, required="recommended")
     if as_json:
         print_json(document)
         return
@@ -241,8 +241,8 @@ def workloads(*, url: Url = LOCAL, key: Key = None, as_json: Json = False) -> No
     from app.cli.output import print_json
 
     with connected(url, key) as connection:
-        found = list(connection.pages("/v1/workloads", "workloads"))
+        documents = list(connection.pages("/v1/workloads", "workloads"))
     if as_json:
-        print_json({"workloads": found})
+        print_json({"workloads": documents})
     else:
-        show_workloads(found)
+        show_workloads(documents)

@@ -21,13 +21,13 @@ _TIMEOUT_S: Final = 60.0
 _ATTEMPTS: Final = 4
 _RETRIED: Final = frozenset({429, 502, 503, 504})
 _SHOWN_FAULTS: Final = 20
-_LONGEST_PAUSE_S: Final = 60.0
+_MAX_PAUSE_S: Final = 60.0
 """A rate limit per minute is waited out; a longer `Retry-After` is reported at once."""
 
-_TOLD_PAUSE_S: Final = 3.0
-_ERRORS_FROM: Final = 400
+_NOTED_PAUSE_S: Final = 3.0
+_MIN_ERROR_STATUS: Final = 400
 _TOO_LARGE: Final = 413
-_DISTRUSTED: Final = "CERTIFICATE_VERIFY_FAILED"
+_UNTRUSTED_CERTIFICATE: Final = "CERTIFICATE_VERIFY_FAILED"
 _START: Final = (
     "Start the service (`trainfare serve --with-fitter`) or name it with --url (TRAINFARE_URL)."
 )
@@ -52,23 +52,23 @@ class _RetryLaterError(Exception):
         self.answer = answer
 
 
-def _asked_pause_s(answer: httpx2.Response) -> float | None:
-    asked = answer.headers.get("retry-after", "")
-    return float(asked) if asked.isdecimal() else None
+def _retry_after_s(answer: httpx2.Response) -> float | None:
+    header = answer.headers.get("retry-after", "")
+    return float(header) if header.isdecimal() else None
 
 
 def _pause(error: Exception) -> bool | float:
     if isinstance(error, _RetryLaterError):
-        asked_s = _asked_pause_s(error.answer)
-        if asked_s is None:
+        pause_s = _retry_after_s(error.answer)
+        if pause_s is None:
             return True
-        return asked_s if asked_s <= _LONGEST_PAUSE_S else False
+        return pause_s if pause_s <= _MAX_PAUSE_S else False
     return isinstance(error, httpx2.TransportError)
 
 
-def _tell_retry(details: stamina.instrumentation.RetryDetails) -> None:
+def _note_retry(details: stamina.instrumentation.RetryDetails) -> None:
     if details.retry_num == 1:
-        later = f" in {details.wait_for:.0f} s" if details.wait_for >= _TOLD_PAUSE_S else ""
+        later = f" in {details.wait_for:.0f} s" if details.wait_for >= _NOTED_PAUSE_S else ""
         print_note(f"No answer yet ({details.caused_by}); trying again{later}.")
 
 
@@ -79,16 +79,16 @@ class Connection:
         # Messages show the address, so the login is removed.
         self.url = without_login(url.strip().rstrip("/"))
         headers = _authorization(key)
-        stamina.instrumentation.set_on_retry_hooks([_tell_retry])
+        stamina.instrumentation.set_on_retry_hooks([_note_retry])
         try:
-            named = httpx2.URL(url.strip())
-            login = (named.username, named.password) if named.userinfo else None
+            address = httpx2.URL(url.strip())
+            login = (address.username, address.password) if address.userinfo else None
             self._client = httpx2.Client(
                 base_url=self.url,
                 headers=headers,
                 auth=login,
                 timeout=_TIMEOUT_S,
-                **unproxied(named),
+                **unproxied(address),
             )
         except httpx2.InvalidURL as error:
             raise UsageError(f"{self.url!r} is not a URL: {error}.", "Correct --url.") from None
@@ -134,18 +134,18 @@ class Connection:
             raise self._unreachable(error) from None
 
     def _unreachable(self, error: Exception) -> UnreachableError:
-        proxy, said = proxy_to(self._client.base_url), str(error) or type(error).__name__
+        proxy, reason = proxy_to(self._client.base_url), str(error) or type(error).__name__
         if proxy is not None:
             return UnreachableError(
-                f"{self.url} does not answer through the proxy {proxy}: {said}.",
-                _past_proxy(self._client.base_url, proxy),
+                f"{self.url} does not answer through the proxy {proxy}: {reason}.",
+                _proxy_remedy(self._client.base_url, proxy),
             )
-        is_distrusted = _DISTRUSTED in said
+        is_distrusted = _UNTRUSTED_CERTIFICATE in reason
         return UnreachableError(
-            f"{self.url} does not answer: {said}.", _NAME_AUTHORITY if is_distrusted else _START
+            f"{self.url} does not answer: {reason}.", _NAME_AUTHORITY if is_distrusted else _START
         )
 
-    def look(self, path: str) -> None:
+    def probe(self, path: str) -> None:
         """Send one GET without retries.
 
         Raises
@@ -159,29 +159,29 @@ class Connection:
             raise RefusedError(str(error)) from None
         if is_refusal(answer):
             problem = document_of(answer)
-            raise RefusedError(problem.get("detail") or str(_stranger(answer)))
+            raise RefusedError(problem.get("detail") or str(_foreign_answer(answer)))
 
-    def get(self, path: str, *, telling: str, **options: Any) -> Any:
-        """Return the JSON document at a path; it must have the field `telling`."""
-        return document_of(self.ask("GET", path, **options), telling)
+    def get(self, path: str, *, required: str, **options: Any) -> Any:
+        """Return the JSON document at a path; it must have the field `required`."""
+        return document_of(self.ask("GET", path, **options), required)
 
     def text(self, path: str, **options: Any) -> str:
         """Return the plain text at a path."""
         answer = self.ask("GET", path, headers={"Accept": "text/plain"}, **options)
         if not answer.headers.get("content-type", "").startswith("text/plain"):
-            raise _stranger(answer)
+            raise _foreign_answer(answer)
         return answer.text
 
-    def post(self, path: str, body: Mapping[str, Any], *, telling: str) -> Any:
-        """Post a document and return the JSON answer, which must have the field `telling`."""
-        return document_of(self.ask("POST", path, json=body), telling)
+    def post(self, path: str, body: Mapping[str, Any], *, required: str) -> Any:
+        """Post a document and return the JSON answer, which must have the field `required`."""
+        return document_of(self.ask("POST", path, json=body), required)
 
     def pages(self, path: str, name: str) -> Iterator[Mapping[str, Any]]:
         """Yield the items of a list, page after page."""
         token: str | None = None
         while True:
             parameters = {"page_size": "1000", **({"page_token": token} if token else {})}
-            page = self.get(path, params=parameters, telling=name)
+            page = self.get(path, params=parameters, required=name)
             yield from page[name]
             token = page.get("next_page_token")
             if token is None:
@@ -194,13 +194,13 @@ class Connection:
 
 def _authorization(key: str | None) -> dict[str, str]:
     # Keys read from files end with a newline; an invalid key is not shown.
-    word = (key or "").strip()
-    if word and not _KEY.fullmatch(word):
+    token = (key or "").strip()
+    if token and not _KEY.fullmatch(token):
         raise UsageError(
             "The API key has characters that no key has.",
             "Correct --api-key (TRAINFARE_API_KEY); it is one word.",
         )
-    return {"Authorization": f"Bearer {word}"} if word else {}
+    return {"Authorization": f"Bearer {token}"} if token else {}
 
 
 @contextmanager
@@ -235,7 +235,7 @@ def path_of(workload: str, *parts: str) -> str:
 
 def is_refusal(answer: httpx2.Response) -> bool:
     """Return whether an answer is a refusal."""
-    return answer.status_code >= _ERRORS_FROM
+    return answer.status_code >= _MIN_ERROR_STATUS
 
 
 def checked(answer: httpx2.Response) -> httpx2.Response:
@@ -253,7 +253,7 @@ def checked(answer: httpx2.Response) -> httpx2.Response:
     return answer
 
 
-def document_of(answer: httpx2.Response, *telling: str) -> dict[str, Any]:
+def document_of(answer: httpx2.Response, *required: str) -> dict[str, Any]:
     """Return an answer's JSON document.
 
     Parameters
@@ -269,22 +269,22 @@ def document_of(answer: httpx2.Response, *telling: str) -> dict[str, Any]:
     try:
         document = answer.json()
     except ValueError:
-        raise _stranger(answer) from None
-    if not isinstance(document, dict) or not document.keys() >= set(telling):
-        raise _stranger(answer)
+        raise _foreign_answer(answer) from None
+    if not isinstance(document, dict) or not document.keys() >= set(required):
+        raise _foreign_answer(answer)
     return document
 
 
-def _past_proxy(url: httpx2.URL, proxy: str) -> str:
+def _proxy_remedy(url: httpx2.URL, proxy: str) -> str:
     return f"Is {proxy} the right proxy? NO_PROXY={url.host} bypasses it."
 
 
-def _stranger(answer: httpx2.Response) -> UnreachableError:
+def _foreign_answer(answer: httpx2.Response) -> UnreachableError:
     proxy = proxy_to(answer.url)
     if answer.status_code == _TOO_LARGE:
         remedy = _SEND_LESS
     elif proxy:
-        remedy = _past_proxy(answer.url, proxy)
+        remedy = _proxy_remedy(answer.url, proxy)
     else:
         remedy = _BEHIND_PROXY if answer.is_server_error else _CHECK_URL
     return UnreachableError(
@@ -298,8 +298,8 @@ def _refusal(answer: httpx2.Response) -> Exception:
     code, detail = problem["code"], problem["detail"]
     headline = in_cli_words(f"{problem['title']} ({problem['status']} {code}): {detail}")
     remedy = in_cli_words(problem.get("remedy", ""))
-    pause_s = _asked_pause_s(answer) or 0.0
-    if pause_s >= _TOLD_PAUSE_S:
+    pause_s = _retry_after_s(answer) or 0.0
+    if pause_s >= _NOTED_PAUSE_S:
         remedy = f"{remedy} Try again in {say_seconds(pause_s)}.".strip()
     return RefusedError(headline, remedy, code=code, detail=detail)
 
@@ -307,10 +307,10 @@ def _refusal(answer: httpx2.Response) -> Exception:
 def _show_faults(faults: list[dict[str, Any]]) -> None:
     for fault in faults[:_SHOWN_FAULTS]:
         row = f"row {fault['row']}" if "row" in fault else ""
-        place = ", ".join(part for part in (row, fault.get("field", "")) if part) or "request"
+        location = ", ".join(part for part in (row, fault.get("field", "")) if part) or "request"
         value = f" (got {fault['value']!r})" if "value" in fault else ""
         message = in_cli_words(fault["message"]) + value
-        notes.print(f"[bold]{escape(in_cli_words(place))}[/bold]: {escape(message)}")
+        notes.print(f"[bold]{escape(in_cli_words(location))}[/bold]: {escape(message)}")
         notes.print(f"  [dim]{escape(in_cli_words(fault['remedy']))}[/dim]")
     if len(faults) > _SHOWN_FAULTS:
         notes.print(f"... and {len(faults) - _SHOWN_FAULTS} more; --json shows all.")

@@ -16,7 +16,7 @@ from app.cli.failures import FitFailedError, RefusedError, UsageError
 from app.cli.following import follow, request_fit
 from app.cli.output import out, print_note, print_table
 from app.cli.processes.background import BackgroundService, background_service
-from app.cli.questions import Question, ask_about
+from app.cli.questions import Question, question_about
 from app.cli.schema import migrate_schema
 from app.cli.surroundings import make_data_folder
 from app.cli.uploading import upload
@@ -52,7 +52,7 @@ def run_demo(settings: Settings, *, port: int, profiles: Path, exit_after: bool)
         if exit_after:
             _headline("Done", "service and fitter have stopped")
             return
-        _say_goodbye(service, url, example)
+        _keep_running(service, url, example)
 
 
 def _end(_signal: int, _frame: FrameType | None) -> NoReturn:
@@ -69,11 +69,11 @@ def _headline(title: str, detail: str = "") -> None:
 
 def _wait_until_ready(connection: Connection, service: BackgroundService) -> None:
     @stamina.retry(on=RefusedError, timeout=_READY_TIMEOUT_S, attempts=None, wait_max=1.0)
-    def look() -> None:
-        connection.look("/readyz")
+    def probe() -> None:
+        connection.probe("/readyz")
 
     try:
-        look()
+        probe()
     except RefusedError:
         raise service.failure() from None
     print_note("Service and fitter are up.")
@@ -86,7 +86,7 @@ def _tour(connection: Connection, files: list[Path]) -> str:
     workloads = sorted(set().union(*(_upload(connection, file) for file in files)))
     _headline("Fitting a regressor for each workload", "trainfare fit WORKLOAD")
     print_table([_fit(connection, workload) for workload in workloads])
-    questions = [ask_about(connection, workload) for workload in workloads]
+    questions = [question_about(connection, workload) for workload in workloads]
     for question in questions:
         _recommend(connection, question, _forecast(connection, question))
     return questions[0].path_of_one
@@ -100,8 +100,8 @@ def _upload(connection: Connection, file: Path) -> set[str]:
         return {run["workload"] for run in answer["runs"]}
     # The answer lists runs only for small files.
     with file.open(encoding="utf-8-sig", newline="") as lines:
-        named = {(row.get("workload") or "").strip() for row in csv.DictReader(lines)}
-    return {name.casefold() for name in named if name}
+        names = {(row.get("workload") or "").strip() for row in csv.DictReader(lines)}
+    return {name.casefold() for name in names if name}
 
 
 def _fit(connection: Connection, workload: str) -> dict[str, object]:
@@ -123,7 +123,7 @@ def _fit(connection: Connection, workload: str) -> dict[str, object]:
 def _forecast(connection: Connection, question: Question) -> list[dict[str, Any]]:
     _headline(f"What would {question.workload} take?", question.sentence)
     path = path_of(question.workload, "forecast")
-    document = connection.get(path, params=question.what_if, telling="forecasts")
+    document = connection.get(path, params=question.what_if, required="forecasts")
     forecasts: list[dict[str, Any]] = document["forecasts"]
     show_forecasts(forecasts)
     return forecasts
@@ -132,13 +132,13 @@ def _forecast(connection: Connection, question: Question) -> list[dict[str, Any]
 def _recommend(connection: Connection, question: Question, forecasts: list[dict[str, Any]]) -> None:
     bounds = sorted(forecast["duration_seconds"]["upper"] for forecast in forecasts)
     deadline_s = bounds[len(bounds) // 2]
-    wish = f"the cheapest that is done within {say_seconds(deadline_s)}"
-    _headline(f"Which configuration for {question.workload}?", wish)
-    asked = {**question.recommendation, "deadline_s": deadline_s, "limit": _RANKED}
-    show_recommendation(connection.post("/v1/recommendations", asked, telling="recommended"))
+    goal = f"the cheapest that is done within {say_seconds(deadline_s)}"
+    _headline(f"Which configuration for {question.workload}?", goal)
+    request = {**question.recommendation, "deadline_s": deadline_s, "limit": _RANKED}
+    show_recommendation(connection.post("/v1/recommendations", request, required="recommended"))
 
 
-def _say_goodbye(service: BackgroundService, url: str, example: str) -> None:
+def _keep_running(service: BackgroundService, url: str, example: str) -> None:
     _headline(f"The service runs at {url}", "its reference: /docs")
     # On one line, so that it can be copied.
     line = f"  curl -H 'Accept: text/plain' '{url}{example}'"

@@ -4,7 +4,7 @@ from rich.markup import escape
 
 from app.cli.failures import RefusedError
 from app.cli.output import out, print_json
-from app.cli.surroundings import migrated_surroundings_of, surroundings_of
+from app.cli.surroundings import open_context, open_migrated_context
 from app.domain.wording import say_count
 from app.services.wiring import build_services
 from app.settings import Settings
@@ -18,7 +18,7 @@ def diagnose(settings: Settings, *, as_json: bool) -> None:
     RefusedError
         If a check failed.
     """
-    with surroundings_of(settings) as context:
+    with open_context(settings) as context:
         checks = build_services(context).diagnosis.diagnose()
     if as_json:
         print_json({"checks": checks})
@@ -35,7 +35,7 @@ def diagnose(settings: Settings, *, as_json: bool) -> None:
 
 def recount(settings: Settings) -> None:
     """Correct wrong run counts and print the workloads concerned."""
-    with migrated_surroundings_of(settings) as context:
-        mended = build_services(context).diagnosis.recount()
-    names = f": {', '.join(mended)}" if mended else ""
-    out.print(f"{say_count(len(mended), 'workload')} counted again{names}.")
+    with open_migrated_context(settings) as context:
+        corrected = build_services(context).diagnosis.recount()
+    names = f": {', '.join(corrected)}" if corrected else ""
+    out.print(f"{say_count(len(corrected), 'workload')} counted again{names}.")

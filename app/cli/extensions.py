@@ -15,12 +15,12 @@ from app.cli.failures import UsageError
 
 GROUP: Final = "trainfare.commands"
 # The other command parses its own options, including --help.
-_PASSED_ON: Final = {
+_PASS_THROUGH: Final = {
     "allow_extra_args": True,
     "ignore_unknown_options": True,
     "help_option_names": [],
 }
-_OF_THE_CLIENT: Final = {
+_CLIENT_COMMANDS: Final = {
     "ci": "Judge a build's runs by their forecasts",
     "flush": "Upload runs that waited for the service",
     "import": "Upload runs of Spark, Slurm, MLflow, tables",
@@ -30,16 +30,16 @@ _OF_THE_CLIENT: Final = {
 def add_extensions(application: typer.Typer, entries: Iterable[EntryPoint]) -> None:
     """Add the commands of `entries` (group `GROUP`), and stubs for those of a missing client."""
     installed = {entry.name: entry for entry in entries}
-    for name, told in _OF_THE_CLIENT.items():
+    for name, help_text in _CLIENT_COMMANDS.items():
         if name not in installed:
-            _add(application, name, f"{told} (needs the client).", _refusal(name))
+            _add(application, name, f"{help_text} (needs the client).", _refusal(name))
     for name, entry in installed.items():
-        told = _OF_THE_CLIENT.get(name, f"From {_origin(entry)}; see --help")
-        _add(application, name, f"{told}.", _runner(entry))
+        help_text = _CLIENT_COMMANDS.get(name, f"From {_origin(entry)}; see --help")
+        _add(application, name, f"{help_text}.", _runner(entry))
 
 
-def _add(application: typer.Typer, name: str, told: str, command: Callable[..., None]) -> None:
-    application.command(name, context_settings=_PASSED_ON, help=told)(command)
+def _add(application: typer.Typer, name: str, help_text: str, command: Callable[..., None]) -> None:
+    application.command(name, context_settings=_PASS_THROUGH, help=help_text)(command)
 
 
 def _origin(entry: EntryPoint) -> str:

@@ -57,8 +57,8 @@ def split_fields(fields: Iterable[str]) -> dict[str, str]:
         if not value:
             raise UsageError(f"{name} has no value.", "Leave it out. Is a variable empty?")
         if name in pairs:
-            said = f"{name} is given twice: {pairs[name]} and {value}."
-            raise UsageError(said, f"A comma makes a grid: {name}={pairs[name]},{value}.")
+            message = f"{name} is given twice: {pairs[name]} and {value}."
+            raise UsageError(message, f"A comma makes a grid: {name}={pairs[name]},{value}.")
         pairs[name] = value
     return pairs
 
@@ -73,7 +73,7 @@ def recommendation_request(workload: str, fields: Mapping[str, str]) -> dict[str
     """
     body: dict[str, Any] = {"workload": workload}
     for name, text in fields.items():
-        *path, last = _place(name)
+        *path, last = _path_of(name)
         part = body
         for step in path:
             part = part.setdefault(step, {})
@@ -81,7 +81,7 @@ def recommendation_request(workload: str, fields: Mapping[str, str]) -> dict[str
     return body
 
 
-def _place(name: str) -> tuple[str, ...]:
+def _path_of(name: str) -> tuple[str, ...]:
     """Return the path of a field in a recommendation request."""
     if name.startswith(PARAMETER):
         return ("parameters", name.removeprefix(PARAMETER))

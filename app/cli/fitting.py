@@ -5,7 +5,7 @@ from typing import Final
 
 from app.cli.failures import RefusedError
 from app.cli.logs import configure_logging
-from app.cli.processes.ending import end_within, told_to_end
+from app.cli.processes.ending import end_within, termination_event
 from app.cli.processes.orphans import end_when_orphaned
 from app.cli.surroundings import require_database
 from app.settings import Settings
@@ -25,22 +25,22 @@ def run_fitter(settings: Settings, *, is_supervised: bool = False) -> None:
     """
     configure_logging(settings)
     require_database(settings)
-    with told_to_end() as told:
-        has_ended = end_within(_GRACE_S, told)
+    with termination_event() as stop:
+        has_ended = end_within(_GRACE_S, stop)
         if is_supervised:
             end_when_orphaned()
         try:
-            _run(settings, told)
+            _run(settings, stop)
         finally:
             has_ended.set()
 
 
-def _run(settings: Settings, told: threading.Event) -> None:
+def _run(settings: Settings, stop: threading.Event) -> None:
     from app.fitter import run
     from app.services.computing.task import ComputerRefusedError
 
     try:
-        run(settings, told)
+        run(settings, stop)
     except ModuleNotFoundError as error:
         if error.name != "ray":
             raise

@@ -7,7 +7,7 @@ from typing import Any, Final
 from app.cli.connection import Connection, path_of
 from app.cli.output import share_progress
 
-_LOOK_EVERY_S: Final = 0.5
+_POLL_INTERVAL_S: Final = 0.5
 _FINAL: Final = frozenset({"succeeded", "failed", "cancelled"})
 
 
@@ -15,8 +15,8 @@ def request_fit(
     connection: Connection, workload: str, options: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Request a fit; return it, or the active one."""
-    asked = {name: value for name, value in options.items() if value is not None}
-    fit: dict[str, Any] = connection.post(path_of(workload, "fits"), asked, telling="fit_id")
+    body = {name: value for name, value in options.items() if value is not None}
+    fit: dict[str, Any] = connection.post(path_of(workload, "fits"), body, required="fit_id")
     return fit
 
 
@@ -28,5 +28,5 @@ def follow(connection: Connection, fit: dict[str, Any]) -> dict[str, Any]:
             progress.update(task, completed=fit["progress"], step=fit.get("step") or fit["state"])
             if fit["state"] in _FINAL:
                 return fit
-            time.sleep(_LOOK_EVERY_S)
-            fit = connection.get(f"/v1/fits/{fit['fit_id']}", telling="fit_id")
+            time.sleep(_POLL_INTERVAL_S)
+            fit = connection.get(f"/v1/fits/{fit['fit_id']}", required="fit_id")

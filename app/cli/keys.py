@@ -19,18 +19,18 @@ CREATE_EXAMPLES: Final = (
     "trainfare keys create --name ci --scope runs:write --scope fits:write --scope read",
     "trainfare keys create --name admin --scope admin --project vision --days 90",
 )
-_LONGEST: Final = timedelta(days=36_525)
+_MAX_LIFETIME: Final = timedelta(days=36_525)
 """A century: dates cannot exceed the year 9999."""
 keys = typer.Typer(no_args_is_help=True, help="Make, list and revoke API keys.")
 
 
 @contextmanager
 def _access() -> "Iterator[AccessService]":
-    from app.cli.surroundings import migrated_surroundings_of
+    from app.cli.surroundings import open_migrated_context
     from app.services.access import AccessService
 
     with (
-        migrated_surroundings_of(read_settings()) as context,
+        open_migrated_context(read_settings()) as context,
         closing(AccessService(context)) as access,
     ):
         yield access
@@ -53,9 +53,9 @@ def _lifetime(days: float | None) -> timedelta | None:
     """Return a key's lifetime; it must be positive."""
     if days is None:
         return None
-    if not 0 < days <= _LONGEST.days or not (lifetime := timedelta(days=days)):
+    if not 0 < days <= _MAX_LIFETIME.days or not (lifetime := timedelta(days=days)):
         raise typer.BadParameter(
-            f"{days:g} is not above 0 and at most {_LONGEST.days}.", param_hint="--days"
+            f"{days:g} is not above 0 and at most {_MAX_LIFETIME.days}.", param_hint="--days"
         )
     return lifetime
 

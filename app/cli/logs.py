@@ -19,7 +19,7 @@ _REQUEST_PARTS: Final = 5
 """Arguments of uvicorn's access log line: client, method, path with query, version, status."""
 
 _SECRET: Final = re.compile(r"(?<=tf_)([0-9a-f]+)_[0-9a-f]+")
-_LONGEST_PATH: Final = 2_000
+_MAX_PATH: Final = 2_000
 
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "color_message", "taskName"}
 
@@ -27,8 +27,8 @@ _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "color_mess
 def _fields(record: logging.LogRecord) -> dict[str, Any]:
     members = vars(record).items()
     # Ray adds an attribute of its own to every record.
-    own = {name: v for name, v in members if name not in _STANDARD and not name.startswith("_")}
-    return {**log_fields.current.get(), **_trace(), **own}
+    extra = {name: v for name, v in members if name not in _STANDARD and not name.startswith("_")}
+    return {**log_fields.current.get(), **_trace(), **extra}
 
 
 def _trace() -> dict[str, str]:
@@ -52,7 +52,7 @@ class RequestFilter(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         if isinstance(record.args, tuple) and len(record.args) == _REQUEST_PARTS:
             client, method, target, http_version, status = record.args
-            path = _SECRET.sub(r"\1_...", str(target).partition("?")[0][:_LONGEST_PATH])
+            path = _SECRET.sub(r"\1_...", str(target).partition("?")[0][:_MAX_PATH])
             record.args = (client, method, path, http_version, status)
             record.__dict__.update(method=method, path=path, status=status)
         return True
@@ -80,7 +80,9 @@ def _shown(value: object) -> str:
     text = str(value)
     if text.isprintable():
         return text
-    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
+    return "".join(
+        character if character.isprintable() else repr(character)[1:-1] for character in text
+    )
 
 
 class TextFormatter(logging.Formatter):
@@ -127,5 +129,5 @@ def configure_logging(settings: Settings) -> None:
     """Set up this process's logging from its settings, and warn of unknown variables."""
     logging.config.dictConfig(log_config(settings))
     for name, nearest in unknown_variables(os.environ).items():
-        meant = {} if nearest is None else {"nearest": nearest}
-        _logger.warning("no setting has this name", extra={"variable": name, **meant})
+        suggestion = {} if nearest is None else {"nearest": nearest}
+        _logger.warning("no setting has this name", extra={"variable": name, **suggestion})

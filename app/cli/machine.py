@@ -18,14 +18,14 @@ class Machine:
 
     processors: int
     gpus: tuple[str, ...] = ()
-    most_workers: int | None = None
+    max_workers: int | None = None
     is_any: bool = False
     """Whether the user vouches for the GPU type: then only counts are checked."""
 
     def workers(self, gpu_type: str | None) -> int:
         """Return how many workers fit: one per GPU if a type is given, else one per processor."""
-        if self.most_workers is not None:
-            return self.most_workers
+        if self.max_workers is not None:
+            return self.max_workers
         has_none = not self.gpus and self.is_any
         return self.processors if gpu_type is None or has_none else len(self.gpus)
 
@@ -35,22 +35,22 @@ class Machine:
         if (configuration.get("nodes") or 1) > 1:
             return f"needs {configuration['nodes']} machines, and this is one"
         if gpu_type is not None and not self.is_any and not self._has(gpu_type):
-            found = ", ".join(sorted(set(self.gpus))) or "none"
-            return f"needs a {gpu_type}; the GPUs here: {found}"
-        most = self.workers(gpu_type)
-        return f"needs {workers} workers; {most} fit here" if workers > most else None
+            available = ", ".join(sorted(set(self.gpus))) or "none"
+            return f"needs a {gpu_type}; the GPUs here: {available}"
+        capacity = self.workers(gpu_type)
+        return f"needs {workers} workers; {capacity} fit here" if workers > capacity else None
 
     def _has(self, gpu_type: str) -> bool:
-        wanted = {canonical_gpu_name(gpu_type), *variants_of(gpu_type)}
-        return any(wanted & {canonical_gpu_name(name), *variants_of(name)} for name in self.gpus)
+        names = {canonical_gpu_name(gpu_type), *variants_of(gpu_type)}
+        return any(names & {canonical_gpu_name(name), *variants_of(name)} for name in self.gpus)
 
 
-def this_machine(most_workers: int | None, *, is_any: bool) -> Machine:
+def this_machine(max_workers: int | None, *, is_any: bool) -> Machine:
     """Return the resources of this machine."""
     return Machine(
         len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
         tuple(gpu_names(("nvidia-smi", "--query-gpu=name", "--format=csv,noheader"))),
-        most_workers,
+        max_workers,
         is_any,
     )
 
@@ -60,9 +60,9 @@ def gpu_names(command: Sequence[str]) -> list[str]:
     if shutil.which(command[0]) is None:
         return []
     try:
-        listed = subprocess.run(  # noqa: S603 - the command is this module's own
+        result = subprocess.run(  # noqa: S603 - the command is this module's own
             command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=True
         )
     except (subprocess.SubprocessError, OSError):
         return []
-    return [line.strip() for line in listed.stdout.splitlines() if line.strip()]
+    return [line.strip() for line in result.stdout.splitlines() if line.strip()]

@@ -21,9 +21,9 @@ def _finite(number: float | None) -> float | None:
     return number
 
 
-def number_option(help_text: str, *, least: float | None = None) -> Any:
-    """Return an option for a finite number of at least `least`, if given."""
-    return typer.Option(help=help_text, min=least, callback=_finite)
+def number_option(help_text: str, *, minimum: float | None = None) -> Any:
+    """Return an option for a finite number of at least `minimum`, if given."""
+    return typer.Option(help=help_text, min=minimum, callback=_finite)
 
 
 def number_or_text(name: str, text: str) -> float | int | str:

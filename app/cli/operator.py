@@ -53,20 +53,20 @@ def read_settings(**changes: Any) -> "Settings":
         return Settings(**{name: value for name, value in changes.items() if value is not None})
     except ValidationError as error:
         # Reversed to keep the first error: an invalid part also causes a later, spurious one.
-        faults = {fault["loc"][:1]: _told(fault) for fault in reversed(error.errors())}
-        told = "; ".join(reversed(faults.values()))
-        raise UsageError(told, "Correct the named settings.") from None
+        faults = {fault["loc"][:1]: _fault_text(fault) for fault in reversed(error.errors())}
+        message = "; ".join(reversed(faults.values()))
+        raise UsageError(message, "Correct the named settings.") from None
     except SettingsError as error:
         raise UsageError(f"{_sentence(error)}.", _AS_JSON) from None
 
 
 def _sentence(error: Exception) -> str:
     """Return an error message that names the variable which is not valid JSON."""
-    found = re.search(r'field "(\w+)"', str(error))
-    return f"{_PREFIX}{found[1].upper()} is not JSON" if found else str(error)
+    match = re.search(r'field "(\w+)"', str(error))
+    return f"{_PREFIX}{match[1].upper()} is not JSON" if match else str(error)
 
 
-def _told(fault: "ErrorDetails") -> str:
+def _fault_text(fault: "ErrorDetails") -> str:
     names = [_PREFIX + f"{part}".upper().removeprefix(_PREFIX) for part in fault["loc"][:1]]
     return ": ".join([*names, fault["msg"].removeprefix("Value error, ")])
 

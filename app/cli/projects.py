@@ -23,15 +23,15 @@ projects = typer.Typer(no_args_is_help=True, help="List projects and limit them.
 
 @contextmanager
 def _service() -> "Iterator[ProjectService]":
-    from app.cli.surroundings import migrated_surroundings_of
+    from app.cli.surroundings import open_migrated_context
     from app.services.quotas import ProjectService
 
-    with migrated_surroundings_of(read_settings()) as context:
+    with open_migrated_context(read_settings()) as context:
         yield ProjectService(context)
 
 
-def _document(name: str, quota: "Quota", **more: object) -> dict[str, object]:
-    return {"project": name, **more, **{limit.value: getattr(quota, limit) for limit in Limit}}
+def _document(name: str, quota: "Quota", **members: object) -> dict[str, object]:
+    return {"project": name, **members, **{limit.value: getattr(quota, limit) for limit in Limit}}
 
 
 def list_projects(*, as_json: Json = False) -> None:
@@ -40,8 +40,8 @@ def list_projects(*, as_json: Json = False) -> None:
 
     with _service() as service:
         documents = [
-            _document(each.name, quota, project_id=each.project_id)
-            for each, quota in service.list_all()
+            _document(project.name, quota, project_id=project.project_id)
+            for project, quota in service.list_all()
         ]
     if as_json:
         print_json({"projects": documents})
@@ -53,7 +53,7 @@ def _parse_limit(text: str) -> Limit:
     """Return the limit by its option name, or by the name that --json prints."""
     name = text.replace("-", "_")
     if name not in set(Limit):
-        known = ", ".join(each.replace("_", "-") for each in Limit)
+        known = ", ".join(known_limit.replace("_", "-") for known_limit in Limit)
         raise typer.BadParameter(f"{text!r} is not one of {known}.")
     return Limit(name)
 
@@ -100,8 +100,8 @@ def limit(
     changes: dict[Limit, int | None] = {
         name: value for name, value in given.items() if value is not None
     }
-    if both := [name for name in lift or () if name in changes]:
-        names = ", ".join(name.replace("_", "-") for name in both)
+    if conflicting := [name for name in lift or () if name in changes]:
+        names = ", ".join(name.replace("_", "-") for name in conflicting)
         raise typer.BadParameter(f"{names}: set it or lift it, not both.", param_hint="--lift")
     changes |= dict.fromkeys(lift or ())
     with _service() as service:

@@ -13,7 +13,7 @@ PRUNE_EXAMPLES: Final = (
     "trainfare prune --forecasts-older-than 90d --regressors-older-than 180d --dry-run",
     "trainfare prune --forecasts-older-than 90d --project vision",
 )
-_TOLD: Final = {
+_NOUNS: Final = {
     "forecasts": "recorded forecast",
     "regressors": "artefact",
     "reports": "CI report",
@@ -51,36 +51,36 @@ def prune(
     longer be promoted. Stored answers to repeated requests are removed once they have expired. The
     service may be running.
     """
-    told = {
+    spans = {
         "forecasts": forecasts_older_than,
         "regressors": regressors_older_than,
         "reports": reports_older_than,
     }
-    ages = {kind: parse_age(text) for kind, text in told.items() if text is not None}
+    ages = {kind: parse_age(text) for kind, text in spans.items() if text is not None}
     if not ages:
         raise UsageError(
             "Remove what?",
             "Pass --forecasts-older-than, --regressors-older-than or --reports-older-than.",
         )
     from app.cli.output import print_json
-    from app.cli.surroundings import migrated_surroundings_of
+    from app.cli.surroundings import open_migrated_context
     from app.services.idempotency import IdempotencyService
     from app.services.retention import RetentionService
 
-    with migrated_surroundings_of(read_settings()) as context:
+    with open_migrated_context(read_settings()) as context:
         service = RetentionService(context)
-        ways = {
+        actions = {
             "forecasts": service.count_forecasts if dry_run else service.prune_forecasts,
             "regressors": service.count_regressors if dry_run else service.prune_regressors,
             "reports": service.count_reports if dry_run else service.prune_reports,
         }
-        counts = {kind: ways[kind](age, project=project) for kind, age in ages.items()}
+        counts = {kind: actions[kind](age, project=project) for kind, age in ages.items()}
         answers = IdempotencyService(context)
         lapsed = answers.count_lapsed if dry_run else answers.purge
         counts["answers"] = lapsed(project=project)
     if as_json:
         print_json({"removable" if dry_run else "removed": counts})
         return
-    said = "to be removed; none was" if dry_run else "removed"
+    outcome = "to be removed; none was" if dry_run else "removed"
     for kind, count in counts.items():
-        typer.echo(f"{say_count(count, _TOLD[kind])} {said}.")
+        typer.echo(f"{say_count(count, _NOUNS[kind])} {outcome}.")

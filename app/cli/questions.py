@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 from app.cli.connection import Connection, path_of
 from app.domain.flat_fields import PARAMETER, WORK
 
-_LARGER: Final = 4
+_DATA_FACTOR: Final = 4
 _MAX_WORKERS_FACTOR: Final = 4
 _OWN_PRICE: Final = "0.10"
 
@@ -28,9 +28,9 @@ class Question:
         return f"{path_of(self.workload, 'forecast')}?{urlencode(last)}"
 
 
-def _doublings(most: int) -> list[int]:
+def _doublings(limit: int) -> list[int]:
     counts = [1]
-    while counts[-1] * 2 <= most:
+    while counts[-1] * 2 <= limit:
         counts.append(counts[-1] * 2)
     return counts
 
@@ -48,16 +48,16 @@ def _parameters(features: dict[str, Any]) -> dict[str, Any]:
 def _work(features: dict[str, Any]) -> dict[str, Any]:
     work: dict[str, Any] = {name: features[name]["max"] for name in WORK if name in features}
     if "dataset_size" in work:
-        work["dataset_size"] *= _LARGER
+        work["dataset_size"] *= _DATA_FACTOR
     return work
 
 
-def ask_about(connection: Connection, workload: str) -> Question:
+def question_about(connection: Connection, workload: str) -> Question:
     """Return a question about more data and more workers than measured."""
-    features = connection.get(path_of(workload), telling="features")["features"]
+    features = connection.get(path_of(workload), required="features")["features"]
     gpu_types = features.get("gpu_type", {}).get("values", [])
-    most = features.get("workers", {}).get("max", 1)
-    workers = _doublings(int(most) * _MAX_WORKERS_FACTOR)
+    max_workers = features.get("workers", {}).get("max", 1)
+    workers = _doublings(int(max_workers) * _MAX_WORKERS_FACTOR)
     work, parameters = _work(features), _parameters(features)
     pricing = {} if gpu_types else {"price_per_hour": _OWN_PRICE, "currency": "USD"}
     search = {"workers": workers} | ({"gpu_types": gpu_types} if gpu_types else {})
@@ -69,7 +69,7 @@ def ask_about(connection: Connection, workload: str) -> Question:
     price = "" if gpu_types else f"; {_OWN_PRICE} USD an hour a worker is a price we made up"
     return Question(
         workload=workload,
-        sentence=f"{_LARGER} times the largest data that was measured{price}",
+        sentence=f"{_DATA_FACTOR} times the largest data that was measured{price}",
         what_if=what_if,
         recommendation={
             "workload": workload,

@@ -44,10 +44,10 @@ def refit(
         )
     age = parse_age(older_than)
     from app.cli.output import print_json
-    from app.cli.surroundings import migrated_surroundings_of
+    from app.cli.surroundings import open_migrated_context
     from app.services.refitting.refits import RefitService
 
-    with migrated_surroundings_of(read_settings()) as context:
+    with open_migrated_context(read_settings()) as context:
         count = RefitService(context).request_all(age, project=project, at_most=at_most)
     if as_json:
         print_json({"queued": count})

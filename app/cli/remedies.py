@@ -3,9 +3,9 @@
 import re
 from typing import Final
 
-_WORDS: Final = tuple(
-    (re.compile(pattern), words)
-    for pattern, words in (
+_TRANSLATIONS: Final = tuple(
+    (re.compile(pattern), replacement)
+    for pattern, replacement in (
         (r"\?on_invalid=skip", "--skip-invalid"),
         (r"Send `Authorization: Bearer KEY`", "Give it with --api-key (TRAINFARE_API_KEY)"),
         (r"POST /v1/workloads/\{workload\}/fits", "`trainfare fit WORKLOAD`"),
@@ -33,8 +33,8 @@ def in_cli_words(text: str) -> str:
     >>> in_cli_words("Say pricing.price_per_hour; ?on_invalid=skip takes the good runs.")
     'Say price_per_hour; --skip-invalid takes the good runs.'
     """
-    for pattern, words in _WORDS:
-        text = pattern.sub(words, text)
+    for pattern, replacement in _TRANSLATIONS:
+        text = pattern.sub(replacement, text)
     return text
 
 

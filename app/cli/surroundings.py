@@ -12,7 +12,7 @@ from app.storage.poolers import require_own_sessions
 
 
 @contextmanager
-def migrated_surroundings_of(settings: Settings) -> Iterator[ServiceContext]:
+def open_migrated_context(settings: Settings) -> Iterator[ServiceContext]:
     """Open the configured database, which must have the complete schema of this version.
 
     Raises
@@ -22,14 +22,14 @@ def migrated_surroundings_of(settings: Settings) -> Iterator[ServiceContext]:
     SchemaMismatchError
         If it has not been migrated.
     """
-    with surroundings_of(settings) as context:
+    with open_context(settings) as context:
         require_own_sessions(context.database)
         require_migrated(context.database)
         yield context
 
 
 @contextmanager
-def surroundings_of(settings: Settings) -> Iterator[ServiceContext]:
+def open_context(settings: Settings) -> Iterator[ServiceContext]:
     """Open the configured database during the block.
 
     Raises
@@ -65,7 +65,7 @@ def _require_file(database: Database) -> None:
 
 
 @contextmanager
-def new_surroundings_of(settings: Settings) -> Iterator[ServiceContext]:
+def open_new_context(settings: Settings) -> Iterator[ServiceContext]:
     """Open the configured database, which may be new, during the block.
 
     Raises

@@ -93,16 +93,18 @@ def upload(
         task = progress.add_task(path.name, total=size)
 
         def send(key: str | None) -> httpx2.Response:
-            named = {"Idempotency-Key": key} if key else {}
-            sent = {**headers, "Content-Length": str(size), **named}
+            key_header = {"Idempotency-Key": key} if key else {}
+            request_headers = {**headers, "Content-Length": str(size), **key_header}
 
             def post(client: httpx2.Client) -> httpx2.Response:
                 content = _chunks(path, progress, task)
-                return client.post("/v1/runs", params=parameters, headers=sent, content=content)
+                return client.post(
+                    "/v1/runs", params=parameters, headers=request_headers, content=content
+                )
 
             return connection.answer_to(post)
 
-        answer = next(found for found in map(send, keys) if not _is_old_refusal(found))
+        answer = next(candidate for candidate in map(send, keys) if not _is_old_refusal(candidate))
     document: dict[str, Any] = document_of(checked(answer), "created")
     return {**document, "replayed": _is_replayed(answer)}
 

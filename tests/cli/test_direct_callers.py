@@ -13,7 +13,7 @@ from fastapi.testclient import TestClient
 from opentelemetry.sdk.trace import TracerProvider
 
 from app.api.shortcut.protocol import MAX_HEADS
-from app.cli.processes.direct_protocol import is_as_known
+from app.cli.processes.direct_protocol import is_compatible
 from app.domain.access import DEFAULT_PROJECT, Scope
 from app.domain.quotas import Limit
 from app.main import build_app
@@ -211,7 +211,7 @@ def test_protocol_answers_where_nothing_is_traced_or_counted(
 
 
 def test_connection_whose_server_is_unknown_is_answered_by_the_application() -> None:
-    assert not is_as_known(object())
+    assert not is_compatible(object())
 
 
 def test_heads_are_forgotten_before_they_fill_the_memory(stage: Stage) -> None:

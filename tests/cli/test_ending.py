@@ -13,15 +13,15 @@ from urllib.parse import urlsplit
 import httpx2
 import pytest
 
-from app.cli.processes.ending import told_to_end
+from app.cli.processes.ending import termination_event
 from tests.support.server import running_service, start_process
 
 pytestmark = pytest.mark.lengthy
 
 _WAITS_FOR_EVER = """
 import threading
-from app.cli.processes.ending import end_within, told_to_end
-with told_to_end() as told:
+from app.cli.processes.ending import end_within, termination_event
+with termination_event() as told:
     has_ended = end_within({seconds}, told)
     print("ready", flush=True)
     told.wait()
@@ -70,7 +70,7 @@ def _handled(number: signal.Signals, handler: signal.Handlers) -> Iterator[None]
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_signals_are_as_before_afterwards(number: signal.Signals) -> None:
     with _handled(number, signal.SIG_DFL):
-        with told_to_end() as told:
+        with termination_event() as told:
             signal.raise_signal(number)
 
         assert told.is_set()
@@ -78,7 +78,7 @@ def test_signals_are_as_before_afterwards(number: signal.Signals) -> None:
 
 
 def test_terminal_that_is_closed_ends_nothing_that_ignores_it() -> None:
-    with _handled(signal.SIGHUP, signal.SIG_IGN), told_to_end() as told:
+    with _handled(signal.SIGHUP, signal.SIG_IGN), termination_event() as told:
         signal.raise_signal(signal.SIGHUP)
 
     assert not told.is_set()

@@ -234,10 +234,10 @@ def test_reader_that_takes_next_to_nothing_is_let_go(
 ) -> None:
     reader = _Reader(application)
 
-    reader.waits((1 << 20) - GuardedProtocol.least_read_bytes)
+    reader.waits((1 << 20) - GuardedProtocol.min_read_bytes)
     reader.end_timer()
     reader.transport.abort.assert_not_called()
-    reader.waits((1 << 20) - 2 * GuardedProtocol.least_read_bytes + 1)
+    reader.waits((1 << 20) - 2 * GuardedProtocol.min_read_bytes + 1)
     reader.end_timer()
 
     reader.transport.abort.assert_called_once_with()

@@ -13,11 +13,11 @@ from app.cli.machine import Machine, gpu_names, this_machine
 from app.cli.profiling.log import SessionLog
 from app.cli.profiling.training import (
     CommandRunner,
-    birth_of,
     end_group,
     environment_of,
     fields_of,
     fill_in,
+    start_ticks_of,
 )
 
 T4 = ("Tesla T4",)
@@ -130,7 +130,7 @@ def test_unknown_event_makes_a_file_no_log(tmp_path: Path) -> None:
         (Machine(4, T4), {"gpu_type": "T4", "workers": 1}, None),
         (Machine(4, T4), {"gpu_type": "T4", "workers": 2}, "needs 2 workers; 1 fit here"),
         (Machine(4, T4), {"gpu_type": "K80"}, "needs a K80; the GPUs here: Tesla T4"),
-        (Machine(4, most_workers=64), {"workers": 64}, None),
+        (Machine(4, max_workers=64), {"workers": 64}, None),
         (Machine(4, is_any=True), {"gpu_type": "K80", "workers": 4}, None),
         (Machine(4, T4, is_any=True), {"gpu_type": "K80"}, None),
     ],
@@ -230,7 +230,7 @@ def test_command_whose_start_cannot_be_noted_is_ended(tmp_path: Path) -> None:
             on_tick=lambda _elapsed: None,
         )
 
-    assert birth_of(pids[0]) is None
+    assert start_ticks_of(pids[0]) is None
 
 
 @pytest.mark.parametrize(
@@ -275,5 +275,5 @@ def test_process_that_is_gone_has_no_birth_and_takes_no_signal() -> None:
 
     end_group(process.pid, signal.SIGTERM)
 
-    assert birth_of(process.pid) is None
-    assert birth_of(os.getpid()) is not None
+    assert start_ticks_of(process.pid) is None
+    assert start_ticks_of(os.getpid()) is not None

@@ -15,7 +15,7 @@ from app.settings import Settings
 
 _START_TIMEOUT_S: Final = 60.0
 _END_TIMEOUT_S: Final = 30.0
-_TOLD_LINES: Final = 15
+_SHOWN_LINES: Final = 15
 
 
 class BackgroundService:
@@ -56,7 +56,7 @@ class BackgroundService:
     def failure(self) -> RefusedError:
         """Return the error for a service that does not run."""
         self._reader.join(1.0)
-        lines = self._log.read_text(encoding="utf-8").splitlines()[-_TOLD_LINES:]
+        lines = self._log.read_text(encoding="utf-8").splitlines()[-_SHOWN_LINES:]
         return RefusedError("The service is not running:\n" + "\n".join(lines), f"See {self._log}.")
 
     def wait(self) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class _Held:
+class _PendingRequest:
     """Bytes of a request that have not been given to the parser yet."""
 
     data: bytes
@@ -29,7 +29,7 @@ class _Held:
         return self.data
 
 
-_PARTS: Final = (
+_USED_ATTRIBUTES: Final = (
     "access_log",
     "app_state",
     "cycle",
@@ -48,9 +48,9 @@ _PARTS: Final = (
 """Undocumented attributes of uvicorn's protocol that are used here."""
 
 
-def is_as_known(protocol: object) -> bool:
+def is_compatible(protocol: object) -> bool:
     """Whether a protocol has all attributes used here; another uvicorn version may lack some."""
-    return all(hasattr(protocol, part) for part in _PARTS)
+    return all(hasattr(protocol, part) for part in _USED_ATTRIBUTES)
 
 
 class DirectProtocol(GuardedProtocol):
@@ -67,10 +67,10 @@ class DirectProtocol(GuardedProtocol):
         super().__init__(*args, **kwargs)
         direct: DirectAnswers | None = self.app_state.get("direct_answers")
         # Disabled with an access log, because requests answered here would not be in it.
-        self._direct = None if self.access_log or not is_as_known(self) else direct
-        self._is_between = True
+        self._direct = None if self.access_log or not is_compatible(self) else direct
+        self._is_between_messages = True
         self._unread_head = b""
-        self._held: _Held | None = None
+        self._pending: _PendingRequest | None = None
         self._answered_at = 0.0
 
     @override
@@ -78,34 +78,36 @@ class DirectProtocol(GuardedProtocol):
         if self._direct is None:
             super().data_received(data)
             return
-        held = self._held
-        if held is not None:
-            self._held, data = None, held.release() + data
-        if not self._is_at_rest() or not self._take(self._direct, data, is_first=held is None):
+        pending = self._pending
+        if pending is not None:
+            self._pending, data = None, pending.release() + data
+        if not self._is_idle() or not self._answer_or_hold(
+            self._direct, data, is_first=pending is None
+        ):
             self._parse(data)
 
-    def _is_at_rest(self) -> bool:
+    def _is_idle(self) -> bool:
         """Whether nothing on the connection is unread, unanswered or unsent."""
         return (
-            self._is_between
+            self._is_between_messages
             and (self.cycle is None or self.cycle.response_complete)
             and not self.flow.write_paused
             and not self.transport.is_closing()
         )
 
-    def _take(self, direct: "DirectAnswers", data: bytes, *, is_first: bool) -> bool:
+    def _answer_or_hold(self, direct: "DirectAnswers", data: bytes, *, is_first: bool) -> bool:
         """Answer or hold a request; return False if it must be parsed."""
         started_at = time.perf_counter()
-        found = direct.head_of(data)
-        if found is None:
+        known_head = direct.head_of(data)
+        if known_head is None:
             return False
-        head, end = found
-        missing = end + head.length - len(data)
-        if missing:
-            if missing < 0 or not is_first:
+        head, end = known_head
+        missing_bytes = end + head.length - len(data)
+        if missing_bytes:
+            if missing_bytes < 0 or not is_first:
                 return False
-            timer = self.loop.call_later(self.body_within_s, self._let_go)
-            self._held = _Held(data, started_at, timer)
+            timer = self.loop.call_later(self.body_within_s, self._parse_pending)
+            self._pending = _PendingRequest(data, started_at, timer)
             return True
         project_id = direct.project_of(head)
         if project_id is None:
@@ -117,30 +119,30 @@ class DirectProtocol(GuardedProtocol):
             return True
         question = direct.ask(project_id, body, self._settle)
         if question is not None:
-            self._held = _Held(data, started_at, question)
+            self._pending = _PendingRequest(data, started_at, question)
         return question is not None
 
     def _settle(self, answer: bytes | None) -> None:
         """Take the answer to the held request, None if it must be parsed."""
-        held = self._held
-        assert held is not None
+        pending = self._pending
+        assert pending is not None
         assert self._direct is not None
         if answer is None:
-            self._let_go()
+            self._parse_pending()
             return
-        self._held = None
+        self._pending = None
         if not self.transport.is_closing():
-            self._write(self._direct, answer, held.started_at)
+            self._write(self._direct, answer, pending.started_at)
 
-    def _let_go(self) -> None:
+    def _parse_pending(self) -> None:
         """Pass the held bytes to the parser."""
-        held = self._held
-        if held is not None:
-            self._held = None
-            self._parse(held.release())
+        pending = self._pending
+        if pending is not None:
+            self._pending = None
+            self._parse(pending.release())
 
     def _parse(self, data: bytes) -> None:
-        self._unread_head = data if self._is_between else b""
+        self._unread_head = data if self._is_between_messages else b""
         super().data_received(data)
 
     def _write(self, direct: "DirectAnswers", answer: bytes, started_at: float) -> None:
@@ -151,9 +153,9 @@ class DirectProtocol(GuardedProtocol):
             self._disarm()
         self._answered_at = self.loop.time()
         if self.timeout_keep_alive_task is None:
-            self._await_more(self.timeout_keep_alive)
+            self._arm_keep_alive(self.timeout_keep_alive)
 
-    def _await_more(self, seconds: float) -> None:
+    def _arm_keep_alive(self, seconds: float) -> None:
         self.timeout_keep_alive_task = self.loop.call_later(
             seconds, self.timeout_keep_alive_handler
         )
@@ -161,18 +163,18 @@ class DirectProtocol(GuardedProtocol):
     @override
     def timeout_keep_alive_handler(self) -> None:
         """Close the connection if it is idle, else restart the timer, which many answers share."""
-        left_s = self._answered_at + self.timeout_keep_alive - self.loop.time()
-        if self._held is not None:
-            left_s = self.timeout_keep_alive
-        if left_s > 0:
-            self._await_more(left_s)
+        remaining_s = self._answered_at + self.timeout_keep_alive - self.loop.time()
+        if self._pending is not None:
+            remaining_s = self.timeout_keep_alive
+        if remaining_s > 0:
+            self._arm_keep_alive(remaining_s)
         else:
             super().timeout_keep_alive_handler()
 
     @override
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        self._is_between = False
+        self._is_between_messages = False
 
     @override
     def on_headers_complete(self) -> None:
@@ -188,17 +190,17 @@ class DirectProtocol(GuardedProtocol):
     @override
     def on_message_complete(self) -> None:
         super().on_message_complete()
-        self._is_between = True
+        self._is_between_messages = True
 
     @override
     def connection_lost(self, exc: Exception | None) -> None:
-        if self._held is not None:
-            self._held.release()
-            self._held = None
+        if self._pending is not None:
+            self._pending.release()
+            self._pending = None
         super().connection_lost(exc)
 
     @override
     def shutdown(self) -> None:
         """Close after the current answer."""
-        self._let_go()
+        self._parse_pending()
         super().shutdown()

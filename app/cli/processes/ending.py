@@ -24,29 +24,29 @@ def _is_ignored(number: signal.Signals) -> bool:
 
 
 @contextmanager
-def hearing_the_end(on_signal: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+def handling_termination(on_signal: Callable[[int, FrameType | None], None]) -> Iterator[None]:
     """Handle the termination signals during the block; only in the main thread.
 
     A SIGHUP that was ignored at the start stays ignored.
     """
-    heard = [number for number in _SIGNALS if not _is_ignored(number)]
-    before = {number: signal.signal(number, on_signal) for number in heard}
+    handled = [number for number in _SIGNALS if not _is_ignored(number)]
+    previous_handlers = {number: signal.signal(number, on_signal) for number in handled}
     try:
         yield
     finally:
-        for number, handler in before.items():
+        for number, handler in previous_handlers.items():
             signal.signal(number, handler)
 
 
 @contextmanager
-def told_to_end() -> Iterator[threading.Event]:
+def termination_event() -> Iterator[threading.Event]:
     """Yield an event that termination signals set during the block; only in the main thread."""
-    told = threading.Event()
-    with hearing_the_end(lambda _signal, _frame: told.set()):
-        yield told
+    terminated = threading.Event()
+    with handling_termination(lambda _signal, _frame: terminated.set()):
+        yield terminated
 
 
-def end_within(seconds: float, told: threading.Event) -> threading.Event:
+def end_within(seconds: float, terminated: threading.Event) -> threading.Event:
     """Force this process to end `seconds` after it is told to, with exit code 1.
 
     Parameters
@@ -64,7 +64,7 @@ def end_within(seconds: float, told: threading.Event) -> threading.Event:
     has_ended = threading.Event()
 
     def wait() -> None:
-        told.wait()
+        terminated.wait()
         if not has_ended.wait(seconds):
             _logger.warning("ended in the middle", extra={"waited_s": seconds})
             os._exit(1)

@@ -51,7 +51,7 @@ class GuardedProtocol(HttpToolsProtocol):
     """Time limit for the headers of a request, from the connection or their first byte."""
 
     reader_timeout_s: ClassVar[float] = 30.0
-    least_read_bytes: ClassVar[int] = 1 << 18
+    min_read_bytes: ClassVar[int] = 1 << 18
     """A client must read this much of a waiting answer, or all of it, within the timeout."""
 
     answer_within_s: ClassVar[float] = 8.0
@@ -62,12 +62,12 @@ class GuardedProtocol(HttpToolsProtocol):
         self._awaits_head = True
         self._head_bytes = 0
         self._unused_bytes = 0
-        self._goes_on = False
+        self._has_progress = False
         """Whether the last data made progress: the end of a head, or bytes of a body."""
         self._is_declining = False
         self._deadline: asyncio.TimerHandle | None = None
         self._reading: asyncio.TimerHandle | None = None
-        self._answered: RequestResponseCycle | None = None
+        self._latest_cycle: RequestResponseCycle | None = None
         """The request being or last answered; `cycle` is the one that arrived last."""
 
     @override
@@ -79,14 +79,14 @@ class GuardedProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._disarm()
         self._end_watch()
-        self._tell_gone()
+        self._notify_disconnect()
         super().connection_lost(exc)
 
     @override
     def eof_received(self) -> None:
         # The transport closes itself now; uvicorn learns of it one turn of the loop later.
-        self._tell_gone()
-        self._watch_rest()
+        self._notify_disconnect()
+        self._watch_unsent()
 
     @override
     def pause_writing(self) -> None:
@@ -98,22 +98,22 @@ class GuardedProtocol(HttpToolsProtocol):
         self._end_watch()
         super().resume_writing()
         if self.transport.is_closing():
-            self._watch_rest()
+            self._watch_unsent()
 
     @override
     def on_response_complete(self) -> None:
         super().on_response_complete()
         if self.transport.is_closing():
-            self._watch_rest()
+            self._watch_unsent()
 
     @override
     def timeout_keep_alive_handler(self) -> None:
         super().timeout_keep_alive_handler()
-        self._watch_rest()
+        self._watch_unsent()
 
     @override
     def data_received(self, data: bytes) -> None:
-        self._goes_on = False
+        self._has_progress = False
         self._feed(data)
         if self._awaits_head:
             # Most heads arrive in one piece and need no timer.
@@ -122,7 +122,7 @@ class GuardedProtocol(HttpToolsProtocol):
             self._head_bytes += len(data)
             if self._head_bytes > _MAX_HEAD_BYTES:
                 self._refuse(problem_kinds.HEAD_TOO_LARGE, f"They exceed {_MAX_HEAD_BYTES} bytes.")
-        elif self._goes_on:
+        elif self._has_progress:
             self._unused_bytes = 0
         else:
             self._unused_bytes += len(data)
@@ -137,20 +137,22 @@ class GuardedProtocol(HttpToolsProtocol):
                 self.parser.feed_data(data)
             except httptools.HttpParserUpgrade as offer:
                 data = data[offer.args[0] :]
-                self._decline()
+                self._decline_upgrade()
             except httptools.HttpParserError as error:
-                ours = error.__context__
-                if isinstance(ours, _RefusedError):
-                    self._refuse(ours.kind, str(ours))
+                refusal = error.__context__
+                if isinstance(refusal, _RefusedError):
+                    self._refuse(refusal.kind, str(refusal))
                 else:
                     self.send_400_response("This is not an HTTP request.")
                 return
             else:
                 return
 
-    def _decline(self) -> None:
+    def _decline_upgrade(self) -> None:
         """Continue with a new parser that knows only the body framing from the last head."""
-        framing = [b"%b: %b\r\n" % each for each in self.scope["headers"] if each[0] in _FRAMING]
+        framing = [
+            b"%b: %b\r\n" % header for header in self.scope["headers"] if header[0] in _FRAMING
+        ]
         self.parser = httptools.HttpRequestParser(self)
         self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as in uvicorn
         self._is_declining = True
@@ -169,7 +171,7 @@ class GuardedProtocol(HttpToolsProtocol):
             return
         if self._deadline is not None:
             self._disarm()
-        self._awaits_head, self._goes_on = False, True
+        self._awaits_head, self._has_progress = False, True
         self._require_host()
         self._require_short_target()
         super().on_headers_complete()
@@ -180,8 +182,8 @@ class GuardedProtocol(HttpToolsProtocol):
         """Refuse a request without exactly one Host header (RFC 9112, section 3.2)."""
         hosts = [name for name, _ in self.headers].count(b"host")
         if hosts != 1 and (hosts or self.parser.get_http_version() == "1.1"):
-            found = "several" if hosts else "no"
-            detail = f"A request has one Host header; this one has {found}."
+            number = "several" if hosts else "no"
+            detail = f"A request has one Host header; this one has {number}."
             raise _RefusedError(problem_kinds.MALFORMED_HTTP, detail)
 
     def _require_short_target(self) -> None:
@@ -192,7 +194,7 @@ class GuardedProtocol(HttpToolsProtocol):
 
     @override
     def on_body(self, body: bytes) -> None:
-        self._goes_on = True
+        self._has_progress = True
         super().on_body(body)
 
     @override
@@ -214,15 +216,15 @@ class GuardedProtocol(HttpToolsProtocol):
         self._refuse(problem_kinds.MALFORMED_HTTP, msg)
 
     def _arm(self) -> None:
-        self._deadline = self.loop.call_later(self.head_timeout_s, self._give_up)
+        self._deadline = self.loop.call_later(self.head_timeout_s, self._on_head_timeout)
 
     def _disarm(self) -> None:
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
 
-    def _give_up(self) -> None:
-        if self._under_way() is not None:
+    def _on_head_timeout(self) -> None:
+        if self._active_cycle() is not None:
             # An earlier request on the connection is still being answered.
             self._arm()
             return
@@ -232,43 +234,45 @@ class GuardedProtocol(HttpToolsProtocol):
 
     @override
     def _start_asgi_task(self, cycle: "RequestResponseCycle", app: "ASGI3Application") -> None:
-        self._answered = cycle
+        self._latest_cycle = cycle
         super()._start_asgi_task(cycle, app)
 
-    def _under_way(self) -> "RequestResponseCycle | None":
+    def _active_cycle(self) -> "RequestResponseCycle | None":
         """Return the request that is being answered, if any."""
-        answered = self._answered
-        return None if answered is None or answered.response_complete else answered
+        latest = self._latest_cycle
+        return None if latest is None or latest.response_complete else latest
 
-    def _tell_gone(self) -> None:
+    def _notify_disconnect(self) -> None:
         """Notify the request being answered of the disconnect; uvicorn notifies only the latest."""
-        under_way = self._under_way()
-        if under_way is not None:
-            under_way.disconnected = True
-            under_way.message_event.set()
+        active = self._active_cycle()
+        if active is not None:
+            active.disconnected = True
+            active.message_event.set()
 
-    def _watch_rest(self) -> None:
+    def _watch_unsent(self) -> None:
         """Watch unsent data on a closing connection: it may be too little to pause writing."""
         if self._reading is None and self.transport.get_write_buffer_size():
             self._watch_reader()
 
     def _watch_reader(self) -> None:
-        waiting = self.transport.get_write_buffer_size()
-        self._reading = self.loop.call_later(self.reader_timeout_s, self._judge_reader, waiting)
+        unsent_bytes = self.transport.get_write_buffer_size()
+        self._reading = self.loop.call_later(
+            self.reader_timeout_s, self._check_reader, unsent_bytes
+        )
 
     def _end_watch(self) -> None:
         if self._reading is not None:
             self._reading.cancel()
             self._reading = None
 
-    def _judge_reader(self, waited: int) -> None:
+    def _check_reader(self, unsent_bytes: int) -> None:
         """Keep a client that has read enough of the waiting data, disconnect any other."""
-        taken = waited - self.transport.get_write_buffer_size()
-        if taken >= self.least_read_bytes:
+        read_bytes = unsent_bytes - self.transport.get_write_buffer_size()
+        if read_bytes >= self.min_read_bytes:
             self._watch_reader()
             return
-        told = {"taken_bytes": taken, "within_s": self.reader_timeout_s}
-        _logger.warning("a client reads its answer too slowly and is disconnected", extra=told)
+        details = {"taken_bytes": read_bytes, "within_s": self.reader_timeout_s}
+        _logger.warning("a client reads its answer too slowly and is disconnected", extra=details)
         # A normal close would wait for the client to read.
         self.transport.abort()
 
@@ -277,11 +281,11 @@ class GuardedProtocol(HttpToolsProtocol):
         self._disarm()
         if self.transport.is_closing():
             return
-        under_way = self._under_way()
-        if under_way is not None and under_way.response_started:
+        active = self._active_cycle()
+        if active is not None and active.response_started:
             # The problem would be read as part of the answer that has begun.
             self.transport.close()
-            self._watch_rest()
+            self._watch_unsent()
             return
         is_long = kind is problem_kinds.HEAD_TOO_LARGE
         remedy = _SHORTEN if is_long else "Send the request again, whole and without delay."
@@ -295,4 +299,4 @@ class GuardedProtocol(HttpToolsProtocol):
         )
         self.transport.write(head.encode("ascii") + body)
         self.transport.close()
-        self._watch_rest()
+        self._watch_unsent()

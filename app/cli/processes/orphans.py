@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
-_SOME_BYTES: Final = 1024
+_CHUNK_BYTES: Final = 1024
 
 
 def end_when_orphaned() -> None:
@@ -17,7 +17,7 @@ def end_when_orphaned() -> None:
 
     def wait() -> None:
         # Unbuffered: a buffer lock held by a daemon thread is fatal at interpreter shutdown.
-        while os.read(standard_input, _SOME_BYTES):
+        while os.read(standard_input, _CHUNK_BYTES):
             continue
 
     _end_after(wait)

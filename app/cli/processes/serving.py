@@ -41,11 +41,11 @@ _START_S: Final = 60
 """Time limit for a web process's health check: on a busy machine imports take many seconds."""
 _BACKLOG: Final = 2048
 _OPEN_FILES: Final = 65_536
-_OF_THE_PORT: Final[dict[int | None, str]] = {
+_PORT_REMEDIES: Final[dict[int | None, str]] = {
     errno.EADDRINUSE: "End what listens there, or choose another --port (0: any free one).",
     errno.EACCES: "Choose a --port that any user may listen on: 1024 or above, or 0: any free one.",
 }
-_OF_THE_HOST: Final = (
+_HOST_REMEDY: Final = (
     "Name an address of this machine with --host (TRAINFARE_HOST); 0.0.0.0 stands for all of them."
 )
 
@@ -87,11 +87,11 @@ def allow_connections() -> None:
 
     The default is often 1,024; at the limit, no file can be opened either.
     """
-    soft, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _OPEN_FILES if most == resource.RLIM_INFINITY else min(_OPEN_FILES, most)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    target = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(_OPEN_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < target:
         with suppress(ValueError, OSError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
+            resource.setrlimit(resource.RLIMIT_NOFILE, (target, hard))
 
 
 def _end(_signal: int, _frame: FrameType | None) -> NoReturn:
@@ -103,17 +103,17 @@ def _listen(settings: Settings) -> tuple[socket.socket, str]:
     address = (settings.host, settings.port)
     try:
         # Listens before the application is up: callers wait instead of being refused.
-        listening = socket.create_server(address, family=family, backlog=_BACKLOG)
+        server_socket = socket.create_server(address, family=family, backlog=_BACKLOG)
     except (OSError, UnicodeError) as error:
         # An invalid host name fails while it is encoded.
         reason = getattr(error, "strerror", None) or error
-        remedy = _OF_THE_PORT.get(getattr(error, "errno", None), _OF_THE_HOST)
+        remedy = _PORT_REMEDIES.get(getattr(error, "errno", None), _HOST_REMEDY)
         raise RefusedError(
             f"Cannot listen on {settings.host}:{settings.port}: {reason}.", remedy
         ) from error
-    listening.set_inheritable(True)
+    server_socket.set_inheritable(True)
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
-    return listening, f"http://{host}:{listening.getsockname()[1]}"
+    return server_socket, f"http://{host}:{server_socket.getsockname()[1]}"
 
 
 class _Server(uvicorn.Server):
@@ -133,12 +133,12 @@ def serve(settings: Settings, *, access_log: bool = False) -> None:
     allow_connections()
     require_database(settings)
     _check_start(settings)
-    with _siblings(settings) as siblings:
+    with _metrics_folder(settings) as siblings:
         _serve(settings, siblings, access_log=access_log)
 
 
 @contextmanager
-def _siblings(settings: Settings) -> Iterator[Path | None]:
+def _metrics_folder(settings: Settings) -> Iterator[Path | None]:
     """Create a folder in which several web processes share their metrics."""
     if settings.web_workers == 1:
         yield None
@@ -176,13 +176,13 @@ def _serve(settings: Settings, siblings: Path | None, *, access_log: bool) -> No
     # Uvicorn raises the signal again after a clean shutdown: exit successfully then.
     signal.signal(signal.SIGTERM, _end)
     signal.signal(signal.SIGINT, _end)
-    listening, url = _listen(settings)
+    server_socket, url = _listen(settings)
     _logger.info("listening", extra={"url": url, "web_workers": settings.web_workers})
     try:
         if settings.web_workers > 1:
             garbage.settle()
-            Multiprocess(config, sockets=[listening]).run()
+            Multiprocess(config, sockets=[server_socket]).run()
         else:
-            _Server(config).run(sockets=[listening])
+            _Server(config).run(sockets=[server_socket])
     finally:
         _logger.info("stopped", extra={"url": url})

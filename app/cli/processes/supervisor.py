@@ -12,7 +12,7 @@ import orjson
 
 from app.cli.failures import RefusedError
 from app.cli.logs import configure_logging
-from app.cli.processes.ending import told_to_end
+from app.cli.processes.ending import termination_event
 from app.cli.surroundings import require_database
 from app.settings import Settings
 
@@ -20,20 +20,20 @@ _logger = logging.getLogger(__name__)
 _GRACE_S: Final = 25.0
 """Time for both to end; each forces its own end sooner, whatever it waits for."""
 
-_LOOK_EVERY_S: Final = 0.2
+_POLL_INTERVAL_S: Final = 0.2
 _MAX_PAUSE_S: Final = 30.0
 
 
 def environment_of(settings: Settings) -> dict[str, str]:
     """Return an environment that gives a child exactly these settings; lists and maps as JSON."""
-    given = settings.model_dump(mode="json", exclude_unset=True, exclude_none=True)
-    named = {
+    values = settings.model_dump(mode="json", exclude_unset=True, exclude_none=True)
+    variables = {
         f"TRAINFARE_{name.upper()}": value
         if isinstance(value, str)
         else orjson.dumps(value).decode()
-        for name, value in given.items()
+        for name, value in values.items()
     }
-    return {**os.environ, **named}
+    return {**os.environ, **variables}
 
 
 class _Child:
@@ -79,7 +79,7 @@ def serve_with_fitter(settings: Settings, *, access_log: bool = False) -> None:
     """
     configure_logging(settings)
     require_database(settings)
-    with told_to_end() as stop:
+    with termination_event() as stop:
         _run(settings, stop, access_log=access_log)
 
 
@@ -91,8 +91,8 @@ def _run(settings: Settings, stop: threading.Event, *, access_log: bool) -> None
     finally:
         for child in (service, fitter):
             child.end()
-        until = time.monotonic() + _GRACE_S
-        exit_codes = [child.wait(until) for child in (service, fitter)]
+        deadline = time.monotonic() + _GRACE_S
+        exit_codes = [child.wait(deadline) for child in (service, fitter)]
     if not stop.is_set():
         raise RefusedError(
             f"The service ended by itself with exit code {exit_codes[0]}.", "See its log above."
@@ -101,7 +101,7 @@ def _run(settings: Settings, stop: threading.Event, *, access_log: bool) -> None
 
 def _watch(service: _Child, fitter: _Child, stop: threading.Event) -> None:
     pause_s = 1.0
-    while service.process.poll() is None and not stop.wait(_LOOK_EVERY_S):
+    while service.process.poll() is None and not stop.wait(_POLL_INTERVAL_S):
         exit_code = fitter.process.poll()
         if exit_code is None:
             continue

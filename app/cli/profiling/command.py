@@ -48,10 +48,10 @@ def profile(  # noqa: PLR0913 - each is an option
     budget: Annotated[str | None, typer.Option(help="Money for all runs together.")] = None,
     price_per_hour: Annotated[str | None, typer.Option(help="Price of one worker.")] = None,
     width: Annotated[
-        float | None, number_option("Enough when (upper - lower) / median is below.", least=0)
+        float | None, number_option("Enough when (upper - lower) / median is below.", minimum=0)
     ] = None,
     runs: Annotated[int, typer.Option(min=1, max=1000, help="At most this many.")] = 20,
-    timeout: Annotated[float | None, number_option("Seconds per run.", least=0.001)] = None,
+    timeout: Annotated[float | None, number_option("Seconds per run.", minimum=0.001)] = None,
     max_workers: Annotated[
         int | None,
         typer.Option(min=1, help="Workers this machine hosts. Default: its GPUs, or its cores."),
@@ -84,26 +84,26 @@ def profile(  # noqa: PLR0913 - each is an option
     from app.cli.connection import connected
     from app.cli.machine import this_machine
     from app.cli.profiling.printing import show_dry_run
-    from app.cli.profiling.requests import Wanted, read_plan
+    from app.cli.profiling.requests import PlanOptions, read_plan
     from app.cli.profiling.session import Profiler
     from app.cli.profiling.training import CommandRunner
 
     machine = this_machine(max_workers, is_any=any_hardware)
-    changes = Wanted(target, search, budget, price_per_hour, width)
+    options = PlanOptions(target, search, budget, price_per_hour, width)
     with connected(url, key) as connection:
         if plan is not None:
-            wanted = read_plan(plan)
+            request = read_plan(plan)
         else:
-            wanted = changes.request(workload, machine, connection)
+            request = options.request(workload, machine, connection)
         profiler = Profiler(
             connection,
-            wanted,
+            request,
             command,
             machine=machine,
             runner=CommandRunner(timeout),
             log_path=log,
-            most_runs=runs,
-            most_failures=max_failures,
+            max_runs=runs,
+            max_failures=max_failures,
         )
         if dry_run:
             first = profiler.first_plan()

@@ -49,8 +49,8 @@ class Session:
     @property
     def is_untouched(self) -> bool:
         """Whether nothing has happened yet, for example because the first plan was refused."""
-        noted = (self.finished, self.repeated, self.skipped, self.interrupted, self.stopped)
-        return not any(noted)
+        events = (self.finished, self.repeated, self.skipped, self.interrupted, self.stopped)
+        return not any(events)
 
     def attempted(self) -> list[dict[str, Any]]:
         """Return the configurations whose runs ended in any way, or that cannot run here."""
@@ -110,13 +110,13 @@ class SessionLog:
             content = self.path.read_bytes()
         except FileNotFoundError:
             return None
-        whole, _, torn = content.rpartition(b"\n")
-        if torn:
-            os.truncate(self.path, len(whole) + bool(whole))
-        if not whole:
+        complete, _, partial = content.rpartition(b"\n")
+        if partial:
+            os.truncate(self.path, len(complete) + bool(complete))
+        if not complete:
             return None
         try:
-            first, *others = [orjson.loads(line) for line in whole.splitlines()]
+            first, *others = [orjson.loads(line) for line in complete.splitlines()]
             session = Session(first["session_id"], first["workload"], first["request"])
             for event in others:
                 session.note(event)

@@ -11,15 +11,15 @@ from app.cli.wording import interval, percent
 from app.domain.wording import say_seconds
 
 Document = Mapping[str, Any]
-_ENDLESS: Final = 1000
+_MAX_MULTIPLE: Final = 1000
 
 
-def short(document: Document) -> str:
+def describe(document: Document) -> str:
     """Return a short description of the values that a run sets."""
     return ", ".join(f"{name} {value}" for name, value in fields_of(scenario_of(document)).items())
 
 
-def wide(width: float) -> str:
+def say_width(width: float) -> str:
     """Return a width as a percentage of the median, a large one as a multiple.
 
     Examples
@@ -27,27 +27,27 @@ def wide(width: float) -> str:
     >>> wide(0.25), wide(104.2), wide(1e13)
     ('25%', '104 times', 'over 1000 times')
     """
-    if width > _ENDLESS:
-        return f"over {_ENDLESS} times"
+    if width > _MAX_MULTIPLE:
+        return f"over {_MAX_MULTIPLE} times"
     return percent(width) if width < 1 else f"{width:.3g} times"
 
 
-def tell_next(plan: Document, planned: Document) -> None:
+def show_next(plan: Document, planned: Document) -> None:
     """Print which run is next and why."""
-    price, now = planned["price"], wide(plan["width"])
+    price, now = planned["price"], say_width(plan["width"])
     cost = "" if price is None else f" for about {price} {plan['currency']}"
     print_note(
-        f"Next: {short(planned)}{cost}. The interval's width is {now} the median, and should"
-        f" become {wide(planned['width'])}."
+        f"Next: {describe(planned)}{cost}. The interval's width is {now} the median, and should"
+        f" become {say_width(planned['width'])}."
     )
 
 
-def tell_outcome(number: int, planned: Document, outcome: RunOutcome, output: Path) -> None:
+def show_outcome(number: int, planned: Document, outcome: RunOutcome, output: Path) -> None:
     """Print how a run ended, and where its output is if it did not succeed."""
-    took = say_seconds(outcome.duration_seconds)
-    is_good = outcome.status == "succeeded"
-    where = "" if is_good else f" (exit code {outcome.exit_code}; see {output})"
-    print_note(f"Run {number}: {short(planned)}: {outcome.status} after {took}{where}.")
+    duration = say_seconds(outcome.duration_seconds)
+    is_success = outcome.status == "succeeded"
+    hint = "" if is_success else f" (exit code {outcome.exit_code}; see {output})"
+    print_note(f"Run {number}: {describe(planned)}: {outcome.status} after {duration}{hint}.")
 
 
 def show_session(session: Session, targets: Sequence[Document], *, as_json: bool) -> None:
@@ -71,7 +71,7 @@ def show_session(session: Session, targets: Sequence[Document], *, as_json: bool
         if target["now"] is not None:
             band = target["now"]
             out.print(
-                f"{short(target)}: {say_seconds(band['median'])}"
+                f"{describe(target)}: {say_seconds(band['median'])}"
                 f" ({percent(band['confidence'])} interval {interval(band)})",
                 markup=False,
             )
@@ -81,7 +81,7 @@ def show_session(session: Session, targets: Sequence[Document], *, as_json: bool
 def _row(event: Event) -> dict[str, object]:
     return {
         "run": event["external_id"].rpartition("-")[2],
-        "configuration": short(event),
+        "configuration": describe(event),
         "status": event["status"],
         "duration": say_seconds(event["duration_seconds"]),
     }
@@ -98,9 +98,9 @@ def show_dry_run(
         [
             {
                 "run": planned["order"],
-                "configuration": short(planned),
+                "configuration": describe(planned),
                 "price": planned["price"],
-                "width after": wide(planned["width"]),
+                "width after": say_width(planned["width"]),
                 "command": line,
             }
             for planned, line in commands

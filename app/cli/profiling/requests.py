@@ -15,7 +15,7 @@ from app.domain.flat_fields import CONFIGURATION, PARAMETER, WORK
 
 _OPTIONS: Final = {"budget": "--budget", "price_per_hour": "--price-per-hour", "width": "--width"}
 _UNKNOWN: Final = "unknown_workload"
-_LISTS: Final = {
+_SEARCH_LISTS: Final = {
     **SEARCH,
     "dataset_size": "dataset_sizes",
     "batch_size": "batch_sizes",
@@ -50,7 +50,7 @@ def read_plan(path: Path) -> PlanRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class PlanOptions:
     """The options that a request is built from."""
 
     target: Sequence[str] | None
@@ -83,9 +83,9 @@ class Wanted:
         categories = _categories(connection, workload) if has_parameters else frozenset()
         target = scenario_from(target_fields, categories)
         search = _search_from(search_fields, categories)
-        most = machine.workers(target["configuration"].get("gpu_type"))
-        if "workers" not in search and most:
-            search["workers"] = [1 << power for power in range(most.bit_length())]
+        max_workers = machine.workers(target["configuration"].get("gpu_type"))
+        if "workers" not in search and max_workers:
+            search["workers"] = [1 << power for power in range(max_workers.bit_length())]
         # One machine, whatever the node counts of other runs.
         search.setdefault("nodes", [1])
         body: dict[str, Any] = {"target": target, "search": search}
@@ -99,7 +99,7 @@ class Wanted:
 def workload_or_refusal(connection: Connection, workload: str) -> dict[str, Any] | RefusedError:
     """Return a workload's document, or the service's refusal if it is unknown."""
     try:
-        return dict(connection.get(path_of(workload), telling="workload"))
+        return dict(connection.get(path_of(workload), required="workload"))
     except RefusedError as error:
         if error.code != _UNKNOWN:
             raise
@@ -108,11 +108,13 @@ def workload_or_refusal(connection: Connection, workload: str) -> dict[str, Any]
 
 def _categories(connection: Connection, workload: str) -> frozenset[str]:
     """Return the field names of the parameters that are not numbers."""
-    known = workload_or_refusal(connection, workload)
-    if isinstance(known, RefusedError):
+    document = workload_or_refusal(connection, workload)
+    if isinstance(document, RefusedError):
         return frozenset()
-    parameters = known["parameters"].items()
-    return frozenset(PARAMETER + name for name, each in parameters if each["type"] != "number")
+    parameters = document["parameters"].items()
+    return frozenset(
+        PARAMETER + name for name, parameter in parameters if parameter["type"] != "number"
+    )
 
 
 def scenario_from(
@@ -143,8 +145,8 @@ def _search_from(fields: Mapping[str, str], categories: Collection[str]) -> dict
     search: dict[str, Any] = {}
     for name, text in fields.items():
         values = values_of(name, text, as_text=name in categories)
-        if name in _LISTS:
-            search[_LISTS[name]] = values
+        if name in _SEARCH_LISTS:
+            search[_SEARCH_LISTS[name]] = values
         elif name.startswith(PARAMETER):
             search.setdefault("parameters", {})[name.removeprefix(PARAMETER)] = values
         else:

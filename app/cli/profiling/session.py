@@ -15,15 +15,15 @@ from app.cli.following import follow, request_fit
 from app.cli.machine import Machine
 from app.cli.output import print_note, share_progress
 from app.cli.profiling.log import Event, Session, SessionLog, scenario_of
-from app.cli.profiling.printing import short, show_session, tell_next, tell_outcome
+from app.cli.profiling.printing import describe, show_next, show_outcome, show_session
 from app.cli.profiling.requests import PlanRequest, workload_or_refusal
 from app.cli.profiling.training import (
     CommandRunner,
-    birth_of,
     end_group,
     environment_of,
     fields_of,
     fill_in,
+    start_ticks_of,
 )
 from app.domain.wording import say_count
 
@@ -51,26 +51,30 @@ class Profiler:
         Runs the command.
     log_path
         The resumable log; by default named after the workload, in the working directory.
-    most_runs, most_failures
+    max_runs, max_failures
         The session ends after so many runs in total, or so many failed ones in a row.
     """
 
     def __init__(
         self,
         connection: Connection,
-        wanted: PlanRequest,
+        plan_request: PlanRequest,
         command: Sequence[str],
         *,
         machine: Machine,
         runner: CommandRunner,
         log_path: Path | None,
-        most_runs: int,
-        most_failures: int,
+        max_runs: int,
+        max_failures: int,
     ) -> None:
-        self._connection, self._wanted, self._command = connection, wanted, list(command)
+        self._connection, self._plan_request, self._command = (
+            connection,
+            plan_request,
+            list(command),
+        )
         self._machine, self._runner = machine, runner
-        self._log = SessionLog(log_path or Path(f"profile-{wanted.workload}.jsonl"))
-        self._most_runs, self._most_failures = most_runs, most_failures
+        self._log = SessionLog(log_path or Path(f"profile-{plan_request.workload}.jsonl"))
+        self._max_runs, self._max_failures = max_runs, max_failures
         self._version = 0
 
     def first_plan(self) -> Document:
@@ -89,7 +93,7 @@ class Profiler:
                 " or declare it first: curl -X PUT -H 'Content-Type: application/json'"
                 f" -d '{{}}' {self._connection.url}{self._path}",
             )
-        return self._ask(None)
+        return self._fetch_plan(None)
 
     def commands(self, plan: Document) -> list[tuple[Document, str]]:
         """Return each planned run with its command, or with the reason why it cannot run here."""
@@ -117,26 +121,28 @@ class Profiler:
         session = self._resume(is_new=is_new)
         if session.stopped is None:
             try:
-                self._settle(session)
+                self._catch_up(session)
                 self._measure(session)
             except UnreachableError:
-                left = len(session.pending())
-                waiting = f" with {say_count(left, 'run')} not uploaded yet" if left else ""
+                n_pending = len(session.pending())
+                waiting = (
+                    f" with {say_count(n_pending, 'run')} not uploaded yet" if n_pending else ""
+                )
                 print_note(
                     f"The session is kept in {self._log.path}{waiting}; type the same line again"
                     " when the service answers."
                 )
                 raise
-        show_session(session, self._ask(session)["targets"], as_json=as_json)
+        show_session(session, self._fetch_plan(session)["targets"], as_json=as_json)
 
     @property
     def _path(self) -> str:
-        return path_of(self._wanted.workload)
+        return path_of(self._plan_request.workload)
 
     def _unknown(self) -> RefusedError | None:
         """Return the service's refusal if it does not know the workload, else None."""
-        known = workload_or_refusal(self._connection, self._wanted.workload)
-        return known if isinstance(known, RefusedError) else None
+        document = workload_or_refusal(self._connection, self._plan_request.workload)
+        return document if isinstance(document, RefusedError) else None
 
     def _declare(self) -> None:
         """Declare the workload if the service does not know it."""
@@ -146,11 +152,11 @@ class Profiler:
         self._connection.ask("PUT", self._path, json={})
         # The second sentence suggests a similar name, if there is one.
         _, _, nearest = unknown.detail.partition(". ")
-        print_note(f"Declared the workload {self._wanted.workload}. {nearest}".rstrip())
+        print_note(f"Declared the workload {self._plan_request.workload}. {nearest}".rstrip())
 
     def _resume(self, *, is_new: bool) -> Session:
         session = None if is_new else self._log.read()
-        workload, body = self._wanted.workload, self._wanted.body
+        workload, body = self._plan_request.workload, self._plan_request.body
         if session is None or session.is_untouched:
             return self._log.begin(workload, body)
         if (session.workload, session.request) != (workload, body):
@@ -161,14 +167,14 @@ class Profiler:
         done = len(session.finished)
         if session.stopped is not None and session.stopped["reason"] == _RUNS_MADE:
             # The number of runs is not part of the plan: a session may be continued with more.
-            session.stopped = session.stopped if done >= self._most_runs else None
+            session.stopped = session.stopped if done >= self._max_runs else None
         if session.stopped is not None:
             print_note(f"{self._log.path} has ended; --again starts over.")
         else:
             print_note(f"Resuming after {say_count(done, 'run')} of {self._log.path}.")
         return session
 
-    def _settle(self, session: Session) -> None:
+    def _catch_up(self, session: Session) -> None:
         """Complete what an interrupted session left undone: end its run, upload, fit."""
         if session.interrupted is not None:
             self._end_interrupted(session, session.interrupted)
@@ -177,28 +183,28 @@ class Profiler:
         if not session.is_fitted:
             self._fit(session)
 
-    def _end_interrupted(self, session: Session, left: Event) -> None:
+    def _end_interrupted(self, session: Session, interrupted: Event) -> None:
         """End the run that was in progress when the session was killed, and log its duration."""
         output = self._next_output(session)
-        if left.get("birth") and birth_of(left["pid"]) == left["birth"]:
+        if interrupted.get("birth") and start_ticks_of(interrupted["pid"]) == interrupted["birth"]:
             print_note("The interrupted run was still running; it is stopped and repeated.")
-            end_group(left["pid"], signal.SIGKILL)
+            end_group(interrupted["pid"], signal.SIGKILL)
             ended_at = time.time()
         else:
             # Its end was not observed: it lasted at least until its last output.
             ended_at = output.stat().st_mtime if output.exists() else 0.0
-        began_at = datetime.fromisoformat(left["at"]).timestamp()
+        started_at = datetime.fromisoformat(interrupted["at"]).timestamp()
         self._log.append(
             session,
             "finished",
-            external_id=left["external_id"],
+            external_id=interrupted["external_id"],
             status="cancelled",
-            duration_seconds=max(ended_at - began_at, 0.0),
+            duration_seconds=max(ended_at - started_at, 0.0),
             exit_code=None,
-            started_at=left["at"],
-            price_per_hour=left.get("price_per_hour"),
+            started_at=interrupted["at"],
+            price_per_hour=interrupted.get("price_per_hour"),
             output=str(output),
-            **scenario_of(left),
+            **scenario_of(interrupted),
         )
 
     def _next_output(self, session: Session) -> Path:
@@ -206,12 +212,12 @@ class Profiler:
 
     def _measure(self, session: Session) -> None:
         while True:
-            if len(session.finished) >= self._most_runs:
+            if len(session.finished) >= self._max_runs:
                 self._stop(
-                    session, _RUNS_MADE, f"{self._most_runs} runs were made, as many as asked."
+                    session, _RUNS_MADE, f"{self._max_runs} runs were made, as many as asked."
                 )
                 return
-            plan = self._ask(session)
+            plan = self._fetch_plan(session)
             if not plan["runs"]:
                 self._end(session, plan)
                 return
@@ -219,8 +225,8 @@ class Profiler:
             if planned is None:
                 # Skipped runs are excluded from the next plan.
                 continue
-            tell_next(plan, planned)
-            event = self._one(session, planned)
+            show_next(plan, planned)
+            event = self._run_planned(session, planned)
             self._upload(session, event)
             self._fit(session)
             self._check_failures(session)
@@ -240,11 +246,11 @@ class Profiler:
             refusal = self._machine.refusal(planned["configuration"])
             if refusal is None:
                 return dict(planned)
-            print_note(f"Skipped: {short(planned)} {refusal}.")
+            print_note(f"Skipped: {describe(planned)} {refusal}.")
             self._log.append(session, "skipped", reason=refusal, **scenario_of(planned))
         return None
 
-    def _one(self, session: Session, planned: Document) -> Event:
+    def _run_planned(self, session: Session, planned: Document) -> Event:
         """Run the command once and log the outcome.
 
         Raises
@@ -267,14 +273,14 @@ class Profiler:
                 "started",
                 external_id=external_id,
                 pid=pid,
-                birth=birth_of(pid),
+                birth=start_ticks_of(pid),
                 price_per_hour=planned["price_per_hour"],
                 **scenario,
             )
 
         expected = (planned["duration_seconds"] or {}).get("median")
         with share_progress() as progress:
-            task = progress.add_task(f"run {number}", total=1.0, step=short(planned))
+            task = progress.add_task(f"run {number}", total=1.0, step=describe(planned))
             outcome = self._runner.run(
                 command,
                 environment,
@@ -296,7 +302,7 @@ class Profiler:
             output=str(output),
             **scenario,
         )
-        tell_outcome(number, planned, outcome, output)
+        show_outcome(number, planned, outcome, output)
         if outcome.status == "cancelled":
             print_note("Interrupted; type the same line again to go on.")
             raise SystemExit(ExitCode.INTERRUPTED)
@@ -324,9 +330,9 @@ class Profiler:
             self._version = fit["regressor_version"] or 0
         self._log.append(session, "fitted", version=self._version)
 
-    def _ask(self, session: Session | None) -> Document:
+    def _fetch_plan(self, session: Session | None) -> Document:
         """Return the plan of what remains to be measured, from the newest regressor."""
-        body = {"runs": _PLANNED_AT_ONCE, **self._wanted.body}
+        body = {"runs": _PLANNED_AT_ONCE, **self._plan_request.body}
         if session is not None:
             attempted = session.attempted()
             body["exclude"] = [*body.get("exclude", []), *attempted]
@@ -334,7 +340,7 @@ class Profiler:
                 body["made"] = [*body.get("made", []), *session.paid()]
         path = f"{self._path}/profiling-plans"
         for _ in range(_FRESH_ATTEMPTS):
-            plan: Document = self._connection.post(path, body, telling="runs")
+            plan: Document = self._connection.post(path, body, required="runs")
             if (plan["regressor_version"] or 0) >= self._version:
                 break
             # Web processes check for a newer version about every second.
@@ -342,11 +348,11 @@ class Profiler:
         return plan
 
     def _check_failures(self, session: Session) -> None:
-        last = session.finished[-self._most_failures :]
-        if len(last) < self._most_failures or any(e["status"] == "succeeded" for e in last):
+        last = session.finished[-self._max_failures :]
+        if len(last) < self._max_failures or any(event["status"] == "succeeded" for event in last):
             return
         raise RefusedError(
-            f"The last {self._most_failures} runs did not succeed; see {last[-1]['output']}.",
+            f"The last {self._max_failures} runs did not succeed; see {last[-1]['output']}.",
             "Correct the command and type the line again, or allow more with --max-failures.",
         )
 

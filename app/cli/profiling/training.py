@@ -13,14 +13,14 @@ from typing import Any, BinaryIO, Final
 
 from app.cli.client import KEY_VARIABLES
 from app.cli.failures import UsageError
-from app.cli.processes.ending import hearing_the_end
+from app.cli.processes.ending import handling_termination
 from app.domain.flat_fields import PARAMETER, WORK
 
 _CONFIGURATION: Final = ("workers", "nodes", "gpu_type", "instance_type")
 _PLACEHOLDER: Final = re.compile(
     r"\{(" + "|".join((*_CONFIGURATION, *WORK)) + r"|param\.[^{}\s]+)\}"
 )
-_LOOK_EVERY_S: Final = 0.1
+_POLL_INTERVAL_S: Final = 0.1
 _TAIL_BYTES: Final = 1 << 16
 _OUT_OF_MEMORY: Final = re.compile(
     rb"out of memory|OutOfMemoryError|MemoryError|allocate memory|bad_alloc|bad allocation"
@@ -40,12 +40,12 @@ class RunOutcome:
 
 def fields_of(planned: Mapping[str, Any]) -> dict[str, str]:
     """Return the values that a planned run sets, by placeholder name."""
-    given = {
+    values = {
         **{name: planned["configuration"].get(name) for name in _CONFIGURATION},
         **{name: planned["work"].get(name) for name in WORK},
         **{PARAMETER + name: value for name, value in planned["parameters"].items()},
     }
-    return {name: _plain(value) for name, value in given.items() if value is not None}
+    return {name: _plain(value) for name, value in values.items() if value is not None}
 
 
 def _plain(value: object) -> str:
@@ -67,11 +67,11 @@ def fill_in(command: Sequence[str], fields: Mapping[str, str]) -> list[str]:
     ['train', '--n=4', '{"a": 1}']
     """
 
-    def replace(found: re.Match[str]) -> str:
-        name = found.group(1)
+    def replace(match: re.Match[str]) -> str:
+        name = match.group(1)
         if name not in fields:
             raise UsageError(
-                f"The plan sets no {name}, which the command uses as {found.group(0)}.",
+                f"The plan sets no {name}, which the command uses as {match.group(0)}.",
                 f"It sets: {', '.join(fields)}. Give --target {name}=VALUE, or leave it out.",
             )
         return fields[name]
@@ -79,11 +79,13 @@ def fill_in(command: Sequence[str], fields: Mapping[str, str]) -> list[str]:
     return [_PLACEHOLDER.sub(replace, word) for word in command]
 
 
-def environment_of(fields: Mapping[str, str], **more: str) -> dict[str, str]:
+def environment_of(fields: Mapping[str, str], **extra: str) -> dict[str, str]:
     """Return the command's environment: this process's without the key, plus the run's values."""
-    given = {re.sub(r"\W", "_", name).upper(): value for name, value in {**fields, **more}.items()}
+    values = {
+        re.sub(r"\W", "_", name).upper(): value for name, value in {**fields, **extra}.items()
+    }
     kept = {name: value for name, value in os.environ.items() if name not in KEY_VARIABLES}
-    return {**kept, **{f"TRAINFARE_{name}": value for name, value in given.items()}}
+    return {**kept, **{f"TRAINFARE_{name}": value for name, value in values.items()}}
 
 
 @dataclass
@@ -141,18 +143,18 @@ class CommandRunner:
         """
         killed_before, interruption = _killed_for_memory(), Interruption()
         # Signals are caught before the command starts, since one in between would orphan it.
-        with output.open("wb") as file, hearing_the_end(interruption.note):
-            started = time.perf_counter()
+        with output.open("wb") as file, handling_termination(interruption.note):
+            started_at = time.perf_counter()
             process = _start(command, environment, file)
             interruption.started(process.pid)
             try:
                 on_start(process.pid)
-                is_late = self._wait(process, started, interruption, on_tick)
+                is_late = self._wait(process, started_at, interruption, on_tick)
             except BaseException:
                 # For example, the log cannot be written: the command's end could not be recorded.
                 self._end(process)
                 raise
-            seconds = time.perf_counter() - started
+            seconds = time.perf_counter() - started_at
         if interruption.signal_number is not None:
             status = "cancelled"
         elif is_late:
@@ -161,22 +163,22 @@ class CommandRunner:
             status = "succeeded"
         else:
             is_killed = _killed_for_memory() > killed_before
-            status = "out_of_memory" if is_killed or _says_memory(output) else "failed"
+            status = "out_of_memory" if is_killed or _mentions_memory(output) else "failed"
         return RunOutcome(status, seconds, process.returncode)
 
     def _wait(
         self,
         process: subprocess.Popen[bytes],
-        started: float,
+        started_at: float,
         interruption: Interruption,
         on_tick: Callable[[float], None],
     ) -> bool:
         """Wait for the end; return whether the time limit caused it."""
         while True:
             try:
-                process.wait(_LOOK_EVERY_S)
+                process.wait(_POLL_INTERVAL_S)
             except subprocess.TimeoutExpired:
-                elapsed = time.perf_counter() - started
+                elapsed = time.perf_counter() - started_at
                 on_tick(elapsed)
                 if interruption.signal_number is not None:
                     self._end(process)
@@ -233,13 +235,13 @@ def _killed_for_memory() -> int:
     return next((int(count) for name, count in counts if name == "oom_kill"), 0)
 
 
-def _says_memory(output: Path) -> bool:
+def _mentions_memory(output: Path) -> bool:
     with output.open("rb") as file:
         file.seek(max(0, output.stat().st_size - _TAIL_BYTES))
         return _OUT_OF_MEMORY.search(file.read()) is not None
 
 
-def birth_of(pid: int) -> str | None:
+def start_ticks_of(pid: int) -> str | None:
     """Return a process's start time in kernel clock ticks, None if it is gone or unknown."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
