@@ -1,7 +1,7 @@
 /** Shows a forecast as a sentence, with its basis and its warnings. */
 
 import { h } from "./dom.js";
-import { chance, duration, durationNode, enough, hardware, label, moneyNode, number, percent, plural, someOf } from "./format.js";
+import { chance, duration, durationNode, durationRoundedUp, hardware, label, moneyNode, number, percent, plural, someOf } from "./format.js";
 
 export const BASES = {
   measured: { text: "measured", tone: "good", meaning: "this configuration was measured" },
@@ -12,8 +12,8 @@ export const BASES = {
 };
 
 export function basisBadge(basis) {
-  const known = BASES[basis] ?? { text: basis, tone: "", meaning: "" };
-  return h("span", { class: `badge ${known.tone}`, title: known.meaning }, known.text);
+  const style = BASES[basis] ?? { text: basis, tone: "", meaning: "" };
+  return h("span", { class: `badge ${style.tone}`, title: style.meaning }, style.text);
 }
 
 function sentence(forecast) {
@@ -39,9 +39,9 @@ function priceText(cost) {
   const place = [price.provider, price.region].filter(Boolean).join(" ");
   const rate = moneyNode(cost.price_per_hour, cost.currency);
   const source = price.source === "inline" ? "as entered" : `${price.source}, ${price.valid_from.slice(0, 10)}`;
-  const what = unit ? `${number(price.instances)} × ${[place, unit].filter(Boolean).join(" ")}` : plural(price.instances, "worker");
-  const each = price.instances > 1 ? " an hour each" : " an hour";
-  return h("span", {}, `${what} at `, rate, `${each}, ${price.purchase.replace("_", " ")} (${source})`);
+  const instances = unit ? `${number(price.instances)} × ${[place, unit].filter(Boolean).join(" ")}` : plural(price.instances, "worker");
+  const perHour = price.instances > 1 ? " an hour each" : " an hour";
+  return h("span", {}, `${instances} at `, rate, `${perHour}, ${price.purchase.replace("_", " ")} (${source})`);
 }
 
 function supportText(forecast) {
@@ -52,23 +52,23 @@ function supportText(forecast) {
 }
 
 /** Name the runs with the most influence on a forecast, and the effect of 1 % more time there. */
-function lessons(taught) {
-  const each = taught.map(({ run_ids, influence, about }) => {
+function lessons(taughtBy) {
+  const nodes = taughtBy.map(({ run_ids, influence, about }) => {
     const change = `${influence > 0 ? "+" : ""}${Number(influence.toPrecision(2))}%`;
     const title = `${run_ids.join(", ")}: 1% more time there is ${change} here, through ${label(about)}`;
     return h("span", { class: "lesson", title }, `${run_ids[0]} (${label(about)})`);
   });
-  return h("span", {}, each.flatMap((node, index) => (index ? [", ", node] : [node])));
+  return h("span", {}, nodes.flatMap((node, index) => (index ? [", ", node] : [node])));
 }
 
 /** Return the energy and, if a grid factor is known, the carbon; null if no power is known. */
 function energyText(energy) {
   if (!energy?.kilowatt_hours) return null;
-  const known = `${number(Number(energy.kilowatt_hours.toPrecision(3)))} kWh`;
-  if (energy.kg_co2e === null || energy.kg_co2e === undefined) return h("span", { title: energy.reason ?? "" }, known);
+  const amount = `${number(Number(energy.kilowatt_hours.toPrecision(3)))} kWh`;
+  if (energy.kg_co2e === null || energy.kg_co2e === undefined) return h("span", { title: energy.reason ?? "" }, amount);
   const source = energy.grid_factor?.source ?? "as entered";
   const title = `${number(energy.kg_co2e_per_kwh)} kg CO2e a kWh (${source})`;
-  return h("span", { class: "carbon", title }, `${known}, ${carbonText(energy)}`);
+  return h("span", { class: "carbon", title }, `${amount}, ${carbonText(energy)}`);
 }
 
 /** Return the carbon of a forecast's energy, a dash if no grid factor is known. */
@@ -82,7 +82,7 @@ function facts(forecast) {
   const odds = forecast.probability ?? {};
   const lines = [
     ["Basis", h("span", {}, basisBadge(forecast.basis), " ", supportText(forecast))],
-    ["Safe time limit", durationNode(forecast.time_limit_seconds, enough)],
+    ["Safe time limit", durationNode(forecast.time_limit_seconds, durationRoundedUp)],
   ];
   if (forecast.cost) lines.splice(1, 0, ["Price", priceText(forecast.cost)]);
   if (odds.deadline !== null && odds.deadline !== undefined) lines.push(["Ends in time", chance(odds.deadline)]);

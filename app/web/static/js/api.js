@@ -1,7 +1,7 @@
 /** Talks to the API of this service: JSON in, JSON out, problems as exceptions. */
 
 import { askForKey, currentKey } from "./key.js";
-import { heard } from "./readiness.js";
+import { noteResponse } from "./readiness.js";
 
 /** A refusal in the form of RFC 9457. */
 export class Problem extends Error {
@@ -36,11 +36,11 @@ async function send(path, options) {
   if (key) headers.Authorization = `Bearer ${key}`;
   try {
     const response = await fetch(path, { ...options, headers });
-    heard(response);
+    noteResponse(response);
     return response;
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    heard(null);
+    noteResponse(null);
     throw unreachable();
   }
 }
@@ -77,8 +77,8 @@ export async function documentIn(response) {
 
 /** Return the document at a path; empty values in `query` are left out. */
 export async function get(path, query = {}, options = {}) {
-  const given = Object.entries(query).filter(([, value]) => value !== null && value !== "");
-  const search = new URLSearchParams(given).toString();
+  const entries = Object.entries(query).filter(([, value]) => value !== null && value !== "");
+  const search = new URLSearchParams(entries).toString();
   const response = await request(search ? `${path}?${search}` : path, options);
   return documentIn(response);
 }
@@ -95,16 +95,16 @@ export async function post(path, document, options = {}) {
 }
 
 /** Return a function whose every call aborts the previous one; aborted calls are ignored. */
-export function latest(ask) {
+export function latest(action) {
   let controller = null;
-  return async (...given) => {
+  return async (...parameters) => {
     controller?.abort();
-    const mine = new AbortController();
-    controller = mine;
+    const own = new AbortController();
+    controller = own;
     try {
-      return await ask(mine.signal, ...given);
+      return await action(own.signal, ...parameters);
     } catch (error) {
-      if (error.name === "AbortError" || mine.signal.aborted) return undefined;
+      if (error.name === "AbortError" || own.signal.aborted) return undefined;
       throw error;
     }
   };

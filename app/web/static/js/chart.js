@@ -40,8 +40,8 @@ export function axis(colours, { ticks, axisLabel, ...options }) {
 }
 
 const DURATIONS = [1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 14400, 28800, 57600, 86400, 172800, 432000, 864000];
-const MOST_TICKS = 9;
-const LEAST_TICKS = 4;
+const MAX_TICKS = 9;
+const MIN_TICKS = 4;
 
 /** Return round values that cover a range: 1, 2, 5, ..., or for durations those of a clock. */
 function roundValues(low, high, isDuration) {
@@ -68,11 +68,11 @@ export function scaleOf(values, isDuration) {
   if (low <= 0) return linearScale(values);
   const coarse = [...new Set(roundValues(low, high, isDuration))];
   const within = coarse.filter((value) => value > low && value < high);
-  const all = within.length < LEAST_TICKS - 2 ? withMiddles(coarse) : coarse;
+  const all = within.length < MIN_TICKS - 2 ? withMiddles(coarse) : coarse;
   const below = all.filter((value) => value <= low).at(-1) ?? low;
   const above = all.find((value) => value >= high && value > below) ?? high * 2;
   const inside = all.filter((value) => value >= below && value <= above);
-  const step = Math.ceil(inside.length / MOST_TICKS);
+  const step = Math.ceil(inside.length / MAX_TICKS);
   const ticks = inside.filter((_, index) => index % step === 0);
   return { type: "log", min: below, max: above, ticks };
 }

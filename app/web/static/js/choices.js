@@ -3,11 +3,11 @@
 import { basisBadge, bandText, carbonText } from "./answer.js";
 import { latest, post } from "./api.js";
 import { axis, draw, scaleOf, tooltip } from "./chart.js";
-import { byId, field, fill, h, select, settled, table } from "./dom.js";
+import { byId, debounced, field, fill, h, select, table } from "./dom.js";
 import { duration, durationNode, durationTick, hardware, money, moneyNode, number, plural, roundedUp } from "./format.js";
 import { checkNumbers } from "./numbers.js";
 import { problemPanel } from "./problem.js";
-import { MOST_HOURS, documentOf } from "./question.js";
+import { MAX_HOURS, documentOf } from "./question.js";
 
 const OBJECTIVES = [["cost", "cheapest"], ["duration", "fastest"], ["cost_duration_product", "best cost × time"], ["energy", "least energy"], ["carbon", "least carbon"]];
 const PURCHASES = [["on_demand", "on demand"], ["spot", "spot"], ["reserved", "reserved"]];
@@ -21,12 +21,12 @@ const SHOWN = 6;
 const HOUR = 3600;
 
 /** Return the default maximum number of workers to search: four times the measured ones. */
-const usualMost = (detail) => 2 ** Math.ceil(Math.log2((detail.features.workers?.max ?? 1) * 4));
+const defaultMaxWorkers = (detail) => 2 ** Math.ceil(Math.log2((detail.features.workers?.max ?? 1) * 4));
 
 function searchForm(form, detail) {
   const limit = (name, max) => h("input", { type: "number", name, min: "0", max, step: "any", inputmode: "decimal", placeholder: "no limit" });
   const measuredGpus = detail.features.gpu_type?.values ?? [];
-  const most = usualMost(detail);
+  const maxWorkers = defaultMaxWorkers(detail);
   const hardware = measuredGpus.length
     ? field("GPUs", select("gpus", [["measured", "measured"], ["known", "all known"]]))
     : null;
@@ -34,39 +34,39 @@ function searchForm(form, detail) {
     form,
     field("Look for the", select("objective", OBJECTIVES)),
     hardware,
-    field("Workers up to", h("input", { type: "number", name: "most", min: "1", step: "1", inputmode: "numeric", value: most, placeholder: most })),
+    field("Workers up to", h("input", { type: "number", name: "most", min: "1", step: "1", inputmode: "numeric", value: maxWorkers, placeholder: maxWorkers })),
     field("Purchase", select("purchase", PURCHASES)),
-    field("Deadline (hours)", limit("deadline_h", MOST_HOURS)),
+    field("Deadline (hours)", limit("deadline_h", MAX_HOURS)),
     field(`Budget (${detail.currency})`, limit("budget")),
     h("label", { class: "check" }, h("input", { type: "checkbox", name: "within" }), " only inside the measured range"),
   );
 }
 
-function workerCounts(most) {
+function workerCounts(maxWorkers) {
   const counts = [];
-  for (let workers = 1; workers <= most && counts.length < 20; workers *= 2) counts.push(workers);
-  if (most > 1 && !counts.includes(most)) counts.push(most);
+  for (let workers = 1; workers <= maxWorkers && counts.length < 20; workers *= 2) counts.push(workers);
+  if (maxWorkers > 1 && !counts.includes(maxWorkers)) counts.push(maxWorkers);
   return counts;
 }
 
 function readSearch(form, detail, gpus, fields) {
   checkNumbers(form);
-  const given = Object.fromEntries(new FormData(form));
-  const search = { workers: workerCounts(Number(given.most || usualMost(detail))), purchase: [given.purchase] };
+  const values = Object.fromEntries(new FormData(form));
+  const search = { workers: workerCounts(Number(values.most || defaultMaxWorkers(detail))), purchase: [values.purchase] };
   const measured = detail.features.gpu_type?.values ?? [];
-  const others = (given.gpus === "known" ? gpus : [fields.gpu_type]).filter((name) => name && !measured.includes(name));
+  const others = (values.gpus === "known" ? gpus : [fields.gpu_type]).filter((name) => name && !measured.includes(name));
   // Left unset, the search covers everything measured, including runs without a GPU.
   if (measured.length && others.length) search.gpu_types = [...measured, ...others];
   const document = {
     ...documentOf(detail, fields),
     search,
-    objective: given.objective,
+    objective: values.objective,
     confidence: Number(fields.confidence ?? 0.9),
-    require_within_range: Boolean(given.within),
+    require_within_range: Boolean(values.within),
     limit: LIMIT,
   };
-  if (given.deadline_h) document.deadline_s = Number(given.deadline_h) * HOUR;
-  if (given.budget) document.budget = given.budget;
+  if (values.deadline_h) document.deadline_s = Number(values.deadline_h) * HOUR;
+  if (values.budget) document.budget = values.budget;
   return document;
 }
 
@@ -87,8 +87,8 @@ function options(all, front, best, colours) {
   const dot = (size, colour, opacity) => ({ symbolSize: size, itemStyle: { color: colour, opacity, borderColor: colours.surface, borderWidth: 1 } });
   return {
     grid: { left: 74, right: 20, top: 34, bottom: 56 },
-    xAxis: axis(colours, { ...scaleOf(all.map((each) => each.duration_seconds.median), true), name: "duration", nameGap: 36, axisLabel: { formatter: durationTick, margin: 14 } }),
-    yAxis: axis(colours, { ...scaleOf(all.map((each) => Number(each.cost.median)), false), name: "cost", nameLocation: "end", nameGap: 12, nameTextStyle: { color: colours.text, align: "right" }, axisLabel: { formatter: (value) => money(value, currency) } }),
+    xAxis: axis(colours, { ...scaleOf(all.map((forecast) => forecast.duration_seconds.median), true), name: "duration", nameGap: 36, axisLabel: { formatter: durationTick, margin: 14 } }),
+    yAxis: axis(colours, { ...scaleOf(all.map((forecast) => Number(forecast.cost.median)), false), name: "cost", nameLocation: "end", nameGap: 12, nameTextStyle: { color: colours.text, align: "right" }, axisLabel: { formatter: (value) => money(value, currency) } }),
     tooltip: tooltip(colours, "item", tipLines),
     series: [
       { name: "all", type: "scatter", data: all.map(pointOf), ...dot(9, colours.points, 0.45) },
@@ -119,10 +119,10 @@ function rankedTable(forecasts, use) {
   return table("The best configurations", headings, rows);
 }
 
-function rejections(found) {
-  if (!found.rejected_count) return null;
-  const parts = Object.entries(found.rejected_by_reason).map(([reason, count]) => `${number(count)} ${REASONS[reason] ?? reason}`);
-  return h("p", { class: "quiet" }, `${plural(found.considered, "configuration")} considered, ${number(found.rejected_count)} set aside: ${parts.join(", ")}.`);
+function rejections(recommendation) {
+  if (!recommendation.rejected_count) return null;
+  const parts = Object.entries(recommendation.rejected_by_reason).map(([reason, count]) => `${number(count)} ${REASONS[reason] ?? reason}`);
+  return h("p", { class: "quiet" }, `${plural(recommendation.considered, "configuration")} considered, ${number(recommendation.rejected_count)} set aside: ${parts.join(", ")}.`);
 }
 
 /** Return what would have to change, in the form's units and rounded up so that it suffices. */
@@ -132,8 +132,8 @@ function changeText({ constraint, asked, needed, message }, currency) {
   return message;
 }
 
-function nothingQualifies(found, currency) {
-  const { nearest } = found;
+function nothingQualifies(recommendation, currency) {
+  const { nearest } = recommendation;
   const text = nearest
     ? `${hardware(nearest.forecast.configuration)} comes nearest. ${nearest.changes.map((change) => changeText(change, currency)).join(" ")}`
     : "Enter a price of your own, or search among other hardware.";
@@ -156,20 +156,20 @@ export function installChoices(detail, gpus, use) {
   searchForm(form, detail);
 
   const ask = latest(async (signal) => {
-    const found = await post("/v1/recommendations", readSearch(form, detail, gpus, fields), { signal });
-    const ranked = found.ranked.map((entry) => entry.forecast);
-    const front = found.pareto.map((entry) => entry.forecast).filter((each) => each.cost);
-    const priced = ranked.filter((each) => each.cost);
-    const free = priced.length && priced.every((each) => Number(each.cost.median) === 0) ? h("p", { class: "quiet" }, "All of these cost nothing: only the time tells them apart.") : null;
+    const recommendation = await post("/v1/recommendations", readSearch(form, detail, gpus, fields), { signal });
+    const ranked = recommendation.ranked.map((entry) => entry.forecast);
+    const front = recommendation.pareto.map((entry) => entry.forecast).filter((forecast) => forecast.cost);
+    const priced = ranked.filter((forecast) => forecast.cost);
+    const free = priced.length && priced.every((forecast) => Number(forecast.cost.median) === 0) ? h("p", { class: "quiet" }, "All of these cost nothing: only the time tells them apart.") : null;
     const unpriced = ranked.length && !priced.length ? h("p", { class: "warning" }, "No price is known for these; ", h("span", { class: "remedy" }, "enter your own price per hour in the question above.")) : null;
     fill(
       place,
-      ranked.length ? verdict(ranked[0], found.objective) : nothingQualifies(found, detail.currency),
+      ranked.length ? verdict(ranked[0], recommendation.objective) : nothingQualifies(recommendation, detail.currency),
       unpriced,
       free,
       priced.length ? [plot, h("ul", { class: "legend", "aria-hidden": "true" }, h("li", { class: "median" }, "Pareto front"), h("li", { class: "others" }, "other configurations"), h("li", { class: "best" }, "recommended"))] : null,
       ranked.length ? rankedTable(ranked.slice(0, SHOWN), use) : null,
-      rejections(found),
+      rejections(recommendation),
     );
     if (priced.length) {
       const text = `Cost against duration of ${priced.length} configurations, ${front.length} of them on the Pareto front; the best are in the table below.`;
@@ -181,13 +181,13 @@ export function installChoices(detail, gpus, use) {
     isTouched = true;
     show();
   };
-  form.oninput = settled(show, 600);
+  form.oninput = debounced(show, 600);
   form.onsubmit = (event) => {
     event.preventDefault();
     show();
   };
-  return (asked, hasPrice) => {
-    fields = asked;
+  return (question, hasPrice) => {
+    fields = question;
     if (!isTouched) form.elements.objective.value = hasPrice ? "cost" : "duration";
     return show();
   };

@@ -19,8 +19,8 @@ const HEADINGS = [
 function differing(entries) {
   const all = entries.map((entry) => fieldsOf(entry));
   const names = [...new Set(all.flatMap((fields) => Object.keys(fields)))];
-  const told = ["gpu_type", "instance_type", "workers"];
-  return names.filter((name) => !told.includes(name) && new Set(all.map((fields) => String(fields[name] ?? ""))).size > 1);
+  const hardwareFields = ["gpu_type", "instance_type", "workers"];
+  return names.filter((name) => !hardwareFields.includes(name) && new Set(all.map((fields) => String(fields[name] ?? ""))).size > 1);
 }
 
 function relation(entry, first) {
@@ -62,7 +62,7 @@ export class Comparison {
   }
 
   remove(entry) {
-    this.entries = this.entries.filter((each) => each !== entry);
+    this.entries = this.entries.filter((other) => other !== entry);
     this.keep();
   }
 

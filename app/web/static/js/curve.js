@@ -3,7 +3,7 @@
 import { basisBadge, bandText } from "./answer.js";
 import { get, latest, workloadPath } from "./api.js";
 import { axis, draw, linearScale, scaleOf, tooltip } from "./chart.js";
-import { byId, field, fill, h, select, settled, table } from "./dom.js";
+import { byId, debounced, field, fill, h, select, table } from "./dom.js";
 import { duration, durationTick, label, money, moneyNode, number, percent, short } from "./format.js";
 import { checkNumbers } from "./numbers.js";
 import { problemPanel } from "./problem.js";
@@ -22,9 +22,9 @@ function axesOf(detail) {
 }
 
 /** Return the range to draw, the number of points, and whether the axis is linear from 0, which it is if 0 was measured. */
-function rangeOf(detail, over, asked) {
+function rangeOf(detail, over, questionValue) {
   const feature = detail.features[over] ?? { min: 1, max: 1 };
-  const highest = Math.max(feature.max, Number(asked) || 0);
+  const highest = Math.max(feature.max, Number(questionValue) || 0);
   if (WHOLE.includes(over)) {
     const to = 2 ** Math.ceil(Math.log2(Math.max(highest * 2, feature.max * BEYOND, 8)));
     return { from: 1, to, points: 64, isLinear: false };
@@ -32,18 +32,18 @@ function rangeOf(detail, over, asked) {
   const to = highest * BEYOND;
   // The points have constant ratios, so many are needed for a curve that is even on a linear axis.
   if (feature.min === 0) return { from: highest / 1000, to, points: 160, isLinear: true };
-  const lowest = asked > 0 ? Math.min(feature.min, Number(asked)) : feature.min;
+  const lowest = questionValue > 0 ? Math.min(feature.min, Number(questionValue)) : feature.min;
   return { from: lowest / 2, to, points: 40, isLinear: false };
 }
 
-function seriesOf(curve, colours, asked) {
+function seriesOf(curve, colours, questionValue) {
   const at = (member) => curve.points.map((point) => [point.value, point.forecast.duration_seconds[member]]);
   const lower = at("lower");
   const width = curve.points.map(({ value, forecast: { duration_seconds: band } }) => [value, band.upper - band.lower]);
   const bound = { type: "line", symbol: "none", lineStyle: { opacity: 0 }, stack: "band", silent: true, tooltip: { show: false } };
-  const mark = asked === null ? undefined : {
+  const mark = questionValue === null ? undefined : {
     symbol: "none", silent: true, label: { show: false },
-    lineStyle: { color: colours.accent, type: "dashed" }, data: [{ xAxis: asked }],
+    lineStyle: { color: colours.accent, type: "dashed" }, data: [{ xAxis: questionValue }],
   };
   return [
     { ...bound, name: "lower", data: lower },
@@ -63,8 +63,8 @@ function costSeries(curve, colours) {
 }
 
 function tipLines(curve, parameters) {
-  const value = parameters.find((each) => each.seriesName !== "measured")?.value?.[0] ?? parameters[0]?.value?.[0];
-  const point = curve.points.find((each) => each.value === value);
+  const value = parameters.find((parameter) => parameter.seriesName !== "measured")?.value?.[0] ?? parameters[0]?.value?.[0];
+  const point = curve.points.find((candidate) => candidate.value === value);
   if (!point) return null;
   const { duration_seconds: band, cost } = point.forecast;
   const lines = [`${label(curve.over)} ${number(value)}`, `${duration(band.median)} (${bandText(band)})`];
@@ -75,7 +75,7 @@ function tipLines(curve, parameters) {
   return lines;
 }
 
-function options(curve, asked, isLinear, colours) {
+function options(curve, questionValue, isLinear, colours) {
   const costs = curve.points.filter((point) => point.forecast.cost);
   const hasCost = costs.length > 0;
   const name = label(curve.over);
@@ -94,7 +94,7 @@ function options(curve, asked, isLinear, colours) {
     yAxis: [y(durations, durationTick, 0, "duration"), hasCost ? y(amounts, (value) => money(value, currency), 1, "cost") : null].filter(Boolean),
     axisPointer: { link: [{ xAxisIndex: "all" }] },
     tooltip: tooltip(colours, "axis", (parameters) => tipLines(curve, parameters)),
-    series: hasCost ? [...seriesOf(curve, colours, asked), costSeries(curve, colours)] : seriesOf(curve, colours, asked),
+    series: hasCost ? [...seriesOf(curve, colours, questionValue), costSeries(curve, colours)] : seriesOf(curve, colours, questionValue),
   };
 }
 
@@ -151,21 +151,21 @@ export function installCurve(detail) {
     const curve = await get(`${workloadPath(detail.workload)}/curve`, query, { signal });
     fill(place, plot, legend(curve), figures(curve));
     const value = Number(fields[over.value] || NaN);
-    const asked = value > 0 || (value === 0 && range.isLinear) ? value : null;
-    await draw(plot, describe(curve), (colours) => options(curve, asked, range.isLinear, colours));
+    const questionValue = value > 0 || (value === 0 && range.isLinear) ? value : null;
+    await draw(plot, describe(curve), (colours) => options(curve, questionValue, range.isLinear, colours));
   });
   const show = () => ask().catch((error) => fill(place, problemPanel(error)));
   over.onchange = () => {
     to.value = "";
     show();
   };
-  to.oninput = settled(show, 600);
+  to.oninput = debounced(show, 600);
   form.onsubmit = (event) => {
     event.preventDefault();
     show();
   };
-  return (asked) => {
-    fields = asked;
+  return (question) => {
+    fields = question;
     return show();
   };
 }

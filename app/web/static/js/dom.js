@@ -65,7 +65,7 @@ export const NONE = "(none)";
 
 /** Add a value to a select's options if it is missing. */
 export function offer(control, value) {
-  if ([...control.options].some((each) => each.value === String(value))) return;
+  if ([...control.options].some((option) => option.value === String(value))) return;
   control.append(h("option", { value }, String(value) || NONE));
 }
 
@@ -88,10 +88,10 @@ export function select(name, choices, chosen = null) {
 }
 
 /** Return a debounced function: only the last call of a burst runs. */
-export function settled(action, pause = 250) {
+export function debounced(action, pause = 250) {
   let timer = null;
-  return (...given) => {
+  return (...parameters) => {
     clearTimeout(timer);
-    timer = setTimeout(() => action(...given), pause);
+    timer = setTimeout(() => action(...parameters), pause);
   };
 }

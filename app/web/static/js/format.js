@@ -5,7 +5,7 @@ import { h } from "./dom.js";
 const UNITS = [["d", 86400], ["h", 3600], ["min", 60], ["s", 1]];
 const YEAR = 365 * 86400;
 const LARGE = 1e6;
-const LEAST_CHANCE = 1e-4;
+const MIN_SHOWN_CHANCE = 1e-4;
 const numbers = new Intl.NumberFormat("en", { maximumSignificantDigits: 6 });
 const wholes = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const compact = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 });
@@ -16,14 +16,14 @@ function inUnits(seconds, whole) {
   if (seconds < 0.9995) return `${Number((seconds * 1e3).toPrecision(3))} ms`;
   if (seconds < 9.95) return `${seconds.toFixed(1)} s`;
   if (seconds >= YEAR) return `${numbers.format(Number((seconds / YEAR).toPrecision(3)))} years`;
-  const leading = (left) => UNITS.findIndex(([, size]) => left >= size);
+  const leading = (remaining) => UNITS.findIndex(([, size]) => remaining >= size);
   const finest = UNITS[Math.min(leading(whole(seconds)) + 1, 3)][1];
-  let left = whole(seconds / finest) * finest;
-  const first = leading(left);
+  let remaining = whole(seconds / finest) * finest;
+  const first = leading(remaining);
   const parts = [];
   for (const [name, size] of UNITS.slice(first, first + 2)) {
-    const count = Math.floor(left / size);
-    left -= count * size;
+    const count = Math.floor(remaining / size);
+    remaining -= count * size;
     if (count) parts.push(`${count} ${name}`);
   }
   return parts.join(" ");
@@ -33,7 +33,7 @@ function inUnits(seconds, whole) {
 export const duration = (seconds) => inUnits(seconds, Math.round);
 
 /** Return a duration that is no shorter: 33121 -> "9 h 13 min". */
-export const enough = (seconds) => inUnits(seconds, Math.ceil);
+export const durationRoundedUp = (seconds) => inUnits(seconds, Math.ceil);
 
 /** Return a duration for an axis: without a decimal 0. */
 export const durationTick = (seconds) => duration(seconds).replace(".0 ", " ");
@@ -67,14 +67,14 @@ export function percent(fraction, digits = 2) {
 }
 
 /** Return a probability as a percentage, a tiny one without an exponent. */
-export const chance = (share) => (share > 0 && share < LEAST_CHANCE ? "under 0.01%" : percent(share));
+export const chance = (share) => (share > 0 && share < MIN_SHOWN_CHANCE ? "under 0.01%" : percent(share));
 
 /** Return how long ago an instant was, or its date. */
 export function ago(instant) {
   const seconds = (Date.now() - Date.parse(instant)) / 1000;
   if (seconds < 60) return "just now";
   if (seconds < 14 * 86400) {
-    const [name, size] = UNITS.find(([, each]) => seconds >= each);
+    const [name, size] = UNITS.find(([, size]) => seconds >= size);
     return `${Math.floor(seconds / size)} ${name} ago`;
   }
   return instant.slice(0, 10);

@@ -3,8 +3,8 @@
 import { byId } from "./dom.js";
 
 const STORE = "trainfare.key";
-const WORD = /^[\x21-\x7e]+$/;
-let asking = null;
+const KEY = /^[\x21-\x7e]+$/;
+let pendingKey = null;
 
 export const currentKey = () => sessionStorage.getItem(STORE);
 
@@ -19,23 +19,23 @@ function showForget() {
 
 /** Ask for a key once, however many requests wait; resolves to whether there is a new one. */
 export function askForKey(reason) {
-  asking ??= new Promise((resolve) => {
+  pendingKey ??= new Promise((resolve) => {
     const dialog = byId("key-dialog");
     const input = byId("key-input");
     if (reason) byId("key-note").textContent = reason;
-    const finish = (given) => {
-      asking = null;
+    const finish = (key) => {
+      pendingKey = null;
       dialog.close();
-      if (given) sessionStorage.setItem(STORE, given);
+      if (key) sessionStorage.setItem(STORE, key);
       showForget();
-      resolve(Boolean(given));
+      resolve(Boolean(key));
     };
     dialog.querySelector("form").onsubmit = (event) => {
       event.preventDefault();
-      const given = input.value.trim();
+      const key = input.value.trim();
       input.value = "";
       // Other characters cannot be sent in a header.
-      if (WORD.test(given)) finish(given);
+      if (KEY.test(key)) finish(key);
       else byId("key-note").textContent = "That is not a key: one is a single word of plain letters, digits and signs.";
     };
     byId("key-cancel").onclick = () => finish("");
@@ -45,7 +45,7 @@ export function askForKey(reason) {
     };
     dialog.showModal();
   });
-  return asking;
+  return pendingKey;
 }
 
 showForget();

@@ -16,8 +16,8 @@ function faultOf({ validity, validationMessage, min, max }) {
 }
 
 /** Record a value from the address that is not a number: the browser leaves its control empty, so the default would be sent. */
-export function withWish(control, wish) {
-  if (wish !== "" && control.value === "") control.setCustomValidity(String(wish));
+export function withAddressValue(control, value) {
+  if (value !== "" && control.value === "") control.setCustomValidity(String(value));
   return control;
 }
 

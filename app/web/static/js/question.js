@@ -3,7 +3,7 @@
 import { get } from "./api.js";
 import { NONE, field, fill, h, offer, select } from "./dom.js";
 import { label, number } from "./format.js";
-import { checkNumbers, withWish } from "./numbers.js";
+import { checkNumbers, withAddressValue } from "./numbers.js";
 
 const WORK = ["dataset_size", "batch_size", "epochs"];
 const PURCHASES = [["", "on demand"], ["spot", "spot"], ["reserved", "reserved"], ["owned", "owned"]];
@@ -15,7 +15,7 @@ const COUNTS = ["workers", "nodes"];
 const HOUR = 3600;
 
 /** Hours that no deadline reaches: the limit of the field. */
-export const MOST_HOURS = 1e8;
+export const MAX_HOURS = 1e8;
 
 const measured = (feature, unit) => {
   if (!feature) return null;
@@ -24,7 +24,7 @@ const measured = (feature, unit) => {
 };
 
 const numberInput = (name, value, attributes = {}) =>
-  withWish(h("input", { type: "number", name, min: "0", step: "any", inputmode: "decimal", ...attributes, value: value ?? "" }), value ?? "");
+  withAddressValue(h("input", { type: "number", name, min: "0", step: "any", inputmode: "decimal", ...attributes, value: value ?? "" }), value ?? "");
 
 const count = (name, value, attributes = {}) => numberInput(name, value, { min: "1", step: "1", inputmode: "numeric", ...attributes });
 
@@ -69,7 +69,7 @@ function priceFields(currency, chosen) {
       field("Provider", text("provider", "providers")),
       field("Region", text("region", "regions")),
       field(`Own price per hour (${currency})`, own, "of one instance where one is named, else of one worker", "wide"),
-      field("Deadline (hours)", numberInput("deadline_h", hoursOf(chosen.deadline_s), { max: MOST_HOURS })),
+      field("Deadline (hours)", numberInput("deadline_h", hoursOf(chosen.deadline_s), { max: MAX_HOURS })),
       field(`Budget (${currency})`, numberInput("budget", chosen.budget)),
     ),
     h("datalist", { id: "providers" }),

@@ -12,7 +12,7 @@ function show(state, text, title) {
 }
 
 /** Ask the service for its readiness and show it. */
-export async function look() {
+export async function checkReadiness() {
   try {
     const response = await fetch("/readyz", { headers: { Accept: "application/json" } });
     const document = await response.json();
@@ -24,10 +24,10 @@ export async function look() {
 }
 
 /** Check again if a response (null if there was none) contradicts the badge. */
-export function heard(response) {
+export function noteResponse(response) {
   const isWell = response !== null && response.status !== UNAVAILABLE;
-  if (place.dataset.state === (isWell ? "down" : "ready")) look();
+  if (place.dataset.state === (isWell ? "down" : "ready")) checkReadiness();
 }
 
-look();
-setInterval(look, 30_000);
+checkReadiness();
+setInterval(checkReadiness, 30_000);

@@ -32,8 +32,8 @@ function accuracyList(regressor) {
   const jitter = regressor.evidence.jitter;
   const noise = jitter ? `${percent(jitter.relative)} and ${duration(jitter.seconds)}` : percent(regressor.noise_floor ?? 0);
   // Errors are relative to the mean of a configuration's runs, the noise is that of single runs: neither bounds the other.
-  const told = `Single runs of the same configuration differ by ${noise} among themselves (standard deviation), which no forecast can tell beforehand. The errors above are against the average of each configuration, so they may be smaller.`;
-  const floor = regressor.noise_floor === null ? null : h("p", { class: "quiet" }, told);
+  const note = `Single runs of the same configuration differ by ${noise} among themselves (standard deviation), which no forecast can tell beforehand. The errors above are against the average of each configuration, so they may be smaller.`;
+  const floor = regressor.noise_floor === null ? null : h("p", { class: "quiet" }, note);
   return h("div", {}, h("h3", {}, "Typical error on configurations left out"), lines.length ? h("dl", { class: "meters" }, lines) : h("p", {}, "Too few runs to tell."), floor);
 }
 
@@ -51,19 +51,19 @@ function candidates(regressor) {
   const axes = Object.keys(regressor.accuracy_by_axis);
   const shown = (error) => (error === null || error === undefined ? "–" : percent(error));
   const headings = [{ text: "Candidate" }, { text: "Weight", number: true }, { text: "Error", number: true }, ...axes.map((name) => ({ text: label(name), number: true }))];
-  const rows = sorted.map((each) => [label(each.regressor), each.weight ? percent(each.weight) : "–", shown(each.mape), ...axes.map((name) => shown(each.by_axis[name]))]);
+  const rows = sorted.map((candidate) => [label(candidate.regressor), candidate.weight ? percent(candidate.weight) : "–", shown(candidate.mape), ...axes.map((name) => shown(candidate.by_axis[name]))]);
   const failed = Object.entries(regressor.failed_candidates).map(([name, reason]) => h("li", {}, `${label(name)}: ${reason}`));
   return h("details", {}, h("summary", {}, `${plural(rows.length, "candidate")} compared`), table("Candidates", headings, rows), failed.length ? h("ul", {}, failed) : null);
 }
 
 function versionTable(versions, publish) {
   const headings = [{ text: "Version", number: true }, { text: "Fitted" }, { text: "Runs", number: true }, { text: "Typical error", number: true }, { text: "Publish", hidden: true }];
-  const rows = versions.map((each) => {
-    const error = headlineAccuracy(each.accuracy_by_axis);
-    const action = each.published
+  const rows = versions.map((version) => {
+    const error = headlineAccuracy(version.accuracy_by_axis);
+    const action = version.published
       ? h("span", { class: "badge good" }, "published")
-      : h("button", { type: "button", class: "link", "aria-label": `Publish version ${each.version}`, onclick: (event) => publish(each.version, event.target) }, "Publish");
-    return [String(each.version), timeNode(each.created_at), number(each.runs_used), error ? percent(error.mape) : "–", action];
+      : h("button", { type: "button", class: "link", "aria-label": `Publish version ${version.version}`, onclick: (event) => publish(version.version, event.target) }, "Publish");
+    return [String(version.version), timeNode(version.created_at), number(version.runs_used), error ? percent(error.mape) : "–", action];
   });
   return h("details", {}, h("summary", {}, `${plural(rows.length, "version")}`), table("Versions", headings, rows));
 }
@@ -93,8 +93,8 @@ export async function showRegressor(detail, whenPublished) {
   };
   try {
     const { regressors } = await get(path, { page_size: 20 });
-    const known = regressors.find((each) => each.published) ?? (await get(`${path}/${detail.published_version}`));
-    fill(place, h("div", { class: "columns" }, accuracyList(known), coverageList(known)), candidates(known), versionTable(regressors, publish), origin(known));
+    const published = regressors.find((regressor) => regressor.published) ?? (await get(`${path}/${detail.published_version}`));
+    fill(place, h("div", { class: "columns" }, accuracyList(published), coverageList(published)), candidates(published), versionTable(regressors, publish), origin(published));
   } catch (error) {
     fill(place, problemPanel(error));
   }

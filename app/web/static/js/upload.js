@@ -50,12 +50,12 @@ function oddities(warnings) {
 }
 
 function resultPanel(file, result) {
-  const known = result.duplicates ? `, ${plural(result.duplicates, "run")} known already` : "";
+  const duplicates = result.duplicates ? `, ${plural(result.duplicates, "run")} known already` : "";
   return h(
     "article",
     { class: "done" },
     h("h2", { class: "panel-title" }, result.created ? `${plural(result.created, "run")} stored` : "Nothing new"),
-    h("p", {}, `${file.name}: ${plural(result.created, "new run")}${known}.`),
+    h("p", {}, `${file.name}: ${plural(result.created, "new run")}${duplicates}.`),
     workloadLinks(result.runs),
     ...oddities(result.warnings ?? []),
     result.invalid_count
@@ -86,12 +86,12 @@ export function installUpload(whenStored) {
   const zone = byId("drop");
   const input = byId("file");
   const place = byId("upload-result");
-  const take = async (files) => {
+  const uploadAll = async (files) => {
     for (const file of files) await upload(file, files.length > 1 ? place.appendChild(h("div")) : place, whenStored);
   };
   input.onchange = async () => {
     place.replaceChildren();
-    await take([...input.files]);
+    await uploadAll([...input.files]);
     input.value = "";
   };
   const hover = (isOver) => (event) => {
@@ -103,6 +103,6 @@ export function installUpload(whenStored) {
   zone.ondrop = (event) => {
     hover(false)(event);
     place.replaceChildren();
-    take([...event.dataTransfer.files]);
+    uploadAll([...event.dataTransfer.files]);
   };
 }

@@ -5,7 +5,7 @@ import { answerPanel } from "./answer.js";
 import { installChoices } from "./choices.js";
 import { Comparison } from "./comparison.js";
 import { installCurve } from "./curve.js";
-import { byId, fill, h, settled } from "./dom.js";
+import { byId, debounced, fill, h } from "./dom.js";
 import { Fitting } from "./fitting.js";
 import { percent, plural, timeNode } from "./format.js";
 import { currentKey } from "./key.js";
@@ -77,9 +77,9 @@ function use(scenario) {
 
 /** Ask the question in the address, else about the newest run that the regressor may have used. */
 async function firstQuestion(detail, runs) {
-  const given = Object.fromEntries(new URLSearchParams(location.search));
-  if (Object.keys(given).length) return given;
-  const isUsable = (each) => each.status === "succeeded" && !each.excluded;
+  const fields = Object.fromEntries(new URLSearchParams(location.search));
+  if (Object.keys(fields).length) return fields;
+  const isUsable = (candidate) => candidate.status === "succeeded" && !candidate.excluded;
   const run = runs.find(isUsable) ?? (await newestUsableRun()) ?? runs[0];
   return run ? questionOf(detail, run) : {};
 }
@@ -98,7 +98,7 @@ async function knownGpus(detail) {
 function installSections(workload, gpus, question) {
   // The address may ask for another currency than the workload's.
   const detail = { ...workload, currency: question.currency || workload.currency };
-  buildQuestion(form, detail, gpus, question, settled(ask, 150));
+  buildQuestion(form, detail, gpus, question, debounced(ask, 150));
   const drawCurve = installCurve(detail);
   const search = installChoices(detail, gpus, use);
   sections = { drawCurve, search, questionOf: (scenario) => questionOf(detail, scenario) };

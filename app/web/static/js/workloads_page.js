@@ -16,7 +16,7 @@ const filter = byId("filter");
 let shown = [];
 let nextToken = null;
 let rest = null;
-const nothing = h("p", { class: "quiet", hidden: true });
+const noMatch = h("p", { class: "quiet", hidden: true });
 
 const HEADINGS = [
   { text: "Workload" },
@@ -97,16 +97,16 @@ function emptyState() {
 
 /** Hide rows whose name does not match, after fetching any rows that are not listed yet. */
 async function applyFilter() {
-  const wanted = filter.value.trim().toLowerCase();
-  if (wanted && nextToken) {
+  const text = filter.value.trim().toLowerCase();
+  if (text && nextToken) {
     rest ??= loadRest();
     await rest;
     return;
   }
   const lines = [...place.querySelectorAll("tr[data-name]")];
-  for (const line of lines) line.hidden = !line.dataset.name.includes(wanted);
-  nothing.textContent = `No workload has “${wanted}” in its name.`;
-  nothing.hidden = lines.some((line) => !line.hidden);
+  for (const line of lines) line.hidden = !line.dataset.name.includes(text);
+  noMatch.textContent = `No workload has “${text}” in its name.`;
+  noMatch.hidden = lines.some((line) => !line.hidden);
   fillAccuracies();
 }
 
@@ -119,7 +119,7 @@ function show() {
   const more = nextToken
     ? h("button", { type: "button", class: "secondary outline small", onclick: () => load(nextToken) }, "Show more")
     : null;
-  fill(place, table("Workloads", HEADINGS, shown.map(row)), nothing, more);
+  fill(place, table("Workloads", HEADINGS, shown.map(row)), noMatch, more);
   applyFilter();
 }
 
