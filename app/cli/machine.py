@@ -34,13 +34,13 @@ class Machine:
         gpu_type, workers = configuration.get("gpu_type"), configuration.get("workers") or 1
         if (configuration.get("nodes") or 1) > 1:
             return f"needs {configuration['nodes']} machines, and this is one"
-        if gpu_type is not None and not self.is_any and not self._has(gpu_type):
+        if gpu_type is not None and not self.is_any and not self._has_gpu(gpu_type):
             available = ", ".join(sorted(set(self.gpus))) or "none"
             return f"needs a {gpu_type}; the GPUs here: {available}"
         capacity = self.workers(gpu_type)
         return f"needs {workers} workers; {capacity} fit here" if workers > capacity else None
 
-    def _has(self, gpu_type: str) -> bool:
+    def _has_gpu(self, gpu_type: str) -> bool:
         names = {canonical_gpu_name(gpu_type), *variants_of(gpu_type)}
         return any(names & {canonical_gpu_name(name), *variants_of(name)} for name in self.gpus)
 

@@ -217,8 +217,8 @@ def first_cheapest(options: Options, cost: FloatArray, least: FloatArray) -> Int
     `options` are sorted by job, `cost` is of shape (n_options,), `least` of shape (n_jobs,).
     """
     rows = np.flatnonzero(cost <= least[options.job])
-    found: IntArray = rows[np.searchsorted(options.job[rows], np.arange(len(least)))]
-    return found
+    first: IntArray = rows[np.searchsorted(options.job[rows], np.arange(len(least)))]
+    return first
 
 
 def _greedily_enlarged(

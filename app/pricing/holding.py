@@ -28,7 +28,7 @@ def latest_of(prices: Iterable[Price], as_of: datetime) -> list[Price]:
             continue
         gpus = price.gpu_count if price.instance_type is None else None
         key = (price.place, price.hardware, gpus, price.purchase, price.currency)
-        since = next((held.valid_from for held in latest.get(key, {}).values()), None)
+        since = next((current.valid_from for current in latest.get(key, {}).values()), None)
         if since is None or since < price.valid_from:
             latest[key] = {price.gpu_count: price}
         elif since == price.valid_from:

@@ -141,14 +141,14 @@ class PriceBook:
         cache = self._cache.setdefault(key, {})
         # Most callers use one object for equal configurations, which is faster to recognise.
         repeated = Repeated.of(configurations)
-        candidates = repeated.made(lambda each: self._candidates(cache, each, key))
-        if seconds is None or all(len(each) < 2 for each in candidates.distinct):  # noqa: PLR2004 - several
-            return candidates.made(lambda each: each[0] if each else None)
+        candidates = repeated.made(lambda item: self._candidates(cache, item, key))
+        if seconds is None or all(len(item) < 2 for item in candidates.distinct):  # noqa: PLR2004 - several
+            return candidates.made(lambda item: item[0] if item else None)
         pairs = zip(candidates, seconds, strict=True)
         return Repeated.of(
             [
-                _cheapest(each, duration) if len(each) > 1 else (each[0] if each else None)
-                for each, duration in pairs
+                _cheapest(item, duration) if len(item) > 1 else (item[0] if item else None)
+                for item, duration in pairs
             ]
         )
 

@@ -42,7 +42,7 @@ _REFS = frozenset({str, int, float, bool, NoneType})
 class _Questions(NamedTuple):
     """The question of each entry or its refusal, each `ref`, and the forecast members to return."""
 
-    asked: Sequence[ForecastRequest | DomainError]
+    requests: Sequence[ForecastRequest | DomainError]
     refs: Sequence[Any]
     fields: Sequence[str]
 

@@ -219,10 +219,10 @@ def _around_energy(rate: EnergyRate) -> Sequence[bytes]:
     if energy.kilowatt_hours is None:
         return [orjson.dumps(documents.energy_document(energy)), b"", b""]
     if energy.kg_co2e is None:
-        holed = replace(energy, kilowatt_hours=hours)
-        return [*parts_around(documents.energy_document(holed), _ENERGY_HOLES[:1]), b""]
-    holed = replace(energy, kilowatt_hours=hours, kg_co2e=carbon)
-    return parts_around(documents.energy_document(holed), _ENERGY_HOLES)
+        with_holes = replace(energy, kilowatt_hours=hours)
+        return [*parts_around(documents.energy_document(with_holes), _ENERGY_HOLES[:1]), b""]
+    with_holes = replace(energy, kilowatt_hours=hours, kg_co2e=carbon)
+    return parts_around(documents.energy_document(with_holes), _ENERGY_HOLES)
 
 
 def _explanation(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:

@@ -51,7 +51,7 @@ def encode_forecast(
         Keeps the record.
     forecast
         The forecast to encode.
-    asked, document
+    request, document
         The request, and the document that it was read from.
     """
     now = forecasts.now()

@@ -37,7 +37,7 @@ def _known_places(model: type[BaseModel]) -> Mapping[str, str]:
 
 def hint_at(name: str, known: Sequence[str]) -> tuple[str, str]:
     """Return the hint and the remedy for an unknown name."""
-    return _hint(name, {each: each for each in known})
+    return _hint(name, {field: field for field in known})
 
 
 def _hint(name: str, places: Mapping[str, str]) -> tuple[str, str]:
