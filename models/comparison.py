@@ -69,10 +69,10 @@ def _honest_forecasts(portfolio: FittedPortfolio, configurations: Configurations
     """Return log forecasts made without the configuration, NaN where there is none."""
     keys = configurations.keys
     memory = portfolio.memory
-    told = np.where(memory.held_out < UNBOUNDED, memory.held_out, np.nan).tolist()
-    held_out = dict(zip(memory.names.key_list(), told, strict=True))
+    log_forecasts = np.where(memory.held_out < UNBOUNDED, memory.held_out, np.nan).tolist()
+    held_out = dict(zip(memory.names.key_list(), log_forecasts, strict=True))
     forecasts = np.array([held_out.get(key, np.nan) for key in keys])
-    new = np.array([row for row, key in enumerate(keys) if key not in held_out], dtype=np.int64)
-    if len(new):
-        forecasts[new] = portfolio.predict(configurations.features.take(new)).log_median
+    unseen = np.array([row for row, key in enumerate(keys) if key not in held_out], dtype=np.int64)
+    if len(unseen):
+        forecasts[unseen] = portfolio.predict(configurations.features.take(unseen)).log_median
     return forecasts

@@ -17,10 +17,10 @@ N_NOISE_SCALES = 161
 _PRIOR_RATIO, _PRIOR_SD, _GRID_SDS = 4.0, 2.5, 4.0
 # The samples that repeated trainings need to reach their target differ by a tenth.
 _NOISE_A, _NOISE_B = 2.0, 2 * 0.1**2
-_INLIER_SPREADS, _ROUNDS, _MIN_ROBUST = 2.5, 8, 4
+_INLIER_SDS, _ROUNDS, _MIN_ROBUST = 2.5, 8, 4
 """Robust deviations within which a run has full weight, reweighting rounds, fewest runs for it."""
 
-_LEAST_SPREAD = 0.03
+_MIN_SD = 0.03
 """Lower bound of the robust deviation of residuals, in log units."""
 
 _CONFIDENCE = 0.9
@@ -116,10 +116,10 @@ class ConvergenceLaw:
         The samples grow with the batch size, at most in proportion to it.
         """
         gains = np.log1p(np.exp(np.log(batch_size)[:, None] - self.log_noise_scale))
-        each = self.location + gains
-        mean = each @ self.probability
-        spread = (each - mean[:, None]) ** 2 @ self.probability
-        return mean, spread + self.variance @ self.probability
+        locations = self.location + gains
+        mean = locations @ self.probability
+        location_variance = (locations - mean[:, None]) ** 2 @ self.probability
+        return mean, location_variance + self.variance @ self.probability
 
     def samples_factor(self, batch_size: FloatArray, own: FloatArray) -> FloatArray:
         """Return the samples that `batch_size` needs over those that `own` needs, shape (n,)."""
@@ -130,8 +130,8 @@ class ConvergenceLaw:
         """Return the noise scale's median and interval."""
         cumulative = np.cumsum(self.probability) - self.probability / 2
         tail = (1 - _CONFIDENCE) / 2
-        found = np.interp([0.5, tail, 1 - tail], cumulative, self.log_noise_scale)
-        return NoiseScale(*np.exp(found).tolist())
+        quantiles = np.interp([0.5, tail, 1 - tail], cumulative, self.log_noise_scale)
+        return NoiseScale(*np.exp(quantiles).tolist())
 
 
 def fit_convergence(runs: ConvergenceRuns | None) -> ConvergenceLaw | None:
@@ -167,8 +167,8 @@ def fit_convergence(runs: ConvergenceRuns | None) -> ConvergenceLaw | None:
     for _ in range(_ROUNDS if len(y) >= _MIN_ROBUST else 1):
         law = _posterior(grid, center, batch, y, weights)
         residual = y - law.moments(batch)[0]
-        spread = max(robust_sd(residual), _LEAST_SPREAD)
-        weights = np.minimum(1.0, (_INLIER_SPREADS * spread / np.abs(residual).clip(1e-9)) ** 2)
+        sd = max(robust_sd(residual), _MIN_SD)
+        weights = np.minimum(1.0, (_INLIER_SDS * sd / np.abs(residual).clip(1e-9)) ** 2)
     return law
 
 
@@ -177,9 +177,9 @@ def _posterior(
 ) -> ConvergenceLaw:
     """Return the law given the weights of the runs, which are sorted by batch size."""
     total = weights.sum()
-    left = y - np.log1p(np.exp(np.log(batch) - grid[:, None]))
-    location = left @ weights / total
-    squares = ((left - location[:, None]) ** 2) @ weights
+    intercepts = y - np.log1p(np.exp(np.log(batch) - grid[:, None]))
+    location = intercepts @ weights / total
+    squares = ((intercepts - location[:, None]) ** 2) @ weights
     a, b = _NOISE_A + (total - 1) / 2, _NOISE_B + squares / 2
     log_posterior = -0.5 * ((grid - center) / _PRIOR_SD) ** 2 - a * np.log(b)
     probability = np.exp(log_posterior - log_posterior.max())
@@ -216,7 +216,7 @@ def build_convergence(arrays: Mapping[str, FloatArray]) -> ConvergenceLaw | None
     if curves.shape != (4, N_NOISE_SCALES) or scope.shape != (3,):
         raise ArtifactError("The artefact's convergence law does not fit together.")
     grid, probability, location, variance = curves
-    is_sane = (
+    is_valid = (
         (np.diff(grid) > 0).all()
         and (probability >= 0).all()
         and abs(probability.sum() - 1) < 1e-9  # noqa: PLR2004 - rounding
@@ -225,7 +225,7 @@ def build_convergence(arrays: Mapping[str, FloatArray]) -> ConvergenceLaw | None
         and (scope > 0).all()
         and float(scope[0]).is_integer()
     )
-    if not is_sane:
+    if not is_valid:
         raise ArtifactError("The artefact's convergence law does not fit together.")
     n_runs, smallest, largest = scope.tolist()
     return ConvergenceLaw(grid, probability, location, variance, int(n_runs), (smallest, largest))

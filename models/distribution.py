@@ -41,7 +41,7 @@ def normal_quantiles(n: int) -> FloatArray:
     >>> normal_quantiles(2).round(3).tolist()
     [-0.674, 0.674]
     """
-    return np.array([NormalDist().inv_cdf((place + 0.5) / n) for place in range(n)])
+    return np.array([NormalDist().inv_cdf((index + 0.5) / n) for index in range(n)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +131,8 @@ class ForecastDistribution:
         if not 0 < confidence < 1:
             raise ValueError(f"A confidence lies between 0 and 1, not at {confidence}.")
         center, score = self._center(), _score((1 + confidence) / 2)
-        below, upper = self._half_width(score, self.curves), self.curves_above
-        above = below if upper is None else self._half_width(score, upper)
+        below, curves_above = self._half_width(score, self.curves), self.curves_above
+        above = below if curves_above is None else self._half_width(score, curves_above)
         return _exp(center - below), _exp(center + above)
 
     def quantile(self, probability: float) -> FloatArray:
@@ -160,16 +160,16 @@ class ForecastDistribution:
         """
         with np.errstate(divide="ignore", invalid="ignore"):
             log_seconds = np.where(seconds > 0, np.log(seconds), -np.inf)
-        units = (log_seconds - self.log_median) / self.scale
+        deviations = (log_seconds - self.log_median) / self.scale
         curves = self.curves
         if self.curves_above is not None:
-            curves = np.where(units[:, None] > 0, self.curves_above, curves)
+            curves = np.where(deviations[:, None] > 0, self.curves_above, curves)
         knots = np.concatenate([np.zeros((len(self.scale), 1)), curves], axis=1)
-        piece = (np.abs(units)[:, None] >= knots[:, 1:-1]).sum(axis=1)
-        rows = np.arange(len(units))
-        rise = np.diff(NORMAL_KNOTS)[piece] / np.diff(knots)[rows, piece]
-        score = NORMAL_KNOTS[piece] + rise * (np.abs(units) - knots[rows, piece])
-        signed = np.sign(units) * score
+        piece = (np.abs(deviations)[:, None] >= knots[:, 1:-1]).sum(axis=1)
+        rows = np.arange(len(deviations))
+        slope = np.diff(NORMAL_KNOTS)[piece] / np.diff(knots)[rows, piece]
+        score = NORMAL_KNOTS[piece] + slope * (np.abs(deviations) - knots[rows, piece])
+        signed = np.sign(deviations) * score
         return np.array([0.5 * (1 + erf(value / sqrt(2))) for value in signed])
 
     def typical_error(self) -> FloatArray:

@@ -138,36 +138,36 @@ class Draft:
     convergence: ConvergenceLaw | None
     phases: PhaseLaw | None
 
-    def finish(self, runs: RunTable, odd: EvidenceReport) -> FittedPortfolio:
+    def finish(self, runs: RunTable, evidence: EvidenceReport) -> FittedPortfolio:
         """Return the portfolio, with weights and calibration for each kind of question.
 
         Parameters
         ----------
         runs
             The runs that the fit used, including those before a change point.
-        odd
+        evidence
             What the runs show besides durations.
         """
         source = {
             name: INTERPOLATION if kind == IRRELEVANT_AXIS else name
             for name, kind in self.regime_map.kinds.items()
         }
-        inside = self._regime(INTERPOLATION, 1.0)
-        surprise = self._surprise(inside.weights)
-        found = {
-            name: inside if name == INTERPOLATION else self._regime(name, surprise)
+        interpolation = self._regime(INTERPOLATION, 1.0)
+        surprise = self._surprise(interpolation.weights)
+        regime_models = {
+            name: interpolation if name == INTERPOLATION else self._regime(name, surprise)
             for name in source.values()
         }
-        regimes = {name: found[answering] for name, answering in source.items()}
-        carried = np.any([regime.weights > 0 for regime in regimes.values()], axis=0)
+        regimes = {name: regime_models[answering] for name, answering in source.items()}
+        has_weight = np.any([regime.weights > 0 for regime in regimes.values()], axis=0)
         members = {
             name: member
-            for (name, member), is_carried in zip(self.fitted.items(), carried, strict=True)
-            if is_carried
+            for (name, member), is_kept in zip(self.fitted.items(), has_weight, strict=True)
+            if is_kept
         }
-        slim = {
+        reduced = {
             name: RegimeModel(
-                regime.weights[carried], regime.residual_variances[carried], regime.curve
+                regime.weights[has_weight], regime.residual_variances[has_weight], regime.curve
             )
             for name, regime in regimes.items()
         }
@@ -179,10 +179,10 @@ class Draft:
             ),
             regime_map=self.regime_map,
             members=members,
-            regimes=slim,
+            regimes=reduced,
             center=self.encoding.center,
             memory=self._memory(regimes[INTERPOLATION], runs.features),
-            report=self._report(runs, regimes, odd),
+            report=self._report(runs, regimes, evidence),
             memory_law=self.memory_law,
             convergence=self.convergence,
             phases=self.phases,
@@ -192,32 +192,32 @@ class Draft:
         )
 
     def _effects(self) -> dict[str, LevelEffects]:
-        told = {"gpu_type": untold_effects("gpu_type")}
+        effects = {"gpu_type": untold_effects("gpu_type")}
         if self.prior is not None:
             layout, X = self.encoding.encoder.layout, self.encoding.encoded.X
-            told |= self.prior.effects(layout, X, self.encoding.y)
+            effects |= self.prior.effects(layout, X, self.encoding.y)
         columns = [category.column for category in self.encoding.encoder.categories]
-        return {column: told[column] for column in columns if column in told}
+        return {column: effects[column] for column in columns if column in effects}
 
     def _pooling(self) -> PoolingReport | None:
         return None if self.prior is None else self.prior.report
 
     def _surprise(self, weights: FloatArray) -> float:
-        inside = self.held_out.get(INTERPOLATION)
-        if inside is None:
+        interpolation = self.held_out.get(INTERPOLATION)
+        if interpolation is None:
             return 1.0
-        return found_surprise(*inside.scores(weights), inside.n_distinct)
+        return found_surprise(*interpolation.scores(weights), interpolation.n_distinct)
 
     def _regime(self, name: str, surprise: float) -> RegimeModel:
         n, kind = len(self.configurations.keys), self.regime_map.kinds[name]
         held_out = self.held_out.get(name)
-        inside = self.held_out.get(INTERPOLATION)
-        weights = self.arms.weights(kind, name, held_out, inside)
-        tested = held_out or inside
-        errors = np.full(len(weights), UNTESTED_VARIANCE)
+        interpolation = self.held_out.get(INTERPOLATION)
+        weights = self.arms.weights(kind, name, held_out, interpolation)
+        tested = held_out or interpolation
+        variances = np.full(len(weights), UNTESTED_VARIANCE)
         if tested is not None:
-            found = tested.residual_variances()
-            errors = np.where(np.isfinite(found), found, errors)
+            measured = tested.residual_variances()
+            variances = np.where(np.isfinite(measured), measured, variances)
         is_pooled = uses_pool(list(self.fitted), weights)
         curve = prior_curve(kind, n, axis=name, is_pooled=is_pooled, surprise=surprise)
         if held_out is not None:
@@ -228,7 +228,7 @@ class Draft:
                 n_configurations=n,
                 n_distinct=held_out.n_distinct,
             )
-        return RegimeModel(weights, errors, curve)
+        return RegimeModel(weights, variances, curve)
 
     def _memory(self, interpolation: RegimeModel, features: FeatureTable) -> Memory:
         held_out, keys = self.held_out.get(INTERPOLATION), self.configurations.keys
@@ -236,8 +236,12 @@ class Draft:
         if held_out is not None:
             mean, _ = held_out.forecast(interpolation.weights)
             forecasts[held_out.rows] = self.encoding.center + mean
-        known = {name for name, v in features.numeric.items() if not np.isnan(v).all()}
-        known |= {n for n, v in features.categorical.items() if any(x is not None for x in v)}
+        known = {name for name, values in features.numeric.items() if not np.isnan(values).all()}
+        known |= {
+            name
+            for name, values in features.categorical.items()
+            if any(level is not None for level in values)
+        }
         encoded = self.encoding.encoded
         return Memory(
             X=encoded.X,
@@ -251,7 +255,7 @@ class Draft:
         )
 
     def _report(
-        self, runs: RunTable, regimes: Mapping[str, RegimeModel], odd: EvidenceReport
+        self, runs: RunTable, regimes: Mapping[str, RegimeModel], evidence: EvidenceReport
     ) -> FitReport:
         configurations = self.configurations
         accuracy = {
@@ -270,17 +274,17 @@ class Draft:
             library_versions=library_versions(),
             failed_candidates=dict(self.failed),
             pooling=self._pooling(),
-            evidence=self._evidence(odd),
+            evidence=self._evidence(evidence),
         )
 
-    def _evidence(self, odd: EvidenceReport) -> EvidenceReport:
+    def _evidence(self, evidence: EvidenceReport) -> EvidenceReport:
         law = self.memory_law
         counts = None if law is None else law.counts
-        return replace(odd, memory=counts, unfinished=self.imputed.counts)
+        return replace(evidence, memory=counts, unfinished=self.imputed.counts)
 
     def _candidates(self, weights: FloatArray) -> tuple[CandidateReport, ...]:
-        by_axis = {name: item.candidate_mape() for name, item in self.held_out.items()}
-        sizes = {name: item.n_distinct for name, item in self.held_out.items()}
+        by_axis = {name: held_out.candidate_mape() for name, held_out in self.held_out.items()}
+        sizes = {name: held_out.n_distinct for name, held_out in self.held_out.items()}
         reports = []
         for index, name in enumerate(self.fitted):
             errors = {
@@ -289,8 +293,8 @@ class Draft:
                 if np.isfinite(mape[index])
             }
             total = sum(sizes[axis] for axis in errors)
-            mape = sum(sizes[axis] * error for axis, error in errors.items())
-            overall = mape / total if total else math.nan
+            weighted_sum = sum(sizes[axis] * error for axis, error in errors.items())
+            overall = weighted_sum / total if total else math.nan
             reports.append(CandidateReport(name, float(weights[index]), overall, errors))
         return tuple(reports)
 

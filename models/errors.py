@@ -29,8 +29,8 @@ class NothingFittedError(ValueError):
     """Every candidate failed; the message gives the reason for each."""
 
     def __init__(self, reasons: dict[str, str]) -> None:
-        told = "; ".join(f"{name}: {reason}" for name, reason in sorted(reasons.items()))
-        super().__init__(f"No regressor could be fitted ({told}).")
+        details = "; ".join(f"{name}: {reason}" for name, reason in sorted(reasons.items()))
+        super().__init__(f"No regressor could be fitted ({details}).")
         self.reasons = reasons
 
 

@@ -47,7 +47,7 @@ from models.threads import single_thread
 _SHARE_OF_FULL_FITS = 0.3
 """Share of a fit's progress that fits on all runs take, after 2 % for the encoding."""
 
-_MOST_CHECKED = 1000
+_MAX_CHECKED = 1000
 """Number of configurations whose forecasts must be within bounds for a candidate to take part."""
 
 
@@ -107,8 +107,8 @@ def fit_portfolio(  # noqa: PLR0913 - every choice of a fit is a keyword
     >>> workers = np.array([1.0, 2.0, 4.0, 8.0])
     >>> table = RunTable(FeatureTable({"workers": workers}, {}, 4), 800 / workers, list("abcd"))
     >>> portfolio = fit_portfolio(table, seed=0, time_budget_s=10)
-    >>> asked = FeatureTable({"workers": np.array([16.0])}, {}, 1)
-    >>> bool(35 < portfolio.predict(asked).median()[0] < 70)
+    >>> question = FeatureTable({"workers": np.array([16.0])}, {}, 1)
+    >>> bool(35 < portfolio.predict(question).median()[0] < 70)
     True
     """
     if runs.n_runs < 1:
@@ -123,13 +123,13 @@ def fit_portfolio(  # noqa: PLR0913 - every choice of a fit is a keyword
     )
     measured = collapse(imputed.runs)
     encoder = Encoder.learn(measured.features, hardware)
-    paired = settle_pairs(measured, encoder, seed)
-    configurations = without_refuted(paired, encoder, seed)
+    settled = settle_pairs(measured, encoder, seed)
+    configurations = without_refuted(settled, encoder, seed)
     encoding = Encoding.of(configurations, encoder, prior, seed)
     encoder, encoded = encoding.encoder, encoding.encoded
     data = _training_data(configurations, encoding, seed)
-    informed = None if prior is None else EncodedPrior(prior, encoder, encoded)
-    layouts = build_arms(data.layout, informed, len(configurations.keys))
+    encoded_prior = None if prior is None else EncodedPrior(prior, encoder, encoded)
+    layouts = build_arms(data.layout, encoded_prior, len(configurations.keys))
     budget.set_out()
     fitted, failed = _fit_candidates(data, configurations, layouts, names, seed, budget)
     regime_map = map_regimes(encoder, data.layout, encoded.X, encoded.codes)
@@ -146,7 +146,7 @@ def fit_portfolio(  # noqa: PLR0913 - every choice of a fit is a keyword
         fitted=fitted,
         failed=failed,
         held_out=gather(data, forecasts),
-        prior=informed,
+        prior=encoded_prior,
         arms=Arms.of(fitted, data.layout, encoding.used_axes(), data.X),
         memory_law=_memory_law(evidence, hardware, seed),
         convergence=fit_convergence(evidence.convergence),
@@ -154,11 +154,13 @@ def fit_portfolio(  # noqa: PLR0913 - every choice of a fit is a keyword
     )
     outliers = (
         *find_outliers(present, measured),
-        *name_contradicted(present, measured, paired),
-        *name_refuted(paired, configurations),
+        *name_contradicted(present, measured, settled),
+        *name_refuted(settled, configurations),
     )
-    odd = EvidenceReport(incomplete=n_incomplete, change_points=changes, outliers=outliers)
-    portfolio = draft.finish(present, odd)
+    evidence_report = EvidenceReport(
+        incomplete=n_incomplete, change_points=changes, outliers=outliers
+    )
+    portfolio = draft.finish(present, evidence_report)
     progress(1.0, "done")
     return portfolio
 
@@ -226,26 +228,26 @@ def _fit_candidates(
     setting = Setting(data.layout, noise, configurations.noise_dof, seed)
     fitted: dict[str, PortfolioRegressor] = {}
     failed: dict[str, str] = {}
-    every = [
+    candidates = [
         (prefix + name, name, layout)
         for prefix, layout in layouts.items()
         for name in names
         if not (prefix and name in WITHOUT_PRIOR)
     ]
-    for index, (name, kind, layout) in enumerate(every):
-        share = 0.02 + _SHARE_OF_FULL_FITS * index / len(every)
+    for index, (name, kind, layout) in enumerate(candidates):
+        share = 0.02 + _SHARE_OF_FULL_FITS * index / len(candidates)
         if not budget.begin(share, f"fitting {name}") and fitted:
             failed[name] = budget.reason()
             continue
         setting = replace(setting, layout=layout)
         try:
             regressor = CANDIDATES[kind](setting).fit(data.X, data.y, data.counts)
-            moments = regressor.predict_moments(data.X[:_MOST_CHECKED])
+            moments = regressor.predict_moments(data.X[:_MAX_CHECKED])
         except (ValueError, np.linalg.LinAlgError) as error:
             failed[name] = str(error)
             continue
         # NaN is not within bounds either.
-        if not all((np.abs(each) <= MAX_LOG).all() for each in moments if each is not None):
+        if not all((np.abs(values) <= MAX_LOG).all() for values in moments if values is not None):
             failed[name] = "forecasts that are not finite, or beyond all durations"
             continue
         fitted[name] = regressor

@@ -194,9 +194,11 @@ class FittedPortfolio:
             return []
         if self._influences is None:
             # An outlier without repetitions was moved to what the other runs imply.
-            odd = {each.run_id for each in self.report.evidence.outliers}
-            unheard = self.memory.names.rows_with_one_of(odd)
-            self._influences = Influences(self.encoder.layout, self.members, self.memory.X, unheard)
+            outlier_ids = {outlier.run_id for outlier in self.report.evidence.outliers}
+            excluded = self.memory.names.rows_with_one_of(outlier_ids)
+            self._influences = Influences(
+                self.encoder.layout, self.members, self.memory.X, excluded
+            )
         inquiry = self.ask(features)
         encoded, expansion = inquiry.encoded, inquiry.expansion
         lessons: list[tuple[Lesson, ...]] = []
@@ -206,8 +208,8 @@ class FittedPortfolio:
                 own = expansion.source == row
                 X, shares = expansion.X[own], expansion.weights[own]
             derivatives = self._influences.of(X, self.answering[regime].weights)
-            whole = np.tensordot(shares, derivatives, axes=1)
-            lessons.append(name_lessons(whole, self.memory.names))
+            influence = np.tensordot(shares, derivatives, axes=1)
+            lessons.append(name_lessons(influence, self.memory.names))
         return lessons
 
 

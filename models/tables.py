@@ -170,9 +170,9 @@ class RunTable:
         if not self.features.n_rows == len(self.duration_seconds) == len(self.run_ids):
             raise ValueError("Features, durations and run identifiers differ in length.")
         check_times(self.started_at, self.n_runs)
-        good = np.isfinite(self.duration_seconds) & (self.duration_seconds > 0)
-        if not good.all():
-            row = int(np.argmin(good))
+        is_valid = np.isfinite(self.duration_seconds) & (self.duration_seconds > 0)
+        if not is_valid.all():
+            row = int(np.argmin(is_valid))
             raise ValueError(
                 "Durations are positive finite seconds; "
                 f"run {self.run_ids[row]!r} has {float(self.duration_seconds[row])}."
