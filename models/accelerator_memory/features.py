@@ -7,15 +7,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from models.accelerator_memory.precisions import count_columns, effect_place, prior_effect
+from models.accelerator_memory.precisions import count_columns, effect_column, prior_effect
 from models.once import once
 from models.tables import CORE_COLUMNS, FeatureTable, FloatArray, IntArray
 
 MAX_PARAMETERS, MAX_LEVELS = 6, 8
 """Limits of numeric parameters and of a category's levels; larger categories are left out."""
 
-_CLUSTER = (*CORE_COLUMNS, "nodes")
-_PLACES = ("gpu_type", "instance_type")
+_CLUSTER_COLUMNS = (*CORE_COLUMNS, "nodes")
+_MACHINE_COLUMNS = ("gpu_type", "instance_type")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +46,14 @@ class MemoryRows:
     unseen: FloatArray
     n_unseen: FloatArray
 
-    def design(self, *further: FloatArray) -> FloatArray:
-        """Return the design matrix, followed by `further` columns, each of shape (n, any).
+    def design(self, *extra: FloatArray) -> FloatArray:
+        """Return the design matrix, followed by `extra` columns, each of shape (n, any).
 
         Its columns are 1, batch, workers, parameters, levels, unseen and the root of `n_unseen`.
         """
-        alone = np.stack([np.ones(len(self.log_batch)), self.log_batch, self.log_workers], axis=1)
-        doubt = np.stack([self.unseen, np.sqrt(self.n_unseen)], axis=1)
-        return np.concatenate([alone, self.parameters, self.levels, doubt, *further], axis=1)
+        sizes = np.stack([np.ones(len(self.log_batch)), self.log_batch, self.log_workers], axis=1)
+        unseen = np.stack([self.unseen, np.sqrt(self.n_unseen)], axis=1)
+        return np.concatenate([sizes, self.parameters, self.levels, unseen, *extra], axis=1)
 
 
 class Seen(NamedTuple):
@@ -98,7 +98,7 @@ class MemoryFeatures:
         varied = {
             name: len(np.unique(values[~np.isnan(values)]))
             for name, values in features.numeric.items()
-            if name not in _CLUSTER
+            if name not in _CLUSTER_COLUMNS
         }
         chosen = sorted(
             (name for name in varied if varied[name] > 1), key=lambda n: (-varied[n], n)
@@ -106,13 +106,13 @@ class MemoryFeatures:
         parameters = tuple(
             (name, *_center(features.numeric[name])) for name in sorted(chosen[:MAX_PARAMETERS])
         )
-        found = {
+        levels_of = {
             name: tuple(sorted({level for level in column if level is not None}))
             for name, column in sorted(features.categorical.items())
-            if name not in _PLACES
+            if name not in _MACHINE_COLUMNS
         }
         categories = tuple(
-            (name, levels) for name, levels in found.items() if 1 <= len(levels) <= MAX_LEVELS
+            (name, levels) for name, levels in levels_of.items() if 1 <= len(levels) <= MAX_LEVELS
         )
         return cls(center, workers_center, parameters, categories)
 
@@ -126,13 +126,13 @@ class MemoryFeatures:
         if not features.n_rows:
             return None
         numbers, levels = [], []
-        for name in self._words:
+        for name in self._categorical_names:
             column = features.categorical.get(name)
             if column is not None:
                 if column.count(column[0]) < len(column):
                     return None
                 levels.append((name, column[0]))
-        for name in self._numbers:
+        for name in self._numeric_names:
             values = features.numeric.get(name)
             if values is not None:
                 first = values.item(0)
@@ -142,19 +142,19 @@ class MemoryFeatures:
         return Seen(tuple(numbers), tuple(levels))
 
     @once
-    def _numbers(self) -> tuple[str, ...]:
+    def _numeric_names(self) -> tuple[str, ...]:
         """The numeric columns on which memory depends."""
         return "batch_size", "workers", *(name for name, _, _ in self.parameters)
 
     @once
-    def _words(self) -> tuple[str, ...]:
+    def _categorical_names(self) -> tuple[str, ...]:
         """The categorical columns on which memory depends."""
         return "gpu_type", *(name for name, _ in self.categories)
 
-    def design(self, features: FeatureTable, further: FloatArray) -> FloatArray:
-        """Return `MemoryRows.design` of a table's rows, with `further` columns."""
+    def design(self, features: FeatureTable, extra: FloatArray) -> FloatArray:
+        """Return `MemoryRows.design` of a table's rows, with `extra` columns."""
         if features.n_rows != 1:
-            return self.rows(features).design(further)
+            return self.rows(features).design(extra)
         # A single row is computed with plain numbers: arrays of length 1 cost ten times as much.
         numeric, categorical = features.numeric, features.categorical
         batch = 0.0
@@ -167,33 +167,33 @@ class MemoryFeatures:
         unseen, n_unseen = 0.0, 0
         for name, known in self.categories:
             level = categorical[name][0] if name in categorical else None
-            columns, place = [0.0] * count_columns(known), effect_place(level, known)
-            if place is not None:
-                columns[place] = 1.0
+            columns, column = [0.0] * count_columns(known), effect_column(level, known)
+            if column is not None:
+                columns[column] = 1.0
             elif level is not None:
                 unseen, n_unseen = unseen + prior_effect(level), n_unseen + 1
             row += columns
-        found: FloatArray = np.array([[*row, unseen, sqrt(n_unseen), *further[0].tolist()]])
-        return found
+        matrix: FloatArray = np.array([[*row, unseen, sqrt(n_unseen), *extra[0].tolist()]])
+        return matrix
 
     def rows(self, features: FeatureTable) -> MemoryRows:
         """Return the rows of a table; unknown numeric parameters are set to their centres."""
         n = features.n_rows
         parameters: FloatArray = np.zeros((n, len(self.parameters)))
-        for place, (name, center, unit) in enumerate(self.parameters):
+        for index, (name, center, unit) in enumerate(self.parameters):
             values = features.numeric.get(name)
             if values is not None:
                 column = _transform(values, unit) - center
-                parameters[:, place] = np.where(np.isnan(column), 0.0, column)
+                parameters[:, index] = np.where(np.isnan(column), 0.0, column)
         n_columns = sum(count_columns(known) for _, known in self.categories)
         levels: FloatArray = np.zeros((n, n_columns))
         unseen, n_unseen = np.zeros(n), np.zeros(n)
         first = 0
         for name, known in self.categories:
             for row, level in enumerate(features.categorical.get(name) or ()):
-                at = effect_place(level, known)
-                if at is not None:
-                    levels[row, first + at] = 1.0
+                offset = effect_column(level, known)
+                if offset is not None:
+                    levels[row, first + offset] = 1.0
                 elif level is not None:
                     unseen[row] += prior_effect(level)
                     n_unseen[row] += 1
@@ -227,8 +227,8 @@ def _log_local_batch(features: FeatureTable) -> FloatArray:
     batch = features.numeric.get("batch_size")
     if batch is None:
         return np.full(features.n_rows, np.nan)
-    share = np.log(np.where(batch > 0, batch, np.nan))
-    return np.asarray(share - _log_workers(features), dtype=np.float64)
+    log_batch = np.log(np.where(batch > 0, batch, np.nan))
+    return np.asarray(log_batch - _log_workers(features), dtype=np.float64)
 
 
 def _log_workers(features: FeatureTable) -> FloatArray:

@@ -19,7 +19,7 @@ from models.accelerator_memory.parameters import (
     error_probability,
     prior_of,
 )
-from models.accelerator_memory.posterior import sample_posterior, spread_out
+from models.accelerator_memory.posterior import sample_posterior, stratified_choice
 from models.evidence import MemoryRuns
 from models.features.hardware import HardwareDescription
 from models.reports import MemoryCounts
@@ -29,7 +29,7 @@ MAX_ROWS = 300
 """More distinct outcomes and peaks than this add cost and almost no information."""
 
 N_DRAWS = 64
-"""Draws kept in an artefact; see `models.accelerator_memory.posterior.spread_out`."""
+"""Draws kept in an artefact; see `models.accelerator_memory.posterior.stratified_choice`."""
 
 _LAPSE = 0.01
 """Share of outcomes that have another cause than memory."""
@@ -59,9 +59,9 @@ def fit_memory_law(
     >>> features = FeatureTable({"batch_size": batch}, {"gpu_type": ["mine"] * 3}, 3)
     >>> outcome = np.array([False, False, True])
     >>> law = fit_memory_law(MemoryRuns(features, outcome, np.full(3, np.nan)))
-    >>> asked = FeatureTable({"batch_size": np.array([8.0, 64.0])}, {"gpu_type": ["mine"] * 2}, 2)
-    >>> chances = law.feasibility(asked).probability
-    >>> bool(chances[0] > 0.8), bool(chances[1] < 0.2)
+    >>> query = FeatureTable({"batch_size": np.array([8.0, 64.0])}, {"gpu_type": ["mine"] * 2}, 2)
+    >>> probability = law.feasibility(query).probability
+    >>> bool(probability[0] > 0.8), bool(probability[1] < 0.2)
     (True, True)
     """
     if not runs.n_runs:
@@ -74,31 +74,33 @@ def fit_memory_law(
     features = MemoryFeatures.learn(runs.features)
     names = capacity_names(runs.features)
     rows = features.rows(runs.features)
-    told = ~np.isnan(rows.log_batch)
+    is_informative = ~np.isnan(rows.log_batch)
     tested = ~np.isnan(runs.peak_bytes) | runs.is_out_of_memory
-    if not (told & tested).any():
-        told &= np.array([name in capacities for name in names], dtype=np.bool_)
-    if not told.any():
+    if not (is_informative & tested).any():
+        is_informative &= np.array([name in capacities for name in names], dtype=np.bool_)
+    if not is_informative.any():
         return None
-    told_names = [name for name, is_told in zip(names, told, strict=True) if is_told]
-    latent, codes = capacity_codes(told_names, capacities)
-    known = np.array([capacities.get(name, 0.0) for name in told_names])
-    facts = _distinct(_take(rows, told), runs, told, codes, known)
+    informative_names = [
+        name for name, is_kept in zip(names, is_informative, strict=True) if is_kept
+    ]
+    latent, codes = capacity_codes(informative_names, capacities)
+    known = np.array([capacities.get(name, 0.0) for name in informative_names])
+    observations = _distinct(_take(rows, is_informative), runs, is_informative, codes, known)
     means, sds = prior_of(features, len(latent))
 
     def log_density(z: FloatArray) -> FloatArray:
         parameters = Parameters.of(means + sds * z, features, len(latent))
-        density: FloatArray = facts.log_likelihood(parameters) - 0.5 * (z**2).sum(axis=1)
+        density: FloatArray = observations.log_likelihood(parameters) - 0.5 * (z**2).sum(axis=1)
         return density
 
     draws = means + sds * sample_posterior(log_density, len(means), seed)
-    margins = facts.margins(Parameters.of(draws, features, len(latent)))
-    draws = draws[spread_out(margins, N_DRAWS, seed)]
-    return MemoryLaw(features, capacities, tuple(latent), draws, _counts(runs, told))
+    margins = observations.margins(Parameters.of(draws, features, len(latent)))
+    draws = draws[stratified_choice(margins, N_DRAWS, seed)]
+    return MemoryLaw(features, capacities, tuple(latent), draws, _counts(runs, is_informative))
 
 
 @dataclass(frozen=True, slots=True)
-class _Facts:
+class _Observations:
     """Distinct rows: log peaks (NaN unless measured), outcomes, memory."""
 
     rows: MemoryRows
@@ -115,44 +117,48 @@ class _Facts:
         """Return the log likelihood of each draw, shape (n_draws,)."""
         peaks = parameters.peaks(self.rows)
         limits = parameters.limits(self.known, self.codes)
-        seen = ~np.isnan(self.log_peak) & ~self.is_out
+        has_peak = ~np.isnan(self.log_peak) & ~self.is_out
         margins = limits - peaks
         # A measured peak stays below the memory, whatever the law says.
-        margins[:, seen] = limits[:, seen] - self.log_peak[seen]
+        margins[:, has_peak] = limits[:, has_peak] - self.log_peak[has_peak]
         margins /= parameters.outcome_scale()
         margins[:, self.is_out] *= -1
-        chances = _LAPSE / 2 + (1 - _LAPSE) * error_probability(margins)
-        errors = (self.log_peak[seen] - peaks[:, seen]) / parameters.sigma[:, None]
-        measured = error_log_density(errors).sum(axis=1) - errors.shape[1] * np.log(
+        probability = _LAPSE / 2 + (1 - _LAPSE) * error_probability(margins)
+        errors = (self.log_peak[has_peak] - peaks[:, has_peak]) / parameters.sigma[:, None]
+        peak_log_density = error_log_density(errors).sum(axis=1) - errors.shape[1] * np.log(
             parameters.sigma
         )
-        return np.asarray(measured + np.log(chances).sum(axis=1), dtype=np.float64)
+        return np.asarray(peak_log_density + np.log(probability).sum(axis=1), dtype=np.float64)
 
 
 def _distinct(
-    rows: MemoryRows, runs: MemoryRuns, told: BoolArray, codes: IntArray, known: FloatArray
-) -> _Facts:
+    rows: MemoryRows,
+    runs: MemoryRuns,
+    is_informative: BoolArray,
+    codes: IntArray,
+    known: FloatArray,
+) -> _Observations:
     """Return the distinct rows: repetitions share the law's misfit and tell nothing about it."""
-    peaks = np.log(runs.peak_bytes[told])
-    is_out = runs.is_out_of_memory[told]
+    peaks = np.log(runs.peak_bytes[is_informative])
+    is_out = runs.is_out_of_memory[is_informative]
     sizes = np.column_stack([rows.log_batch, rows.log_workers, rows.parameters])
-    place = np.column_stack([is_out, codes, known, sizes, rows.levels])
-    kinds = np.column_stack([place, ~np.isnan(peaks)]).round(9) + 0.0
-    _, first, inverse = np.unique(kinds, axis=0, return_index=True, return_inverse=True)
-    median = np.array([np.median(peaks[inverse.ravel() == each]) for each in range(len(first))])
-    chosen = _thin(is_out[first])
-    picked = first[chosen]
-    return _Facts(_take(rows, picked), median[chosen], is_out[picked], known[picked], codes[picked])
+    columns = np.column_stack([is_out, codes, known, sizes, rows.levels])
+    keys = np.column_stack([columns, ~np.isnan(peaks)]).round(9) + 0.0
+    _, first, inverse = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+    median = np.array([np.median(peaks[inverse.ravel() == group]) for group in range(len(first))])
+    thinned = _thin(is_out[first])
+    kept = first[thinned]
+    return _Observations(_take(rows, kept), median[thinned], is_out[kept], known[kept], codes[kept])
 
 
 def _thin(is_out: BoolArray) -> IntArray:
     """Return evenly spaced positions: at most half for runs out of memory, the rest for others."""
     order = np.argsort(~is_out, kind="stable")
-    out = int(is_out.sum())
-    kept = order[:out][:: max(1, -(-out // (MAX_ROWS // 2)))]
-    others = order[out:]
-    room = MAX_ROWS - len(kept)
-    return np.concatenate([kept, others[:: max(1, -(-len(others) // room))]])
+    n_out = int(is_out.sum())
+    failures = order[:n_out][:: max(1, -(-n_out // (MAX_ROWS // 2)))]
+    others = order[n_out:]
+    max_others = MAX_ROWS - len(failures)
+    return np.concatenate([failures, others[:: max(1, -(-len(others) // max_others))]])
 
 
 def _take(rows: MemoryRows, chosen: IntArray | BoolArray) -> MemoryRows:
@@ -166,7 +172,9 @@ def _take(rows: MemoryRows, chosen: IntArray | BoolArray) -> MemoryRows:
     )
 
 
-def _counts(runs: MemoryRuns, told: BoolArray) -> MemoryCounts:
-    out = runs.is_out_of_memory & told
-    measured = ~np.isnan(runs.peak_bytes) & told & ~out
-    return MemoryCounts(int(measured.sum()), int(out.sum()), int((told & ~out & ~measured).sum()))
+def _counts(runs: MemoryRuns, is_informative: BoolArray) -> MemoryCounts:
+    out = runs.is_out_of_memory & is_informative
+    measured = ~np.isnan(runs.peak_bytes) & is_informative & ~out
+    return MemoryCounts(
+        int(measured.sum()), int(out.sum()), int((is_informative & ~out & ~measured).sum())
+    )

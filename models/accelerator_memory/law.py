@@ -12,10 +12,10 @@ from models.once import once
 from models.reports import MemoryCounts
 from models.tables import FeatureTable, FloatArray
 
-_MOST_KNOWN = 1024
+_MAX_CACHED = 1024
 """How many answers are cached; the cache is cleared before one more is added."""
 
-_PART = 256
+_CHUNK = 256
 """Rows computed at a time, so that their draws fit into a CPU's cache."""
 
 
@@ -82,8 +82,8 @@ class MemoryLaw:
     ) -> None:
         self.features, self.capacities, self.latent = features, dict(capacities), latent
         self.draws, self.counts = draws, counts
-        self._basis = self._words()
-        self._known: dict[Seen, Feasibility] = {}
+        self._basis = self._describe_basis()
+        self._cache: dict[Seen, Feasibility] = {}
 
     @once
     def _prepared(self) -> tuple[FloatArray, FloatArray]:
@@ -93,94 +93,97 @@ class MemoryLaw:
             parameters = Parameters.of(self.draws, self.features, len(self.latent))
         return parameters.stacked(), -1 / parameters.outcome_scale()[:, 0]
 
-    def feasibility(self, asked: FeatureTable) -> Feasibility:
+    def feasibility(self, questions: FeatureTable) -> Feasibility:
         """Return the probability that each row fits into memory."""
-        seen = self.features.seen_of(asked)
-        if seen is None:
-            return self._feasibility(asked)
+        inputs = self.features.seen_of(questions)
+        if inputs is None:
+            return self._feasibility(questions)
         # Many questions, within a table and between calls, differ only in irrelevant columns.
-        known = self._known.get(seen)
-        if known is None:
-            if len(self._known) >= _MOST_KNOWN:
-                self._known.clear()
-            known = self._known[seen] = self._feasibility(seen.table())
-        n = asked.n_rows
-        return Feasibility(known.probability.repeat(n), known.basis * n, known.is_tested)
+        cached = self._cache.get(inputs)
+        if cached is None:
+            if len(self._cache) >= _MAX_CACHED:
+                self._cache.clear()
+            cached = self._cache[inputs] = self._feasibility(inputs.table())
+        n = questions.n_rows
+        return Feasibility(cached.probability.repeat(n), cached.basis * n, cached.is_tested)
 
-    def _feasibility(self, asked: FeatureTable) -> Feasibility:
-        names = capacity_names(asked)
-        order = {name: place for place, name in enumerate(dict.fromkeys(names))}
-        codes = list(map(order.__getitem__, names))
-        further = np.array(list(map(self._place, order))).take(codes, axis=0)
-        design = self.features.design(asked, further)
-        is_known = [name in self.capacities or name in self.latent for name in order]
+    def _feasibility(self, questions: FeatureTable) -> Feasibility:
+        names = capacity_names(questions)
+        index_of = {name: index for index, name in enumerate(dict.fromkeys(names))}
+        codes = list(map(index_of.__getitem__, names))
+        extra = np.array(list(map(self._gpu_columns, index_of))).take(codes, axis=0)
+        design = self.features.design(questions, extra)
+        is_known = [name in self.capacities or name in self.latent for name in index_of]
         # The sum is NaN if any term is.
         if all(is_known) and not isnan(np.add.reduce(design[:, 1])):
             basis = (self._basis,) * len(names)
-            return Feasibility(self._chances(design), basis, self.is_tested)
+            return Feasibility(self._probabilities(design), basis, self.is_tested)
         usable = np.array(is_known).take(codes) & ~np.isnan(design[:, 1])
-        chances = np.full(len(names), np.nan)
+        probability = np.full(len(names), np.nan)
         if usable.any():
-            chances[usable] = self._chances(design[usable])
-        told = [_why_not(*each) for each in zip(order, is_known, strict=True)]
+            probability[usable] = self._probabilities(design[usable])
+        reasons = [_why_unknown(*pair) for pair in zip(index_of, is_known, strict=True)]
         # The last text is that of usable rows.
-        rows = np.where(usable, len(told), codes).tolist()
-        basis = tuple(map([*told, self._basis].__getitem__, rows))
-        return Feasibility(chances, basis, self.is_tested)
+        rows = np.where(usable, len(reasons), codes).tolist()
+        basis = tuple(map([*reasons, self._basis].__getitem__, rows))
+        return Feasibility(probability, basis, self.is_tested)
 
     @property
     def is_tested(self) -> bool:
         """Whether a peak was measured or a run ran out of memory."""
         return self.counts.peaks + self.counts.out_of_memory > 0
 
-    def _chances(self, design: FloatArray) -> FloatArray:
+    def _probabilities(self, design: FloatArray) -> FloatArray:
         """Return the probabilities of rows of `MemoryFeatures.design`, averaged over the draws.
 
         Many questions differ only in what memory does not depend on; equal rows are computed once.
         """
         if len(design) == 1:
-            return self._part(design)
+            return self._chunk_probabilities(design)
         keys = design.view(f"V{design.shape[1] * design.itemsize}").ravel().tolist()
-        places = {key: place for place, key in enumerate(dict.fromkeys(keys))}
+        index_of = {key: index for index, key in enumerate(dict.fromkeys(keys))}
         rows = design
-        if len(places) < len(keys):
-            rows = np.frombuffer(b"".join(places)).reshape(-1, design.shape[1])
-        parts = [self._part(rows[start : start + _PART]) for start in range(0, len(rows), _PART)]
+        if len(index_of) < len(keys):
+            rows = np.frombuffer(b"".join(index_of)).reshape(-1, design.shape[1])
+        parts = [
+            self._chunk_probabilities(rows[start : start + _CHUNK])
+            for start in range(0, len(rows), _CHUNK)
+        ]
         distinct = parts[0] if len(parts) == 1 else np.concatenate(parts)
-        if len(places) == len(keys):
+        if len(index_of) == len(keys):
             return distinct
-        chances: FloatArray = distinct.take(list(map(places.__getitem__, keys)))
-        return chances
+        probability: FloatArray = distinct.take(list(map(index_of.__getitem__, keys)))
+        return probability
 
-    def _part(self, design: FloatArray) -> FloatArray:
+    def _chunk_probabilities(self, design: FloatArray) -> FloatArray:
         stacked, per_scale = self._prepared
         terms, n_draws = design @ stacked, len(self.draws)
         # Margin of each row below the memory by draw, in scales, shape (n_rows, n_draws).
         add = np.logaddexp if len(design) == 1 else log_of_sum
         margins = add(terms[:, :n_draws], terms[:, n_draws:]) * per_scale
-        chances: FloatArray = np.add.reduce(error_probability(margins), 1) / n_draws
-        return chances
+        probability: FloatArray = np.add.reduce(error_probability(margins), 1) / n_draws
+        return probability
 
-    def _place(self, name: str) -> list[float]:
+    def _gpu_columns(self, name: str) -> list[float]:
         """Return a GPU's log memory, whether it is known, and indicators of the latent ones."""
-        latent = [float(name == each) for each in self.latent]
+        latent = [float(name == gpu) for gpu in self.latent]
         return [self.capacities.get(name, 0.0), 0.0 if name in self.latent else 1.0, *latent]
 
-    def _words(self) -> str:
+    def _describe_basis(self) -> str:
         counts = self.counts
         parts = [
-            f"{number} {what.format('' if number == 1 else 's')}"
-            for number, what in (
+            f"{count} {text.format('' if count == 1 else 's')}"
+            for count, text in (
                 (counts.peaks, "measured peak{} of memory"),
                 (counts.out_of_memory, "run{} out of memory"),
                 (counts.succeeded, "run{} that fitted"),
             )
-            if number
+            if count
         ]
         return ", ".join(parts)
 
 
-def _why_not(name: str, is_known: bool) -> str:  # noqa: FBT001 - told for each name
+def _why_unknown(name: str, is_known: bool) -> str:  # noqa: FBT001 - called for each name
     if is_known:
         return "the question gives no batch_size"
     return f"the memory of {name} is unknown" if name else "the question names no GPU type"

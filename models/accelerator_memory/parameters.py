@@ -13,7 +13,7 @@ GIB = 2.0**30
 _N_FIXED = 6
 """Number of parameters that are not specific to a column: the first six of `Parameters`."""
 
-_MOST_EXPONENT = 3.0
+_MAX_EXPONENT = 3.0
 
 _OUTCOME_SD = 0.03
 """Log standard deviation of what besides the peak decides whether a run fits: fragmentation."""
@@ -46,12 +46,12 @@ class Parameters:
         ends = np.cumsum([_N_FIXED, n, n, levels, n_latent])
         parts = np.split(draws, ends[:-1], axis=1)
         fixed = parts[0].T
-        exponents = [_MOST_EXPONENT * _logistic(part) for part in parts[1:3]]
-        known = [levels for _, levels in features.categories]
-        effects = ordered_effects(parts[3], fixed[4], known)
+        exponents = [_MAX_EXPONENT * _logistic(part) for part in parts[1:3]]
+        levels_by_category = [levels for _, levels in features.categories]
+        effects = ordered_effects(parts[3], fixed[4], levels_by_category)
         sigma, sharding = np.exp(fixed[2]), _logistic(fixed[5])
-        shown = [*fixed[:2], sigma, *fixed[3:5], sharding, *exponents, effects, parts[4]]
-        return cls(*shown)
+        columns = [*fixed[:2], sigma, *fixed[3:5], sharding, *exponents, effects, parts[4]]
+        return cls(*columns)
 
     def peaks(self, rows: MemoryRows) -> FloatArray:
         """Return the log peak in bytes, shape (n_draws, n_rows)."""
@@ -94,12 +94,12 @@ class Parameters:
                 -self.capacities.T,
             ]
         )
-        nothing = np.zeros((1, n))
+        zeros = np.zeros((1, n))
         base = np.concatenate(
-            [self.base[None], nothing, -self.sharding[None], self.base_exponents.T, shared]
+            [self.base[None], zeros, -self.sharding[None], self.base_exponents.T, shared]
         )
         slope = np.concatenate(
-            [self.per_sample[None], nothing + 1, nothing, self.sample_exponents.T, shared]
+            [self.per_sample[None], zeros + 1, zeros, self.sample_exponents.T, shared]
         )
         return np.concatenate([base, slope], axis=1)
 
@@ -108,8 +108,8 @@ class Parameters:
         return np.sqrt(self.sigma**2 + _OUTCOME_SD**2)[:, None]
 
 
-def _logistic(position: FloatArray) -> FloatArray:
-    return np.asarray(1 / (1 + np.exp(-position)), dtype=np.float64)
+def _logistic(x: FloatArray) -> FloatArray:
+    return np.asarray(1 / (1 + np.exp(-x)), dtype=np.float64)
 
 
 def log_of_sum(one: FloatArray, other: FloatArray) -> FloatArray:
@@ -123,11 +123,11 @@ def log_of_sum(one: FloatArray, other: FloatArray) -> FloatArray:
     >>> log_of_sum(np.array([0.0, 900.0]), np.array([0.0, -900.0])).round(4).tolist()
     [0.6931, 900.0]
     """
-    smaller: FloatArray = np.log1p(np.exp(-np.abs(one - other)))
-    return smaller + np.maximum(one, other)
+    excess: FloatArray = np.log1p(np.exp(-np.abs(one - other)))
+    return excess + np.maximum(one, other)
 
 
-def error_probability(position: FloatArray) -> FloatArray:
+def error_probability(errors: FloatArray) -> FloatArray:
     """Return the distribution function of the law's errors, Student's t with 4 degrees of freedom.
 
     Its tails are heavier than normal ones, to allow for odd measurements.
@@ -137,16 +137,16 @@ def error_probability(position: FloatArray) -> FloatArray:
     >>> error_probability(np.array([0.0, 2.132, -1e200])).round(3).tolist()
     [0.5, 0.95, 0.0]
     """
-    bounded = np.minimum(np.maximum(position, -1e9), 1e9)
+    bounded = np.minimum(np.maximum(errors, -1e9), 1e9)
     square = bounded * bounded
     shifted = square + 4
-    chances = 0.5 + bounded * (square + 6) / (2 * shifted * np.sqrt(shifted))
-    return np.asarray(chances, dtype=np.float64)
+    probability = 0.5 + bounded * (square + 6) / (2 * shifted * np.sqrt(shifted))
+    return np.asarray(probability, dtype=np.float64)
 
 
-def error_log_density(position: FloatArray) -> FloatArray:
+def error_log_density(errors: FloatArray) -> FloatArray:
     """Return the log density of the distribution of `error_probability`."""
-    return np.asarray(np.log(0.375) - 2.5 * np.log1p(position**2 / 4), dtype=np.float64)
+    return np.asarray(np.log(0.375) - 2.5 * np.log1p(errors**2 / 4), dtype=np.float64)
 
 
 def prior_of(features: MemoryFeatures, n_latent: int) -> tuple[FloatArray, FloatArray]:

@@ -10,19 +10,19 @@ N_PARTICLES = 512
 """Least number of draws; below, the least number per coordinate."""
 _PER_COORDINATE = 4
 
-_OFFERED = 4
+_OVERSAMPLING = 4
 """Initial draws per particle: half from the prior, half from around the mode."""
 
-_FARTHEST, _MAX_ITERATIONS = 8.0, 200
+_MAX_DISTANCE, _MAX_ITERATIONS = 8.0, 200
 """Search for the mode: greatest distance from the prior's mean in deviations, and iterations."""
 
 _SLOPE_STEP, _CURVATURE_STEP = 1e-6, 1e-3
 """Steps of the finite differences for slopes and curvatures."""
 
-_LEAST_CURVATURE, _INFLATION = 0.5, 1.5
+_MIN_CURVATURE, _INFLATION = 0.5, 1.5
 """A posterior is hardly wider than its prior, of curvature 1; variances are inflated by half."""
 
-_LEAST_RISE, _BISECTIONS = 0.02, 30
+_MIN_RISE, _BISECTIONS = 0.02, 30
 """Least rise of the tempering exponent, and bisections to find the rise."""
 
 _SWEEPS_BETWEEN, _SWEEPS_AT_LAST = 2, 6
@@ -59,7 +59,7 @@ def sample_posterior(log_density: LogDensity, size: int, seed: int) -> FloatArra
     Two modes, the first with a third of the probability.
 
     >>> def log_density(z):
-    ...     modes = [-50 * ((z - at) ** 2).sum(1) + np.log(p) for at, p in ((-1, 1), (1.5, 2))]
+    ...     modes = [-50 * ((z - mu) ** 2).sum(1) + np.log(p) for mu, p in ((-1, 1), (1.5, 2))]
     ...     return np.logaddexp(*modes)
     >>> draws = sample_posterior(log_density, 2, seed=0)
     >>> share = (draws[:, 0] < 0).mean()
@@ -68,23 +68,23 @@ def sample_posterior(log_density: LogDensity, size: int, seed: int) -> FloatArra
     """
     rng = np.random.default_rng(seed)
     n = max(N_PARTICLES, _PER_COORDINATE * size)
-    start = _Start(log_density, size)
-    draws = start.draw(_OFFERED * n, rng)
-    told, offered = log_density(draws), start.log_density(draws)
-    warmth = 0.0
-    while warmth < 1:
-        gain = told - offered
-        risen = _rise(gain, warmth, n / 2)
-        kept = _resample((risen - warmth) * gain, n, rng)
-        draws, warmth = draws[kept], risen
-        if warmth < 1:
-            tempered = _between(start.log_density, log_density, warmth)
+    mixture = _Mixture(log_density, size)
+    draws = mixture.draw(_OVERSAMPLING * n, rng)
+    log_target, log_proposal = log_density(draws), mixture.log_density(draws)
+    exponent = 0.0
+    while exponent < 1:
+        log_ratio = log_target - log_proposal
+        raised = _next_exponent(log_ratio, exponent, n / 2)
+        ancestors = _resample((raised - exponent) * log_ratio, n, rng)
+        draws, exponent = draws[ancestors], raised
+        if exponent < 1:
+            tempered = _tempered(mixture.log_density, log_density, exponent)
             draws = slice_sample(tempered, draws, rng, n_sweeps=_SWEEPS_BETWEEN)
-            told, offered = log_density(draws), start.log_density(draws)
+            log_target, log_proposal = log_density(draws), mixture.log_density(draws)
     return slice_sample(log_density, draws, rng, n_sweeps=_SWEEPS_AT_LAST)
 
 
-def spread_out(told: FloatArray, n: int, seed: int) -> IntArray:
+def stratified_choice(quantities: FloatArray, n: int, seed: int) -> IntArray:
     """Return `n` draws that represent all of them, one at random from each of n cells.
 
     Cells are halved repeatedly at the median of the quantity that varies most within them. The mean
@@ -92,7 +92,7 @@ def spread_out(told: FloatArray, n: int, seed: int) -> IntArray:
 
     Parameters
     ----------
-    told
+    quantities
         Quantities of interest by draw, shape (n_draws, n_quantities).
     n
         How many to choose, a power of two no greater than the number of draws.
@@ -106,27 +106,27 @@ def spread_out(told: FloatArray, n: int, seed: int) -> IntArray:
 
     Examples
     --------
-    >>> told = np.random.default_rng(0).normal(3, 1, (512, 1))
-    >>> chosen = told[spread_out(told, 64, seed=0)]
-    >>> abs(chosen.mean() - told.mean()) < 0.03
+    >>> quantities = np.random.default_rng(0).normal(3, 1, (512, 1))
+    >>> chosen = quantities[stratified_choice(quantities, 64, seed=0)]
+    >>> abs(chosen.mean() - quantities.mean()) < 0.03
     np.True_
     """
     rng = np.random.default_rng(seed)
-    cells: list[IntArray] = [np.arange(len(told), dtype=np.int64)]
+    cells: list[IntArray] = [np.arange(len(quantities), dtype=np.int64)]
     while len(cells) < n:
-        cells = [half for cell in cells for half in _halves(told, cell)]
-    places = rng.random(len(cells))
-    picked = [cell[int(at * len(cell))] for cell, at in zip(cells, places, strict=True)]
-    return np.array(picked, dtype=np.int64)
+        cells = [half for cell in cells for half in _halves(quantities, cell)]
+    uniforms = rng.random(len(cells))
+    chosen = [cell[int(u * len(cell))] for cell, u in zip(cells, uniforms, strict=True)]
+    return np.array(chosen, dtype=np.int64)
 
 
-def _halves(told: FloatArray, cell: IntArray) -> tuple[IntArray, IntArray]:
-    thing = int(told[cell].var(axis=0).argmax())
-    order = cell[np.argsort(told[cell, thing], kind="stable")]
+def _halves(quantities: FloatArray, cell: IntArray) -> tuple[IntArray, IntArray]:
+    widest = int(quantities[cell].var(axis=0).argmax())
+    order = cell[np.argsort(quantities[cell, widest], kind="stable")]
     return order[: len(order) // 2], order[len(order) // 2 :]
 
 
-class _Start:
+class _Mixture:
     """A mixture in equal parts: the prior, and a normal distribution at the mode."""
 
     def __init__(self, log_density: LogDensity, size: int) -> None:
@@ -136,54 +136,54 @@ class _Start:
         self._log_volume = float(np.linalg.slogdet(self._root)[1])
 
     def draw(self, n: int, rng: np.random.Generator) -> FloatArray:
-        drawn = rng.standard_normal((n, len(self._mode)))
-        drawn[::2] = self._mode + drawn[::2] @ self._root.T
-        return drawn
+        draws = rng.standard_normal((n, len(self._mode)))
+        draws[::2] = self._mode + draws[::2] @ self._root.T
+        return draws
 
     def log_density(self, points: FloatArray) -> FloatArray:
         whitened = (points - self._mode) @ self._inverse.T
-        near = -0.5 * (whitened**2).sum(axis=1) - self._log_volume
-        mixed: FloatArray = np.logaddexp(near, -0.5 * (points**2).sum(axis=1))
-        return mixed
+        log_normal = -0.5 * (whitened**2).sum(axis=1) - self._log_volume
+        log_mixture: FloatArray = np.logaddexp(log_normal, -0.5 * (points**2).sum(axis=1))
+        return log_mixture
 
 
-def _between(start: LogDensity, end: LogDensity, warmth: float) -> LogDensity:
-    return lambda points: (1 - warmth) * start(points) + warmth * end(points)
+def _tempered(start: LogDensity, end: LogDensity, exponent: float) -> LogDensity:
+    return lambda points: (1 - exponent) * start(points) + exponent * end(points)
 
 
-def _rise(gain: FloatArray, warmth: float, goal: float) -> float:
-    """Return the highest tempering exponent with an effective sample size of at least `goal`."""
+def _next_exponent(log_ratio: FloatArray, exponent: float, target: float) -> float:
+    """Return the highest tempering exponent with an effective sample size of at least `target`."""
 
-    def effective(risen: float) -> float:
-        exponents = (risen - warmth) * gain
-        weights = np.exp(exponents - exponents.max())
+    def effective_size(raised: float) -> float:
+        log_weights = (raised - exponent) * log_ratio
+        weights = np.exp(log_weights - log_weights.max())
         return float(weights.sum() ** 2 / (weights**2).sum())
 
-    if effective(1.0) >= goal:
+    if effective_size(1.0) >= target:
         return 1.0
-    low, high = warmth, 1.0
+    low, high = exponent, 1.0
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2
-        low, high = (middle, high) if effective(middle) >= goal else (low, middle)
-    return min(1.0, max(low, warmth + _LEAST_RISE))
+        low, high = (middle, high) if effective_size(middle) >= target else (low, middle)
+    return min(1.0, max(low, exponent + _MIN_RISE))
 
 
 def _resample(log_weights: FloatArray, n: int, rng: np.random.Generator) -> IntArray:
     weights = np.exp(log_weights - log_weights.max())
-    shares = np.cumsum(weights) / weights.sum()
-    places = np.searchsorted(shares, (np.arange(n) + rng.random()) / n)
-    return np.minimum(places, len(weights) - 1)
+    cumulative = np.cumsum(weights) / weights.sum()
+    indices = np.searchsorted(cumulative, (np.arange(n) + rng.random()) / n)
+    return np.minimum(indices, len(weights) - 1)
 
 
 def _mode(log_density: LogDensity, size: int) -> FloatArray:
     steps = _SLOPE_STEP * np.eye(size)
 
-    def loss(at: FloatArray) -> tuple[float, FloatArray]:
-        told = log_density(np.concatenate([at[None], at + steps, at - steps]))
-        slopes = (told[1 : size + 1] - told[size + 1 :]) / (2 * _SLOPE_STEP)
-        return -float(told[0]), -slopes
+    def loss(point: FloatArray) -> tuple[float, FloatArray]:
+        values = log_density(np.concatenate([point[None], point + steps, point - steps]))
+        slopes = (values[1 : size + 1] - values[size + 1 :]) / (2 * _SLOPE_STEP)
+        return -float(values[0]), -slopes
 
-    bounds = [(-_FARTHEST, _FARTHEST)] * size
+    bounds = [(-_MAX_DISTANCE, _MAX_DISTANCE)] * size
     return minimise_in_box(loss, np.zeros(size), bounds, _MAX_ITERATIONS)
 
 
@@ -191,11 +191,11 @@ def _root_at(log_density: LogDensity, mode: FloatArray) -> FloatArray:
     """Return a square root of the inflated covariance that the curvature at the mode implies."""
     size, steps = len(mode), _CURVATURE_STEP * np.eye(len(mode))
     row, column = np.tril_indices(size, -1)
-    mixed = mode + steps[row] + steps[column]
-    told = log_density(np.concatenate([mode[None], mode + steps, mode - steps, mixed]))
-    at, plus, minus, both = np.split(told, [1, size + 1, 2 * size + 1])
-    hessian = np.diag(plus - 2 * at + minus)
-    hessian[row, column] = hessian[column, row] = both - plus[row] - plus[column] + at
-    values, vectors = np.linalg.eigh(-hessian / _CURVATURE_STEP**2)
-    scales = np.sqrt(_INFLATION / np.maximum(values, _LEAST_CURVATURE))
-    return np.asarray(vectors * scales, dtype=np.float64)
+    corners = mode + steps[row] + steps[column]
+    log_densities = log_density(np.concatenate([mode[None], mode + steps, mode - steps, corners]))
+    center, plus, minus, cross = np.split(log_densities, [1, size + 1, 2 * size + 1])
+    hessian = np.diag(plus - 2 * center + minus)
+    hessian[row, column] = hessian[column, row] = cross - plus[row] - plus[column] + center
+    eigenvalues, eigenvectors = np.linalg.eigh(-hessian / _CURVATURE_STEP**2)
+    scales = np.sqrt(_INFLATION / np.maximum(eigenvalues, _MIN_CURVATURE))
+    return np.asarray(eigenvectors * scales, dtype=np.float64)

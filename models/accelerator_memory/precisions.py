@@ -29,8 +29,8 @@ def bits_of(level: str) -> int | None:
     >>> [bits_of(name) for name in ("fp16", "bf16-mixed", "32-true", "TF32", "adam", "16")]
     [16, 16, 32, 32, None, None]
     """
-    found = _BITS.search(level)
-    return int(found.group(1) or found.group(2)) if found else None
+    match = _BITS.search(level)
+    return int(match.group(1) or match.group(2)) if match else None
 
 
 def prior_effect(level: str) -> float:
@@ -44,10 +44,10 @@ def prior_effect(level: str) -> float:
     (-0.347, 0.0, 0.0)
     """
     bits = bits_of(level)
-    return 0.0 if bits is None else _promised(bits)
+    return 0.0 if bits is None else _expected_effect(bits)
 
 
-def effect_place(level: str | None, known: Sequence[str]) -> int | None:
+def effect_column(level: str | None, known: Sequence[str]) -> int | None:
     """Return the column of `ordered_effects` for a level of a category, None if it has none.
 
     If a known level names bits, `WIDTHS` follow the known levels as columns for unseen ones.
@@ -55,24 +55,24 @@ def effect_place(level: str | None, known: Sequence[str]) -> int | None:
     if level in known:
         return known.index(level)
     bits = None if level is None else bits_of(level)
-    if bits is None or not _tells_bits(known):
+    if bits is None or not _names_bits(known):
         return None
     return len(known) + WIDTHS.index(bits)
 
 
 def count_columns(known: Sequence[str]) -> int:
     """Return the number of columns of a category in `ordered_effects`."""
-    return len(known) + (len(WIDTHS) if _tells_bits(known) else 0)
+    return len(known) + (len(WIDTHS) if _names_bits(known) else 0)
 
 
 def ordered_effects(
-    own: FloatArray, unseen: FloatArray, categories: Iterable[Sequence[str]]
+    known_effects: FloatArray, unseen: FloatArray, categories: Iterable[Sequence[str]]
 ) -> FloatArray:
     """Return the effects of levels such that fewer bits never take more memory, in any draw.
 
     Parameters
     ----------
-    own
+    known_effects
         Effects of the known levels of all categories, shape (n_draws, n_levels).
     unseen
         Deviation of unseen levels from their prior effects, in units of `LEVEL_SD`, shape
@@ -82,8 +82,8 @@ def ordered_effects(
 
     Returns
     -------
-    Effects by `effect_place`, category after category, shape (n_draws, n_columns). A level takes at
-    most as much as those with more bits; an unseen one lies between its neighbours, or has the
+    Effects by `effect_column`, category after category, shape (n_draws, n_columns). A level takes
+    at most as much as those with more bits; an unseen one lies between its neighbours, or has the
     least effect of the known levels with the same bits if there are any.
 
     Examples
@@ -91,43 +91,49 @@ def ordered_effects(
     >>> ordered_effects(np.array([[0.3, 0.1]]), np.zeros(1), [("fp16", "fp32")]).round(2).tolist()
     [[0.1, 0.1, -0.69, 0.1, 0.1, 0.35]]
     """
-    columns, first = [own[:, :0]], 0
+    columns, first = [known_effects[:, :0]], 0
     for levels in categories:
-        columns.append(_of_category(own[:, first : first + len(levels)], unseen, levels))
+        columns.append(
+            _category_effects(known_effects[:, first : first + len(levels)], unseen, levels)
+        )
         first += len(levels)
     return np.concatenate(columns, axis=1)
 
 
-def _of_category(own: FloatArray, unseen: FloatArray, levels: Sequence[str]) -> FloatArray:
-    places: dict[int, list[int]] = {}
-    for place, level in enumerate(levels):
+def _category_effects(
+    known_effects: FloatArray, unseen: FloatArray, levels: Sequence[str]
+) -> FloatArray:
+    columns_of: dict[int, list[int]] = {}
+    for column, level in enumerate(levels):
         bits = bits_of(level)
         if bits is not None:
-            places.setdefault(bits, []).append(place)
-    if not places:
-        return own
-    effects = own.copy()
-    roof = np.full(len(own), np.inf)
-    roofs, floors = {}, {}
-    for width in sorted(places, reverse=True):
-        effects[:, places[width]] = np.minimum(own[:, places[width]], roof[:, None])
-        roofs[width] = roof = effects[:, places[width]].min(axis=1)
-        floors[width] = effects[:, places[width]].max(axis=1)
-    further = []
+            columns_of.setdefault(bits, []).append(column)
+    if not columns_of:
+        return known_effects
+    effects = known_effects.copy()
+    ceiling = np.full(len(known_effects), np.inf)
+    ceilings, floors = {}, {}
+    for width in sorted(columns_of, reverse=True):
+        effects[:, columns_of[width]] = np.minimum(
+            known_effects[:, columns_of[width]], ceiling[:, None]
+        )
+        ceilings[width] = ceiling = effects[:, columns_of[width]].min(axis=1)
+        floors[width] = effects[:, columns_of[width]].max(axis=1)
+    unseen_effects = []
     for width in WIDTHS:
-        effect = _promised(width) + LEVEL_SD * unseen
-        below, above = [w for w in places if w <= width], [w for w in places if w >= width]
+        effect = _expected_effect(width) + LEVEL_SD * unseen
+        below, above = [w for w in columns_of if w <= width], [w for w in columns_of if w >= width]
         if below:
             effect = np.maximum(effect, floors[max(below)])
         if above:
-            effect = np.minimum(effect, roofs[min(above)])
-        further.append(effect)
-    return np.column_stack([effects, *further])
+            effect = np.minimum(effect, ceilings[min(above)])
+        unseen_effects.append(effect)
+    return np.column_stack([effects, *unseen_effects])
 
 
-def _promised(bits: int) -> float:
+def _expected_effect(bits: int) -> float:
     return _HALF * float(np.log(bits / 32))
 
 
-def _tells_bits(levels: Sequence[str]) -> bool:
+def _names_bits(levels: Sequence[str]) -> bool:
     return any(bits_of(level) is not None for level in levels)

@@ -54,15 +54,15 @@ def build_law(header: object, arrays: Mapping[str, FloatArray]) -> MemoryLaw | N
     """
     if header is None:
         return None
-    told = _read_header(header)
+    parsed = _read_header(header)
     features = MemoryFeatures(
-        told.batch_center, told.workers_center, told.parameters, told.categories
+        parsed.batch_center, parsed.workers_center, parsed.parameters, parsed.categories
     )
-    demand(len(told.parameters) <= MAX_PARAMETERS, "a memory law has too many parameters")
-    demand(all(unit >= 0 for _, _, unit in told.parameters), "a unit is negative")
-    draws, (means, _) = arrays["memory_law.draws"], prior_of(features, len(told.latent))
+    demand(len(parsed.parameters) <= MAX_PARAMETERS, "a memory law has too many parameters")
+    demand(all(unit >= 0 for _, _, unit in parsed.parameters), "a unit is negative")
+    draws, (means, _) = arrays["memory_law.draws"], prior_of(features, len(parsed.latent))
     demand(len(draws), "a memory law has no draws")
     check_bounded(draws, (len(draws), len(means)), "a memory law")
-    capacities = dict(told.capacities)
+    capacities = dict(parsed.capacities)
     demand(all(abs(size) <= MAX_LOG for size in capacities.values()), "a memory is out of range")
-    return MemoryLaw(features, capacities, told.latent, draws, told.counts)
+    return MemoryLaw(features, capacities, parsed.latent, draws, parsed.counts)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from models.accelerator_memory.posterior import N_PARTICLES, sample_posterior, spread_out
+from models.accelerator_memory.posterior import N_PARTICLES, sample_posterior, stratified_choice
 from models.numerics.slice_sampling import LogDensity, slice_sample
 from models.tables import FloatArray
 
@@ -109,7 +109,7 @@ def test_few_that_are_spread_out_tell_what_all_tell(of: Callable[[FloatArray], F
     told = rng.normal(0, [3.0, 1.0], (N_PARTICLES, 2))
     every = of(told[:, 0]).mean()
 
-    spread = [of(told[spread_out(told, 64, seed), 0]).mean() - every for seed in range(50)]
+    spread = [of(told[stratified_choice(told, 64, seed), 0]).mean() - every for seed in range(50)]
     random = [of(rng.choice(told[:, 0], 64)).mean() - every for _ in range(50)]
 
     assert np.std(spread) < 0.5 * np.std(random)
@@ -119,7 +119,7 @@ def test_few_that_are_spread_out_tell_what_all_tell(of: Callable[[FloatArray], F
 def test_each_draw_is_chosen_once_and_each_has_its_chance() -> None:
     told = np.random.default_rng(1).normal(size=(N_PARTICLES, 3))
 
-    chosen = [spread_out(told, 64, seed) for seed in range(200)]
+    chosen = [stratified_choice(told, 64, seed) for seed in range(200)]
 
     assert all(len(set(each.tolist())) == 64 for each in chosen)
     counts = np.bincount(np.concatenate(chosen), minlength=N_PARTICLES)
