@@ -68,22 +68,24 @@ class Grounds:
     placement: Placement | None
     noise_tails: NoiseTails | None
 
-    def encode(self, asked: FeatureTable, filled: FeatureTable) -> Encoded:
-        """Return encoded questions; `filled` are the asked ones with open nodes filled in."""
+    def encode(self, questions: FeatureTable, filled: FeatureTable) -> Encoded:
+        """Return encoded questions; `filled` are the questions with open nodes filled in."""
         encoded = self.encoder.encode(filled)
-        if filled is not asked and self.placement is not None and not self.placement.is_regular:
+        if filled is not questions and self.placement is not None and not self.placement.is_regular:
             # The workers may be placed less densely than that, as some runs were.
-            encoded = self.encoder.with_missing(encoded, "nodes", self.placement.open_rows(asked))
+            encoded = self.encoder.with_missing(
+                encoded, "nodes", self.placement.open_rows(questions)
+            )
         return self.transfer.adjust(encoded, filled)
 
 
 @dataclass(frozen=True, slots=True)
-class _Answered:
+class _RegimeAnswer:
     """Rows of one regime with the answers of its mixture."""
 
     rows: slice | IntArray
     mixture: Mixture
-    found: Evaluation
+    evaluation: Evaluation
 
 
 class Inquiry:
@@ -106,7 +108,7 @@ class Inquiry:
     def __init__(
         self, grounds: Grounds, features: FeatureTable, phase_law: PhaseLaw | None
     ) -> None:
-        self._grounds, self._asked, self._phase_law = grounds, features, phase_law
+        self._grounds, self._questions, self._phase_law = grounds, features, phase_law
         placement = grounds.placement
         self.features = features if placement is None else placement.filled(features)
         """The questions, with open nodes filled in."""
@@ -114,7 +116,7 @@ class Inquiry:
     @once
     def encoded(self) -> Encoded:
         """The encoded rows."""
-        return self._grounds.encode(self._asked, self.features)
+        return self._grounds.encode(self._questions, self.features)
 
     @once
     def regimes(self) -> tuple[str, ...]:
@@ -141,19 +143,19 @@ class Inquiry:
         grounds, encoded = self._grounds, self.encoded
         mean, variance = self._moments()
         mean = mean + encoded.shift
-        of_epochs = None if grounds.epochs is None else self.of_epochs
-        if of_epochs is not None:
-            mean = mean + of_epochs[0]
+        epochs_correction = None if grounds.epochs is None else self.epochs_correction
+        if epochs_correction is not None:
+            mean = mean + epochs_correction[0]
         if grounds.jitter is not None:
             variance = grounds.jitter.told(variance, mean)
         variance = variance + encoded.variance
-        if of_epochs is not None:
-            variance = variance + np.vecdot(of_epochs[1], of_epochs[1])
+        if epochs_correction is not None:
+            variance = variance + np.vecdot(epochs_correction[1], epochs_correction[1])
         if grounds.squared_breaks is not None:
             variance = variance + encoded.excess**2 @ grounds.squared_breaks
-        (median, scale), curves = _settled(mean, variance, grounds.center), self._curves()
+        (median, scale), curves = _bounded(mean, variance, grounds.center), self._curves()
         if grounds.memory.repeated:
-            median, scale = grounds.memory.told_by_repetitions(
+            median, scale = grounds.memory.limited_by_repetitions(
                 encoded, self._signatures, median, scale, curves
             )
         below, above = self._half_widths(median, scale, curves)
@@ -210,7 +212,7 @@ class Inquiry:
         return law.shares(self._grounds.encoder.layout, self.encoded.X)
 
     @once
-    def of_epochs(self) -> tuple[FloatArray, FloatArray] | None:
+    def epochs_correction(self) -> tuple[FloatArray, FloatArray] | None:
         """Correction for rows with other epochs than the runs, None without such a row.
 
         It consists of a shift of the log durations, shape (n,), and two deviations, shape (n, 2):
@@ -219,43 +221,43 @@ class Inquiry:
         epochs = self._grounds.epochs
         if epochs is None or not self.encoded.excess[:, epochs.feature].any():
             return None
-        unknown = np.zeros((self.features.n_rows, 2))
-        unknown[:, 0] = start_up_sd(self.encoded.excess[:, epochs.feature])
+        deviations = np.zeros((self.features.n_rows, 2))
+        deviations[:, 0] = start_up_sd(self.encoded.excess[:, epochs.feature])
         if not epochs.is_one:
-            return np.zeros(len(unknown)), unknown
+            return np.zeros(len(deviations)), deviations
         expansion = self.expansion
         X = self.encoded.X if expansion is None else expansion.X
-        found = self._of_rows(
+        readings = self._averages(
             [
-                epochs.readings(X[each.rows], each.mixture, each.found.shares)
-                for each in self._answered
+                epochs.readings(X[answer.rows], answer.mixture, answer.evaluation.shares)
+                for answer in self._answers
             ]
         )
-        unknown[:, 1] = (found[:, 1] - found[:, 0]) / 2
-        return found.mean(axis=1), unknown
+        deviations[:, 1] = (readings[:, 1] - readings[:, 0]) / 2
+        return readings.mean(axis=1), deviations
 
     @once
     def _signatures(self) -> list[bytes]:
         return row_signatures(self.encoded)
 
     @once
-    def _answered(self) -> list[_Answered]:
+    def _answers(self) -> list[_RegimeAnswer]:
         """The mixtures' answers to the rows or to their stand-ins, by regime."""
-        expansion, asked = self.expansion, self.answering
+        expansion, regimes = self.expansion, self.answering
         X = self.encoded.X
         if expansion is not None:
-            X, asked = expansion.X, [asked[row] for row in expansion.source]
-        answered = []
-        for name, rows in _rows_of(asked).items():
+            X, regimes = expansion.X, [regimes[row] for row in expansion.source]
+        answers = []
+        for name, rows in _rows_by_regime(regimes).items():
             mixture = self._grounds.mixtures.of(name)
-            answered.append(_Answered(rows, mixture, mixture.evaluate(X[rows])))
-        return answered
+            answers.append(_RegimeAnswer(rows, mixture, mixture.evaluate(X[rows])))
+        return answers
 
     def _moments(self) -> tuple[FloatArray, FloatArray]:
         """Return mean and variance of each row's log duration relative to the centre."""
         expansion = self.expansion
-        means = self._gathered([each.found.mean for each in self._answered])
-        variances = self._gathered([each.found.variance for each in self._answered])
+        means = self._in_row_order([answer.evaluation.mean for answer in self._answers])
+        variances = self._in_row_order([answer.evaluation.variance for answer in self._answers])
         if expansion is None:
             return means, variances
         means, variances = means + expansion.shift, variances + expansion.variance
@@ -270,41 +272,41 @@ class Inquiry:
     @once
     def _shares(self) -> FloatArray:
         """The shares of `TERMS` in each row, shape (n, n_terms)."""
-        return self._of_rows(
-            [each.mixture.term_shares(each.found.shares) for each in self._answered]
+        return self._averages(
+            [answer.mixture.term_shares(answer.evaluation.shares) for answer in self._answers]
         )
 
-    def _of_rows(self, parts: Sequence[FloatArray]) -> FloatArray:
+    def _averages(self, parts: Sequence[FloatArray]) -> FloatArray:
         """Return the results of all regimes, averaged over each row's stand-ins; (n, n_columns)."""
-        found, expansion = self._gathered(parts), self.expansion
+        values, expansion = self._in_row_order(parts), self.expansion
         if expansion is None:
-            return found
-        total = np.zeros((self.features.n_rows, found.shape[1]))
-        np.add.at(total, expansion.source, expansion.weights[:, None] * found)
-        return total
+            return values
+        averages = np.zeros((self.features.n_rows, values.shape[1]))
+        np.add.at(averages, expansion.source, expansion.weights[:, None] * values)
+        return averages
 
-    def _gathered(self, parts: Sequence[FloatArray]) -> FloatArray:
+    def _in_row_order(self, parts: Sequence[FloatArray]) -> FloatArray:
         """Return the results of all regimes in the order of the rows."""
         if len(parts) == 1:
             return parts[0]
-        whole: FloatArray = np.empty((sum(map(len, parts)), *parts[0].shape[1:]))
-        for each, part in zip(self._answered, parts, strict=True):
-            whole[each.rows] = part
-        return whole
+        gathered: FloatArray = np.empty((sum(map(len, parts)), *parts[0].shape[1:]))
+        for answer, part in zip(self._answers, parts, strict=True):
+            gathered[answer.rows] = part
+        return gathered
 
     def _curves(self) -> FloatArray:
         """Return the calibrated half widths of each row, shape (n, n_levels)."""
         names, regimes = self.regimes, self._grounds.regimes
-        distinct = {name: place for place, name in enumerate(dict.fromkeys(names))}
-        if len(distinct) == 1:
+        index_of = {name: index for index, name in enumerate(dict.fromkeys(names))}
+        if len(index_of) == 1:
             curve = regimes[names[0]].curve[None]
             return curve if len(names) == 1 else curve.repeat(len(names), axis=0)
-        table = np.array([regimes[name].curve for name in distinct])
-        curves: FloatArray = table[[distinct[name] for name in names]]
+        table = np.array([regimes[name].curve for name in index_of])
+        curves: FloatArray = table[[index_of[name] for name in names]]
         return curves
 
 
-def _settled(
+def _bounded(
     mean: FloatArray, variance: FloatArray, center: float
 ) -> tuple[FloatArray, FloatArray]:
     """Return log medians and tempered scales, both within their bounds."""
@@ -313,12 +315,12 @@ def _settled(
         bounded = min(max(mean.item(), -MAX_LOG_DISTANCE), MAX_LOG_DISTANCE)
         scale = tempered(sqrt(max(variance.item(), _MIN_VARIANCE)))
         return np.array([bounded + center]), np.array([min(scale, MAX_LOG_SCALE)])
-    inside = np.minimum(np.maximum(mean, -MAX_LOG_DISTANCE), MAX_LOG_DISTANCE)
+    bounded_mean = np.minimum(np.maximum(mean, -MAX_LOG_DISTANCE), MAX_LOG_DISTANCE)
     scales = tempered(np.sqrt(np.maximum(variance, _MIN_VARIANCE)))
-    return inside + center, np.minimum(scales, MAX_LOG_SCALE)
+    return bounded_mean + center, np.minimum(scales, MAX_LOG_SCALE)
 
 
-def _rows_of(regimes: Sequence[str]) -> dict[str, slice | IntArray]:
+def _rows_by_regime(regimes: Sequence[str]) -> dict[str, slice | IntArray]:
     """Return the rows of each regime."""
     first = regimes[0]
     if len(set(regimes)) == 1:
@@ -326,4 +328,4 @@ def _rows_of(regimes: Sequence[str]) -> dict[str, slice | IntArray]:
     rows: dict[str, list[int]] = {}
     for row, regime in enumerate(regimes):
         rows.setdefault(regime, []).append(row)
-    return {name: np.array(found, dtype=np.int64) for name, found in rows.items()}
+    return {name: np.array(indices, dtype=np.int64) for name, indices in rows.items()}

@@ -14,13 +14,13 @@ from models.runs.run_names import RunNames
 from models.tables import BoolArray, FloatArray, IntArray
 
 _ROUNDING = 1e-9
-_DIGITS = 1e9
+_DECIMAL_SCALE = 1e9
 
 
 def row_signatures(encoded: Encoded) -> list[bytes]:
     """Return for each row bytes that are equal if the regressors cannot tell rows apart."""
     if len(encoded.X) == 1:
-        numbers = np.rint(encoded.X[0] * _DIGITS) / _DIGITS
+        numbers = np.rint(encoded.X[0] * _DECIMAL_SCALE) / _DECIMAL_SCALE
         return [(np.concatenate([numbers, encoded.codes[0]]) + 0.0).tobytes()]
     return _signatures(encoded.X, encoded.codes)
 
@@ -29,11 +29,11 @@ def _signatures(X: FloatArray, codes: FloatArray | IntArray) -> list[bytes]:
     n, width = X.shape
     rounded = np.empty((n, width + codes.shape[1]))
     # The same as np.round, without the checks of its arguments.
-    np.divide(np.rint(X * _DIGITS), _DIGITS, out=rounded[:, :width])
+    np.divide(np.rint(X * _DECIMAL_SCALE), _DECIMAL_SCALE, out=rounded[:, :width])
     rounded[:, width:] = codes
     rounded += 0.0  # no negative zeros
-    found: list[bytes] = rounded.view(f"V{rounded.shape[1] * rounded.itemsize}").ravel().tolist()
-    return found
+    keys: list[bytes] = rounded.view(f"V{rounded.shape[1] * rounded.itemsize}").ravel().tolist()
+    return keys
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,21 +84,21 @@ class Memory:
     def repeated(self) -> Mapping[bytes, tuple[float, float, float]]:
         """The ranges and half widths of repeated configurations, by their `row_signatures`."""
         rows = self.is_repeated
-        found: dict[bytes, tuple[float, float, float]] = {}
-        told = np.column_stack([self.ranges[rows], self.half_widths[rows]]).tolist()
+        merged: dict[bytes, tuple[float, float, float]] = {}
+        bounds = np.column_stack([self.ranges[rows], self.half_widths[rows]]).tolist()
         signatures = _signatures(self.X[rows], self.codes[rows])
-        for signature, (low, high, half_width) in zip(signatures, told, strict=True):
+        for signature, (low, high, half_width) in zip(signatures, bounds, strict=True):
             # Configurations that the regressors cannot tell apart share one range.
-            other = found.get(signature, (low, high, half_width))
-            found[signature] = min(low, other[0]), max(high, other[1]), max(half_width, other[2])
-        return found
+            other = merged.get(signature, (low, high, half_width))
+            merged[signature] = min(low, other[0]), max(high, other[1]), max(half_width, other[2])
+        return merged
 
     @property
     def is_repeated(self) -> BoolArray:
         """Which configurations have several runs, shape (n,)."""
         return _are_bounded(self.ranges)
 
-    def told_by_repetitions(
+    def limited_by_repetitions(
         self,
         encoded: Encoded,
         signatures: Sequence[bytes],
@@ -112,21 +112,21 @@ class Memory:
         these imply. `signatures` are the `row_signatures` of the encoded rows, `curves` the half
         widths of their intervals in scales.
         """
-        median, found = log_median, scale
+        median, limited_scale = log_median, scale
         for row, signature in enumerate(signatures):
-            told = self.repeated.get(signature)
+            bounds = self.repeated.get(signature)
             if (
-                told is None
+                bounds is None
                 or (encoded.excess[row] > _ROUNDING).any()
                 or encoded.missing[row].any()
                 or (encoded.readings is not None and encoded.readings.names[row])
             ):
                 continue
             if median is log_median:
-                median, found = log_median.copy(), scale.copy()
-            median[row] = min(max(median[row], told[0]), told[1])
-            found[row] = min(found[row], told[2] / curves[row, AT_90])
-        return median, found
+                median, limited_scale = log_median.copy(), scale.copy()
+            median[row] = min(max(median[row], bounds[0]), bounds[1])
+            limited_scale[row] = min(limited_scale[row], bounds[2] / curves[row, AT_90])
+        return median, limited_scale
 
 
 def _are_bounded(ranges: FloatArray) -> BoolArray:

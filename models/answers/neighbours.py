@@ -15,11 +15,11 @@ MAX_NEIGHBOURS = 500
 """Nearest runs are searched among at most this many configurations."""
 
 N_NEAREST = 3
-_PART = 256
-_FEW = 64
+_CHUNK = 256
+_MAX_FEW_ROWS = 64
 """Up to this many rows, grouping by tuples is faster than by arrays."""
 
-_AT_ONCE = 20_000
+_MAX_BROADCAST = 20_000
 """Up to this many differences, computing all at once is faster than one call per column."""
 
 
@@ -45,14 +45,16 @@ class Neighbours:
 
     def nearest(self, encoded: Encoded) -> tuple[list[tuple[str, ...]], IntArray]:
         """Return distinct groups of the up to three nearest runs, and the group of each row."""
-        asked, codes = encoded.X[:, : len(self._spans)] / self._spans, encoded.codes
-        if len(asked) == 1:
-            return [self._named(self._smallest(asked[0], codes[0]))], np.zeros(1, dtype=np.int64)
-        starts = range(0, len(asked), _PART)
-        parts = [slice(start, start + _PART) for start in starts]
-        found = [_smallest(self._distances(asked[part], codes[part])) for part in parts]
-        best = np.concatenate(found) if found else np.empty((0, N_NEAREST), dtype=np.int64)
-        if len(best) <= _FEW:
+        questions, codes = encoded.X[:, : len(self._spans)] / self._spans, encoded.codes
+        if len(questions) == 1:
+            return [self._run_ids(self._nearest(questions[0], codes[0]))], np.zeros(
+                1, dtype=np.int64
+            )
+        starts = range(0, len(questions), _CHUNK)
+        chunks = [slice(start, start + _CHUNK) for start in starts]
+        parts = [_smallest(self._distances(questions[chunk], codes[chunk])) for chunk in chunks]
+        best = np.concatenate(parts) if parts else np.empty((0, N_NEAREST), dtype=np.int64)
+        if len(best) <= _MAX_FEW_ROWS:
             return self._few_groups(best)
         # Groups are identified by integers, which are faster to compare than tuples.
         keys = best @ self._known.shape[1] ** np.arange(best.shape[1])
@@ -60,14 +62,14 @@ class Neighbours:
         groups = best[rows]
         if best.shape[1] == N_NEAREST:  # each configuration contributes one run
             return list(map(tuple, self._firsts.take(groups).tolist())), places
-        return list(map(self._named, (groups * self._step).tolist())), places
+        return list(map(self._run_ids, (groups * self._step).tolist())), places
 
     def _few_groups(self, best: IntArray) -> tuple[list[tuple[str, ...]], IntArray]:
         """Return the distinct groups and the group of each row, faster for few rows."""
-        told = list(map(tuple, best.tolist()))
-        place_of = {group: place for place, group in enumerate(dict.fromkeys(told))}
-        groups = [self._named([row * self._step for row in group]) for group in place_of]
-        return groups, np.array(list(map(place_of.__getitem__, told)), dtype=np.int64)
+        keys = list(map(tuple, best.tolist()))
+        index_of = {group: index for index, group in enumerate(dict.fromkeys(keys))}
+        groups = [self._run_ids([row * self._step for row in group]) for group in index_of]
+        return groups, np.array(list(map(index_of.__getitem__, keys)), dtype=np.int64)
 
     @once
     def _firsts(self) -> npt.NDArray[np.object_]:
@@ -75,18 +77,18 @@ class Neighbours:
         rows = range(0, self._known.shape[1] * self._step, self._step)
         return np.array([self._runs(row)[0] for row in rows], dtype=np.object_)
 
-    def _named(self, rows: Sequence[int]) -> tuple[str, ...]:
+    def _run_ids(self, rows: Sequence[int]) -> tuple[str, ...]:
         """Return one run of each configuration, then further repetitions if these are too few."""
         runs = list(map(self._runs, rows))
-        firsts = [found[0] for found in runs]
+        firsts = [names[0] for names in runs]
         if len(firsts) == N_NEAREST:
             return tuple(firsts)
-        others = [name for found in runs for name in found[1:]]
+        others = [name for names in runs for name in names[1:]]
         return tuple((firsts + others)[:N_NEAREST])
 
-    def _smallest(self, asked: FloatArray, codes: IntArray) -> tuple[int, ...]:
+    def _nearest(self, question: FloatArray, codes: IntArray) -> tuple[int, ...]:
         """Return the rows of one question's nearest configurations; ties go to the first."""
-        distance = np.add.reduce(np.abs(asked[:, None] - self._known))
+        distance = np.add.reduce(np.abs(question[:, None] - self._known))
         for code, known in zip(codes.tolist(), self._levels, strict=True):
             distance += known != code
         rows = []
@@ -96,20 +98,20 @@ class Neighbours:
             rows.append(best * self._step)
         return tuple(rows)
 
-    def _distances(self, asked: FloatArray, codes: IntArray) -> FloatArray:
+    def _distances(self, questions: FloatArray, codes: IntArray) -> FloatArray:
         """Return the distance of each row from each configuration, shape (n, n_known)."""
         # The sum adds feature by feature, as for a single question, so that ties stay ties.
-        if asked.size * self._known.shape[1] <= _AT_ONCE:
-            apart = asked[:, :, None] - self._known
-            whole: FloatArray = np.add.reduce(np.abs(apart, out=apart), axis=1)
+        if questions.size * self._known.shape[1] <= _MAX_BROADCAST:
+            differences = questions[:, :, None] - self._known
+            distances: FloatArray = np.add.reduce(np.abs(differences, out=differences), axis=1)
             for levels, known in zip(codes.T, self._levels, strict=True):
-                whole += levels[:, None] != known
-            return whole
-        distance = np.zeros((len(asked), self._known.shape[1]))
-        apart = np.empty_like(distance)
-        for column, values in zip(asked.T, self._known, strict=True):
-            np.subtract(column[:, None], values, out=apart)
-            distance += np.abs(apart, out=apart)
+                distances += levels[:, None] != known
+            return distances
+        distance = np.zeros((len(questions), self._known.shape[1]))
+        differences = np.empty_like(distance)
+        for column, values in zip(questions.T, self._known, strict=True):
+            np.subtract(column[:, None], values, out=differences)
+            distance += np.abs(differences, out=differences)
         for levels, known in zip(codes.T, self._levels, strict=True):
             distance += levels[:, None] != known
         return distance
@@ -126,8 +128,8 @@ def _smallest(distance: FloatArray) -> IntArray:
     n, n_known = distance.shape
     nearest: IntArray = np.empty((n, min(N_NEAREST, n_known)), dtype=np.int64)
     rows = np.arange(n)
-    for place in range(nearest.shape[1]):
+    for rank in range(nearest.shape[1]):
         best = distance.argmin(axis=1)
         distance[rows, best] = np.inf
-        nearest[:, place] = best
+        nearest[:, rank] = best
     return nearest

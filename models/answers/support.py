@@ -17,7 +17,7 @@ from models.questions.regimes import RegimeMap
 from models.reports import AxisSupport, Basis, Support
 from models.tables import BoolArray, FeatureTable, IntArray
 
-_TINY = 1e-9
+_TOLERANCE = 1e-9
 _DIGITS = 9
 _SUFFIX = {"": "", "per_worker": "_per_worker", "workers_per": ""}
 
@@ -27,7 +27,7 @@ class _Row(NamedTuple):
 
     row: int
     distances: list[float]
-    is_telling: bool
+    is_extrapolating: bool
     codes: IntArray
 
 
@@ -54,16 +54,16 @@ class SupportColumns:
 
     def of(self, row: int) -> Support:
         """Return the support of one question."""
-        found = self.outside.get(row)
-        if found is None:
-            found = _within(self.nearest[self.places[row]], self.bases[row])
-        return found
+        support = self.outside.get(row)
+        if support is None:
+            support = _within(self.nearest[self.places[row]], self.bases[row])
+        return support
 
     def rows(self) -> list[Support]:
         """Return the support of each question; equal ones share one object."""
         keys = list(zip(self.places.tolist(), self.bases, strict=True))
-        alike = {key: _within(self.nearest[key[0]], key[1]) for key in set(keys)}
-        supports = list(map(alike.__getitem__, keys))
+        support_of = {key: _within(self.nearest[key[0]], key[1]) for key in set(keys)}
+        supports = list(map(support_of.__getitem__, keys))
         for row, support in self.outside.items():
             supports[row] = support
         return supports
@@ -105,7 +105,7 @@ class SupportGrounds:
         self._constant: BoolArray = np.array(
             [feature.spread == 0 for feature in encoder.numeric], dtype=np.bool_
         )
-        self._names = [*encoder.axis_names(), *(each.column for each in encoder.categories)]
+        self._names = [*encoder.axis_names(), *(category.column for category in encoder.categories)]
 
     @once
     def _neighbours(self) -> Neighbours:
@@ -119,18 +119,20 @@ class SupportGrounds:
         nearest, places = self._neighbours.nearest(encoded)
         unknown = self._unknown(features, encoded)
         is_known = list(map(self._memory.signatures.__contains__, signatures))
-        is_rare, is_odd = self._is_rare(encoded), _is_odd(encoded)
+        is_rare, is_outside = self._is_rare(encoded), _is_outside(encoded)
         if any(unknown):
-            is_odd = [odd or bool(names) for odd, names in zip(is_odd, unknown, strict=True)]
+            is_outside = [
+                is_out or bool(names) for is_out, names in zip(is_outside, unknown, strict=True)
+            ]
         outside = {
-            asked.row: self._outside(
+            question.row: self._outside(
                 features,
-                asked,
-                unknown[asked.row],
-                nearest[places[asked.row]],
-                (is_known[asked.row], is_rare[asked.row]),
+                question,
+                unknown[question.row],
+                nearest[places[question.row]],
+                (is_known[question.row], is_rare[question.row]),
             )
-            for asked in self._rows(encoded, list(compress(range(len(is_odd)), is_odd)))
+            for question in self._rows(encoded, list(compress(range(len(is_outside)), is_outside)))
         }
         return SupportColumns(nearest, places, self._bases(is_known, is_rare), outside)
 
@@ -140,8 +142,8 @@ class SupportGrounds:
             basis_of = [self._basis(measured=measured, rare=False) for measured in (False, True)]
             return list(map(basis_of.__getitem__, is_known))
         pairs = list(zip(is_known, is_rare, strict=True))
-        found = {pair: self._basis(measured=pair[0], rare=pair[1]) for pair in set(pairs)}
-        return list(map(found.__getitem__, pairs))
+        bases = {pair: self._basis(measured=pair[0], rare=pair[1]) for pair in set(pairs)}
+        return list(map(bases.__getitem__, pairs))
 
     def _rows(self, encoded: Encoded, rows: Sequence[int]) -> Iterator["_Row"]:
         """Yield the numbers by which some rows are judged."""
@@ -149,50 +151,52 @@ class SupportGrounds:
             return
         distances = encoded.distances[rows]
         telling = self._regime_map.telling(self._encoder, distances).max(axis=1, initial=0.0)
-        is_telling = telling > _TINY
+        is_extrapolating = telling > _TOLERANCE
         if encoded.readings is not None:
             # No run is near a question that separates columns which always went together.
-            is_telling |= [bool(encoded.readings.names[row]) for row in rows]
+            is_extrapolating |= [bool(encoded.readings.names[row]) for row in rows]
         yield from map(
             _Row,
             rows,
             distances.tolist(),
-            is_telling.tolist(),
+            is_extrapolating.tolist(),
             encoded.codes[rows],
         )
 
     def _outside(
         self,
         features: FeatureTable,
-        asked: "_Row",
+        question: "_Row",
         unknown: tuple[str, ...],
         nearest: tuple[str, ...],
-        grounds: tuple[bool, bool],
+        flags: tuple[bool, bool],
     ) -> Support:
         """Return the support of a row that may leave what was measured."""
-        codes = asked.codes.tolist()
+        codes = question.codes.tolist()
         levels: Mapping[str, str | None] = {}
         unseen: tuple[tuple[str, str], ...] = ()
         if codes and min(codes) < 0:
-            levels = {name: column[asked.row] for name, column in features.categorical.items()}
+            levels = {name: column[question.row] for name, column in features.categorical.items()}
             unseen = _unseen(self._encoder, codes, levels)
-        axes = self._axes(features, asked)
-        is_known, is_rare = grounds
+        axes = self._axes(features, question)
+        is_known, is_rare = flags
         basis = self._basis(
             measured=not (unknown or axes) and is_known,
-            described=bool(unseen) and self._transfer.is_described(asked.codes, levels),
+            described=bool(unseen) and self._transfer.is_described(question.codes, levels),
             rare=is_rare,
             n_unseen=len(unseen),
-            outside=asked.is_telling,
+            outside=question.is_extrapolating,
         )
         is_within = not (axes or unseen or unknown)
         return Support(is_within, axes, unseen, unknown, nearest, basis)
 
-    def _axes(self, features: FeatureTable, asked: "_Row") -> tuple[AxisSupport, ...]:
+    def _axes(self, features: FeatureTable, question: "_Row") -> tuple[AxisSupport, ...]:
         axes = [
-            _axis(self._encoder.numeric[index], self._ranges[index], features, asked.row, distance)
-            for index, distance in enumerate(asked.distances)
-            if distance > _TINY
+            _axis(
+                self._encoder.numeric[index], self._ranges[index], features, question.row, distance
+            )
+            for index, distance in enumerate(question.distances)
+            if distance > _TOLERANCE
         ]
         return tuple(sorted(axes, key=lambda axis: -round(axis.distance, _DIGITS)))
 
@@ -235,31 +239,31 @@ class SupportGrounds:
         First come columns of the fit, then those that went together in all runs, then columns of
         which no run has ever had a value.
         """
-        parted = encoded.readings
-        found: list[tuple[str, ...]] = [()] * len(encoded.X)
-        if parted is not None:
-            found = list(parted.names)
+        readings = encoded.readings
+        columns: list[tuple[str, ...]] = [()] * len(encoded.X)
+        if readings is not None:
+            columns = list(readings.names)
         known = self._memory.known_columns
-        strangers = [
+        unknown_columns = [
             name for name in (*features.numeric, *features.categorical) if name not in known
         ]
-        if not strangers and parted is None and self._is_inside(encoded):
-            return found
+        if not unknown_columns and readings is None and self._is_inside(encoded):
+            return columns
         is_unasked = encoded.codes == UNSPECIFIED
         # A column that was constant in all runs takes that value where a question leaves it out.
-        is_out = np.where(self._constant, encoded.excess > _TINY, encoded.missing)
+        is_out = np.where(self._constant, encoded.excess > _TOLERANCE, encoded.missing)
         if is_out.any() or is_unasked.any():
             flags = np.hstack([is_out, is_unasked])
             for row in np.flatnonzero(flags.any(axis=1)).tolist():
-                shown = (self._names[index] for index in np.flatnonzero(flags[row]))
-                found[row] = tuple(dict.fromkeys((*shown, *found[row])))
-        for name in sorted(strangers):
-            given = _given(features, name)
-            found = [
+                fit_columns = (self._names[index] for index in np.flatnonzero(flags[row]))
+                columns[row] = tuple(dict.fromkeys((*fit_columns, *columns[row])))
+        for name in sorted(unknown_columns):
+            has_value = _has_value(features, name)
+            columns = [
                 (*names, name) if is_given else names
-                for names, is_given in zip(found, given, strict=True)
+                for names, is_given in zip(columns, has_value, strict=True)
             ]
-        return found
+        return columns
 
     @staticmethod
     def _is_inside(encoded: Encoded) -> bool:
@@ -282,15 +286,15 @@ def _unseen(
     )
 
 
-def _is_odd(encoded: Encoded) -> list[bool]:
+def _is_outside(encoded: Encoded) -> list[bool]:
     """Return which rows leave a measured range or the measured levels."""
     if len(encoded.X) == 1:
         codes, distances = encoded.codes[0].tolist(), encoded.distances[0].tolist()
-        return [min(codes, default=0) < 0 or max(distances, default=0.0) > _TINY]
+        return [min(codes, default=0) < 0 or max(distances, default=0.0) > _TOLERANCE]
     is_open = np.logical_or.reduce(encoded.codes < 0, axis=1)
-    is_out = np.logical_or.reduce(encoded.distances > _TINY, axis=1)
-    odd: list[bool] = (is_open | is_out).tolist()
-    return odd
+    is_out = np.logical_or.reduce(encoded.distances > _TOLERANCE, axis=1)
+    is_outside: list[bool] = (is_open | is_out).tolist()
+    return is_outside
 
 
 def _spans(encoder: Encoder) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
@@ -305,13 +309,13 @@ def _axis(
     row: int,
     distance: float,
 ) -> AxisSupport:
-    asked = float(features.numeric[feature.column][row])
+    value = float(features.numeric[feature.column][row])
     name = feature.column + _SUFFIX[feature.quotient]
     if feature.quotient:
         workers = float(features.numeric["workers"][row])
-        asked = asked / workers if feature.quotient == "per_worker" else workers / asked
+        value = value / workers if feature.quotient == "per_worker" else workers / value
         name = "workers_per_node" if feature.quotient == "workers_per" else name
-    return AxisSupport(name, asked, *measured, distance)
+    return AxisSupport(name, value, *measured, distance)
 
 
 def _measured_range(feature: NumericFeature) -> tuple[float, float]:
@@ -325,7 +329,7 @@ def _measured_range(feature: NumericFeature) -> tuple[float, float]:
     return low, high
 
 
-def _given(features: FeatureTable, name: str) -> list[bool]:
+def _has_value(features: FeatureTable, name: str) -> list[bool]:
     """Return which rows have a value of a column."""
     values = features.numeric.get(name)
     if values is None:

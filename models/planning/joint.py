@@ -254,9 +254,9 @@ def _common_unknowns(
     left = np.maximum(encoded.variance - np.diag(total), 0.0)
     total += np.diag(left)
     # What is unknown of other epochs is not part of the encoded variance.
-    of_epochs = portfolio.ask(rows).of_epochs
-    if of_epochs is not None:
-        total += of_epochs[1] @ of_epochs[1].T
+    epochs_correction = portfolio.ask(rows).epochs_correction
+    if epochs_correction is not None:
+        total += epochs_correction[1] @ epochs_correction[1].T
     for index, deviation in enumerate(portfolio.trend_breaks.tolist()):
         beyond = deviation * encoded.excess[:, index]
         total = total + np.outer(beyond, beyond)
