@@ -20,7 +20,7 @@ from models.features.encoder import Encoded, Encoder
 from models.features.placement import Placement
 from models.members.mixture import RegimeModel
 from models.members.transfer import LevelTransfer
-from models.pooling.level_effects import LevelEffects, untold_effects
+from models.pooling.level_effects import LevelEffects, specification_effects
 from models.pooling.priors import EncodedPrior, PooledPrior
 from models.portfolio import FittedPortfolio
 from models.questions.likely_questions import UNTESTED_VARIANCE
@@ -192,7 +192,7 @@ class Draft:
         )
 
     def _effects(self) -> dict[str, LevelEffects]:
-        effects = {"gpu_type": untold_effects("gpu_type")}
+        effects = {"gpu_type": specification_effects("gpu_type")}
         if self.prior is not None:
             layout, X = self.encoding.encoder.layout, self.encoding.encoded.X
             effects |= self.prior.effects(layout, X, self.encoding.y)

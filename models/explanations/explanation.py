@@ -16,7 +16,7 @@ TERM_NAMES: Mapping[Term, TermName] = {
     "comm": "communication",
     "fixed": "fixed",
 }
-_SMALLEST = 1e-3
+_MIN_SHARE = 1e-3
 """Shares below this are not reported."""
 
 
@@ -58,10 +58,10 @@ def name_shares(
     names: Sequence[Name], shares: FloatArray, kind: Callable[[Name, float], Share]
 ) -> list[tuple[Share, ...]]:
     """Return the named shares of each row, the largest first, without those below 0.1 %."""
-    order, told = ranked(shares)
+    order, reported = ranked(shares)
     return [
-        tuple(kind(names[place], share) for place, share in zip(*row, strict=True) if share > 0)
-        for row in zip(order.tolist(), told.tolist(), strict=True)
+        tuple(kind(names[column], share) for column, share in zip(*row, strict=True) if share > 0)
+        for row in zip(order.tolist(), reported.tolist(), strict=True)
     ]
 
 
@@ -73,12 +73,14 @@ def ranked(shares: FloatArray) -> tuple[IntArray, FloatArray]:
     Examples
     --------
     >>> import numpy as np
-    >>> order, told = ranked(np.array([[0.25, 0.0, 0.75]]))
-    >>> order.tolist(), told.tolist()
+    >>> order, reported = ranked(np.array([[0.25, 0.0, 0.75]]))
+    >>> order.tolist(), reported.tolist()
     ([[2, 0, 1]], [[0.75, 0.25, 0.0]])
     """
-    told = np.where(shares >= _SMALLEST, shares, 0.0)
-    order = (-told).argsort(axis=1, kind="stable")
-    total = np.add.reduce(told, axis=1, keepdims=True)
-    told = told[np.arange(len(told))[:, None], order] / np.where(total > 0.0, total, 1.0)
-    return order, told
+    reported = np.where(shares >= _MIN_SHARE, shares, 0.0)
+    order = (-reported).argsort(axis=1, kind="stable")
+    total = np.add.reduce(reported, axis=1, keepdims=True)
+    reported = reported[np.arange(len(reported))[:, None], order] / np.where(
+        total > 0.0, total, 1.0
+    )
+    return order, reported

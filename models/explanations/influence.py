@@ -30,8 +30,8 @@ _SUBJECTS: tuple[Subject, ...] = (
     "neighbourhood",
 )
 _CATEGORY, _NEIGHBOURHOOD = len(TERMS), len(TERMS) + 1
-_SMALLEST, _LARGEST = 0.01, 1e3
-_Near = tuple[IntArray, BoolArray, tuple[FloatArray, ...]]
+_MIN_INFLUENCE, _MAX_INFLUENCE = 0.01, 1e3
+_CorrelationResponse = tuple[IntArray, BoolArray, tuple[FloatArray, ...]]
 """Positions of configurations, which have one, and factors that map correlations to responses."""
 
 
@@ -67,7 +67,7 @@ class Influences:
         The regressors by name.
     X
         The configurations of the fit, encoded, shape (n_configurations, n_columns).
-    unheard
+    excluded
         Configurations whose durations were replaced by what the others imply
         (`models.screening.refutation`), hence have no influence.
 
@@ -82,9 +82,9 @@ class Influences:
         layout: Layout,
         members: Mapping[str, PortfolioRegressor],
         X: FloatArray,
-        unheard: Sequence[int] = (),
+        excluded: Sequence[int] = (),
     ) -> None:
-        self._n, self._unheard = len(X), list(unheard)
+        self._n, self._excluded = len(X), list(excluded)
         rows: dict[bytes, list[int]] = {}
         for index, row in enumerate(X):
             rows.setdefault(row.tobytes(), []).append(index)
@@ -114,7 +114,7 @@ class Influences:
         for position, share, response in self._parts:
             if weights[position] > 0:
                 response.add(X, weights[position] * share, total)
-        total[:, :, self._unheard] = 0.0
+        total[:, :, self._excluded] = 0.0
         return total
 
 
@@ -135,12 +135,12 @@ def name_lessons(derivatives: FloatArray, names: RunNames) -> tuple[Lesson, ...]
     >>> name_lessons(derivatives, RunNames.of(["0" * 32, "1" * 32], [("a",), ("b", "c")]))
     (Lesson(run_ids=('b', 'c'), influence=0.7, about='computation'),)
     """
-    whole, about = derivatives.sum(axis=0), np.abs(derivatives).argmax(axis=0)
-    order = np.argsort(-np.abs(whole), kind="stable")[:MAX_LESSONS].tolist()
+    influence, about = derivatives.sum(axis=0), np.abs(derivatives).argmax(axis=0)
+    order = np.argsort(-np.abs(influence), kind="stable")[:MAX_LESSONS].tolist()
     return tuple(
-        Lesson(names.of_row(index), float(whole[index]), _SUBJECTS[about[index]])
+        Lesson(names.of_row(index), float(influence[index]), _SUBJECTS[about[index]])
         for index in order
-        if _SMALLEST <= abs(whole[index]) < _LARGEST
+        if _MIN_INFLUENCE <= abs(influence[index]) < _MAX_INFLUENCE
     )
 
 
@@ -153,8 +153,8 @@ class _LawResponse:
 
     def __init__(self, layout: Layout, law: FittedLaw, X: FloatArray) -> None:
         self._slopes = _Slopes(layout, law)
-        thinned = min(1.0, MAX_LAW_CONFIGURATIONS / len(X))
-        self._response = thinned * law.covariance @ self._slopes.jacobian(X).T / law.misfit
+        share = min(1.0, MAX_LAW_CONFIGURATIONS / len(X))
+        self._response = share * law.covariance @ self._slopes.jacobian(X).T / law.misfit
 
     def add(self, X: FloatArray, weight: float, total: FloatArray) -> None:
         """Add the weighted derivatives of some questions."""
@@ -174,42 +174,47 @@ class _ProcessResponse:
     ) -> None:
         law = process.law_.laws_[0]
         self._process, self._slopes = process, _Slopes(layout, law)
-        self._columns, self._known = _places(process.X_, rows)
+        self._columns, self._known = _match_rows(process.X_, rows)
         inverse = gram_of_lower(process.inverse_factor_.full())
-        known, response = self._slopes.jacobian(process.X_), process.coupling_ @ inverse
+        jacobian, response = self._slopes.jacobian(process.X_), process.coupling_ @ inverse
         if process.held:
-            held = law.covariance @ known.T / law.misfit
-            inverse = inverse - (inverse @ known) @ held
-            response = held + response - (response @ known) @ held
+            law_response = law.covariance @ jacobian.T / law.misfit
+            inverse = inverse - (inverse @ jacobian) @ law_response
+            response = law_response + response - (response @ jacobian) @ law_response
         self._response = response
-        self._near: list[_Near] = [(self._columns, self._known, (inverse,))]
+        self._responses: list[_CorrelationResponse] = [(self._columns, self._known, (inverse,))]
         if len(X) > MAX_PROCESS_CONFIGURATIONS:
-            told = X[conditioning_rows(len(X))]
+            subset = X[conditioning_rows(len(X))]
             # Numbers of repetitions are not known here; each configuration counts once.
-            gained = process.response(told, np.ones(len(told)))
-            lost = -(gained[0] @ (gained[1] @ self._slopes.jacobian(told))) @ response
-            self._near = [(*_places(told, rows), gained), (self._columns, self._known, (lost,))]
+            data_factors = process.response(subset, np.ones(len(subset)))
+            law_factor = (
+                -(data_factors[0] @ (data_factors[1] @ self._slopes.jacobian(subset))) @ response
+            )
+            self._responses = [
+                (*_match_rows(subset, rows), data_factors),
+                (self._columns, self._known, (law_factor,)),
+            ]
 
     def add(self, X: FloatArray, weight: float, total: FloatArray) -> None:
         """Add the weighted derivatives of some questions."""
         for subject, part in self._slopes.parts(X):
             total[:, subject, self._columns] += weight * (part @ self._response)[:, self._known]
-        near = self._process.scatter * self._process.correlations(X)
-        for columns, known, factors in self._near:
-            moved = reduce(np.matmul, factors, near)
-            total[:, _NEIGHBOURHOOD, columns] += weight * moved[:, known]
+        correlations = self._process.scatter * self._process.correlations(X)
+        for columns, known, factors in self._responses:
+            response = reduce(np.matmul, factors, correlations)
+            total[:, _NEIGHBOURHOOD, columns] += weight * response[:, known]
 
 
-def _places(X: FloatArray, rows: Mapping[bytes, Sequence[int]]) -> tuple[IntArray, BoolArray]:
+def _match_rows(X: FloatArray, rows: Mapping[bytes, Sequence[int]]) -> tuple[IntArray, BoolArray]:
     """Return the positions of configurations among all, and which of them were found.
 
     Equally encoded ones are matched in their order, as in the fit. A process of an artefact may
     have configurations that are not among the artefact's own.
     """
-    left = {key: iter(places) for key, places in rows.items()}
-    columns: IntArray = np.array([next(left.get(row.tobytes(), iter(())), -1) for row in X])
-    known: BoolArray = columns >= 0
-    return columns[known], known
+    unmatched = {key: iter(positions) for key, positions in rows.items()}
+    columns: IntArray = np.array([next(unmatched.get(row.tobytes(), iter(())), -1) for row in X])
+    is_known: BoolArray = columns >= 0
+    return columns[is_known], is_known
 
 
 class _Slopes:

@@ -16,11 +16,11 @@ OTHER = "other"
 MAX_PHASES = 8
 
 # A phase that a run lacks, or that took no time, gets this share so that its logarithm is finite.
-_LEAST_SHARE = 1e-3
+_MIN_SHARE = 1e-3
 # The ridge stands for slopes with a standard deviation of about 1 and residuals of about 1/3.
-_RIDGE, _FREE = 0.1, 0.01
+_RIDGE, _INTERCEPT_RIDGE = 0.1, 0.01
 # A rest below this share is taken as rounding and gets no phase of its own.
-_ROOM = 0.01
+_MIN_REST = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +54,13 @@ class PhaseRuns:
     seconds: Mapping[str, FloatArray]
 
     def __post_init__(self) -> None:
-        lengths = {len(self.duration_seconds), *(len(each) for each in self.seconds.values())}
+        lengths = {len(self.duration_seconds), *(len(seconds) for seconds in self.seconds.values())}
         if lengths != {self.features.n_rows}:
             raise ValueError("Features, durations and phases differ in length.")
         if not (np.isfinite(self.duration_seconds) & (self.duration_seconds > 0)).all():
             raise ValueError("Durations are positive finite seconds.")
-        for each in self.seconds.values():
-            known = each[~np.isnan(each)]
+        for seconds in self.seconds.values():
+            known = seconds[~np.isnan(seconds)]
             if not (np.isfinite(known) & (known >= 0)).all():
                 raise ValueError("Phases are finite seconds, 0 and more.")
 
@@ -120,19 +120,19 @@ def fit_phases(runs: PhaseRuns | None, encoder: Encoder) -> PhaseLaw | None:
     """
     if runs is None:
         return None
-    names, shares = _compose(runs)
+    names, shares = _composition(runs)
     if not names:
         return None
-    told = shares.sum(axis=1) > 0
-    logs = np.log(np.maximum(shares[told], _LEAST_SHARE))
+    has_phases = shares.sum(axis=1) > 0
+    logs = np.log(np.maximum(shares[has_phases], _MIN_SHARE))
     logs -= logs.mean(axis=1, keepdims=True)
-    design = _design(encoder.layout, encoder.encode(runs.features).X[told])
+    design = _design(encoder.layout, encoder.encode(runs.features).X[has_phases])
     # The last bits of sums depend on the order of the summands, hence a fixed order.
     order = np.lexsort((*logs.T, *design.T))
     logs, design = logs[order], design[order]
     penalty = np.full(design.shape[1], _RIDGE)
     # The constant and the gate (a single worker) are hardly penalised.
-    penalty[[0, 1 + encoder.layout.n_numeric]] = _FREE
+    penalty[[0, 1 + encoder.layout.n_numeric]] = _INTERCEPT_RIDGE
     normal = design.T @ design + np.diag(penalty)
     return PhaseLaw(names, np.linalg.solve(normal, design.T @ logs))
 
@@ -153,20 +153,20 @@ def check_phases(names: Sequence[str], coefficients: FloatArray, layout: Layout)
     return PhaseLaw(tuple(names), coefficients)
 
 
-def _compose(runs: PhaseRuns) -> tuple[tuple[str, ...], FloatArray]:
+def _composition(runs: PhaseRuns) -> tuple[tuple[str, ...], FloatArray]:
     """Return the names of the phases and their shares in each run; all 0 in runs without phases."""
-    every = sorted(runs.seconds)
-    if not every:
+    phases = sorted(runs.seconds)
+    if not phases:
         return (), np.empty((len(runs.duration_seconds), 0))
-    seconds = np.column_stack([np.nan_to_num(runs.seconds[name]) for name in every])
-    told = seconds.sum(axis=1)
-    shares = seconds / np.maximum(told, runs.duration_seconds)[:, None]
+    seconds = np.column_stack([np.nan_to_num(runs.seconds[name]) for name in phases])
+    total = seconds.sum(axis=1)
+    shares = seconds / np.maximum(total, runs.duration_seconds)[:, None]
     order = np.argsort(-shares.sum(axis=0), kind="stable")[: MAX_PHASES - 1]
     chosen = [index for index in order.tolist() if shares[:, index].any()]
-    rest = np.where(told > 0, 1.0 - shares[:, chosen].sum(axis=1), 0.0).clip(0.0)
-    if rest.max(initial=0.0) < _ROOM:
-        return tuple(every[index] for index in chosen), shares[:, chosen]
-    names = [every[index] for index in chosen]
+    rest = np.where(total > 0, 1.0 - shares[:, chosen].sum(axis=1), 0.0).clip(0.0)
+    if rest.max(initial=0.0) < _MIN_REST:
+        return tuple(phases[index] for index in chosen), shares[:, chosen]
+    names = [phases[index] for index in chosen]
     return (*names, OTHER if OTHER not in names else f"{OTHER}_"), np.column_stack(
         [shares[:, chosen], rest]
     )

@@ -66,20 +66,20 @@ def prior_forecast(
     Examples
     --------
     >>> workers = FeatureTable({"workers": np.array([1.0, 2.0, 8.0])}, {}, 3)
-    >>> asked = FeatureTable({"workers": np.array([16.0])}, {}, 1)
-    >>> prior = prior_forecast(workers, asked)
+    >>> target = FeatureTable({"workers": np.array([16.0])}, {}, 1)
+    >>> prior = prior_forecast(workers, target)
     >>> bool((np.diff(prior.log_duration) < 0).all())
     True
     """
-    asked = candidates.above(targets)
-    rows = asked if measured is None else asked.above(measured.features)
+    configurations = candidates.above(targets)
+    rows = configurations if measured is None else configurations.above(measured.features)
     encoder = Encoder.learn(rows, hardware)
     mean, covariance = _law_prior(encoder.layout, encoder.encode(rows).X)
-    n, noise = asked.n_rows, 2 * _RUN_SD**2
+    n, noise = configurations.n_rows, 2 * _RUN_SD**2
     if measured is not None and measured.n_runs:
         cross = covariance[:n, n:]
-        seen = covariance[n:, n:] + noise * np.eye(measured.n_runs)
-        gain = np.linalg.solve(seen, cross.T).T
+        observed = covariance[n:, n:] + noise * np.eye(measured.n_runs)
+        gain = np.linalg.solve(observed, cross.T).T
         mean[:n] += gain @ (np.log(measured.duration_seconds) - mean[n:])
         covariance[:n, :n] -= gain @ cross.T
     joint = JointForecast(
@@ -99,7 +99,7 @@ def _law_prior(layout: Layout, X: FloatArray) -> tuple[FloatArray, FloatArray]:
         f, jacobian = evaluate_law(layout, TERMS, prior.means, X)
         means.append(f - f.mean())
         total += jacobian @ prior.full_covariance() @ jacobian.T / len(TEMPLATES)
-    each = np.array(means)
-    mean = np.asarray(each.mean(axis=0), dtype=np.float64)
-    off = each - mean
-    return mean, total + off.T @ off / len(TEMPLATES) + SCALE_SD**2
+    template_means = np.array(means)
+    mean = np.asarray(template_means.mean(axis=0), dtype=np.float64)
+    deviations = template_means - mean
+    return mean, total + deviations.T @ deviations / len(TEMPLATES) + SCALE_SD**2

@@ -86,8 +86,8 @@ class Design:
         """Return the half widths due to the noise of one run alone, shape (n_targets,)."""
         widths = np.empty(self._n_targets)
         for joint in self._joints:
-            spread = tempered(np.sqrt(joint.noise[self._n :]))
-            widths[joint.targets] = joint.half_width * spread
+            sd = tempered(np.sqrt(joint.noise[self._n :]))
+            widths[joint.targets] = joint.half_width * sd
         return widths
 
     def gains(self) -> FloatArray:
@@ -95,9 +95,9 @@ class Design:
         total = np.zeros(self._n)
         for joint, covariance in zip(self._joints, self._covariances, strict=True):
             n = self._n
-            own = np.maximum(np.diag(covariance)[:n], 0.0) + joint.noise[:n]
+            variance = np.maximum(np.diag(covariance)[:n], 0.0) + joint.noise[:n]
             before = np.maximum(np.diag(covariance)[n:], 0.0) + joint.noise[n:]
-            removed = covariance[:n, n:] ** 2 / own[:, None]
+            removed = covariance[:n, n:] ** 2 / variance[:, None]
             after = tempered(np.sqrt(np.maximum(before - removed, joint.noise[n:])))
             total += ((tempered(np.sqrt(before)) - after) * joint.half_width).sum(axis=1)
         return total / self._n_targets
@@ -113,8 +113,8 @@ class Design:
         if not affordable.any():
             return None
         gains = self.gains()
-        worth = np.where(affordable, gains / self._costs, -np.inf)
-        chosen = int(worth.argmax())
+        gain_per_cost = np.where(affordable, gains / self._costs, -np.inf)
+        chosen = int(gain_per_cost.argmax())
         self.measure(chosen)
         return DesignStep(chosen, float(gains[chosen]), self.half_widths())
 
@@ -124,5 +124,5 @@ class Design:
             zip(self._joints, self._covariances, strict=True)
         ):
             column = covariance[:, candidate]
-            own = max(float(column[candidate]), 0.0) + joint.noise[candidate]
-            self._covariances[index] = covariance - np.outer(column, column) / own
+            variance = max(float(column[candidate]), 0.0) + joint.noise[candidate]
+            self._covariances[index] = covariance - np.outer(column, column) / variance

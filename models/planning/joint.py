@@ -15,8 +15,8 @@ from models.regressor import PortfolioRegressor
 from models.runs.jitter import Jitter
 from models.tables import BoolArray, FeatureTable, FloatArray, IntArray
 
-_LEAST_NOISE = 1e-6
-_AT_ONCE = 4_000_000
+_MIN_NOISE = 1e-6
+_MAX_COVARIANCES = 4_000_000
 """How many covariances of stand-ins are held in memory at once."""
 
 
@@ -99,8 +99,8 @@ def joint_forecast(
     >>> workers = np.array([1.0, 2.0, 4.0])
     >>> table = RunTable(FeatureTable({"workers": workers}, {}, 3), 800 / workers, list("abc"))
     >>> portfolio = fit_portfolio(table, seed=0, time_budget_s=10)
-    >>> asked = FeatureTable({"workers": np.array([64.0])}, {}, 1)
-    >>> joint = joint_forecast(portfolio, table.features, asked)[0]
+    >>> target = FeatureTable({"workers": np.array([64.0])}, {}, 1)
+    >>> joint = joint_forecast(portfolio, table.features, target)[0]
     >>> bool(joint.covariance[3, 3] > joint.covariance[0, 0])
     True
     """
@@ -109,22 +109,22 @@ def joint_forecast(
     inquiry = portfolio.ask(candidates.above(targets))
     rows, encoded = inquiry.features, inquiry.encoded
     n, answering = candidates.n_rows, inquiry.answering[candidates.n_rows :]
-    distinct = list(dict.fromkeys(answering))
-    weights = [portfolio.answering[each].weights for each in distinct]
-    spread = _Spread.of(portfolio, rows, encoded, np.max(weights, axis=0) > 0)
+    regimes = list(dict.fromkeys(answering))
+    weights = [portfolio.answering[regime].weights for regime in regimes]
+    moments = _MemberMoments.of(portfolio, rows, encoded, np.max(weights, axis=0) > 0)
     joints = []
-    for regime in distinct:
-        which = np.flatnonzero([each == regime for each in answering])
-        kept = np.concatenate([np.arange(n), n + which])
+    for regime in regimes:
+        indices = np.flatnonzero([name == regime for name in answering])
+        kept = np.concatenate([np.arange(n), n + indices])
         model = portfolio.answering[regime]
         width = float(model.curve[AT_90])
-        covariance, noise = spread.of_mixture(model, kept, portfolio.jitter)
-        joints.append(JointForecast(covariance, noise, np.full(len(which), width), which))
+        covariance, noise = moments.of_mixture(model, kept, portfolio.jitter)
+        joints.append(JointForecast(covariance, noise, np.full(len(indices), width), indices))
     return joints
 
 
 @dataclass(frozen=True, slots=True)
-class _Spread:
+class _MemberMoments:
     """Means, covariances and noises of the members for all rows, and their shared covariance."""
 
     means: list[FloatArray]
@@ -134,8 +134,8 @@ class _Spread:
 
     @classmethod
     def of(
-        cls, portfolio: FittedPortfolio, rows: FeatureTable, encoded: Encoded, counts: BoolArray
-    ) -> "_Spread":
+        cls, portfolio: FittedPortfolio, rows: FeatureTable, encoded: Encoded, has_weight: BoolArray
+    ) -> "_MemberMoments":
         """Return the members' moments of rows, with covariances only for members with weight."""
         expansion = portfolio.transfer.expand(encoded, rows)
         members = list(portfolio.members.values())
@@ -143,19 +143,21 @@ class _Spread:
         shared = _common_unknowns(portfolio, rows, encoded)
         if expansion is None:
             means = [member.predict(encoded.X) for member in members]
-            each = np.arange(rows.n_rows)
-            stands = _Stands(encoded.X, np.ones(rows.n_rows), each, each)
-            return cls(means, stands.covariances(members, counts), noises, shared)
+            indices = np.arange(rows.n_rows)
+            stand_ins = _StandIns(encoded.X, np.ones(rows.n_rows), indices, indices)
+            return cls(means, stand_ins.covariances(members, has_weight), noises, shared)
         X = expansion.X
-        stands = _Stands.of(expansion, rows.n_rows)
-        told = [member.predict(X) + expansion.shift for member in members]
-        logs = np.mean(told, axis=0)
-        between = stands.mean(logs**2) - stands.mean(logs) ** 2
-        of_levels = variance_of_levels(np.maximum(between, 0.0), stands.mean(expansion.unknown))
-        level_sd = np.sqrt(stands.mean(expansion.variance) + of_levels)
+        stand_ins = _StandIns.of(expansion, rows.n_rows)
+        forecasts = [member.predict(X) + expansion.shift for member in members]
+        mean = np.mean(forecasts, axis=0)
+        between = stand_ins.mean(mean**2) - stand_ins.mean(mean) ** 2
+        level_variance = variance_of_levels(
+            np.maximum(between, 0.0), stand_ins.mean(expansion.unknown)
+        )
+        level_sd = np.sqrt(stand_ins.mean(expansion.variance) + level_variance)
         shared = shared + np.outer(level_sd, level_sd) * _same_levels(portfolio, rows, encoded)
-        means = [stands.mean(each) for each in told]
-        return cls(means, stands.covariances(members, counts), noises, shared)
+        means = [stand_ins.mean(forecast) for forecast in forecasts]
+        return cls(means, stand_ins.covariances(members, has_weight), noises, shared)
 
     def of_mixture(
         self, model: RegimeModel, kept: IntArray, jitter: Jitter | None
@@ -167,18 +169,20 @@ class _Spread:
         """
         weights = model.weights
         means = np.array(self.means)[:, kept]
-        off = means - weights @ means
-        within, noise, known = np.zeros((len(kept),) * 2), 0.0, 0.0
-        for weight, own, variance in zip(weights, self.covariances, self.noises, strict=True):
-            if own is not None and variance is not None and weight > 0:
-                within += weight * own[np.ix_(kept, kept)]
+        deviations = means - weights @ means
+        within, noise, known_weight = np.zeros((len(kept),) * 2), 0.0, 0.0
+        for weight, member_covariance, variance in zip(
+            weights, self.covariances, self.noises, strict=True
+        ):
+            if member_covariance is not None and variance is not None and weight > 0:
+                within += weight * member_covariance[np.ix_(kept, kept)]
                 noise += weight * variance
-                known += weight
-        between = (weights[:, None] * off).T @ off
-        if known > 0:
-            within, noise = within / known, noise / known
+                known_weight += weight
+        between = (weights[:, None] * deviations).T @ deviations
+        if known_weight > 0:
+            within, noise = within / known_weight, noise / known_weight
         else:
-            noise = max(float(weights @ model.residual_variances), _LEAST_NOISE)
+            noise = max(float(weights @ model.residual_variances), _MIN_NOISE)
         noises = np.full(len(kept), noise)
         if jitter is not None:
             noises = jitter.told(noises, weights @ means)
@@ -186,7 +190,7 @@ class _Spread:
 
 
 @dataclass(frozen=True, slots=True)
-class _Stands:
+class _StandIns:
     """The stand-ins of questions, sorted by question.
 
     Question i is the weighted sum of the rows of `X` from ``starts[i]`` up to the next start.
@@ -199,7 +203,7 @@ class _Stands:
     order: IntArray
 
     @classmethod
-    def of(cls, expansion: Expansion, n: int) -> "_Stands":
+    def of(cls, expansion: Expansion, n: int) -> "_StandIns":
         """Return the stand-ins of n questions."""
         order = np.argsort(expansion.source, kind="stable")
         starts = np.searchsorted(expansion.source[order], np.arange(n))
@@ -211,12 +215,12 @@ class _Stands:
         return np.asarray(np.add.reduceat(weighted, self.starts), dtype=np.float64)
 
     def covariances(
-        self, members: Sequence[PortfolioRegressor], counts: BoolArray
+        self, members: Sequence[PortfolioRegressor], has_weight: BoolArray
     ) -> list[FloatArray | None]:
         """Return the covariance of the questions by each member with weight."""
         return [
-            self._covariance(member) if is_asked else None
-            for member, is_asked in zip(members, counts, strict=True)
+            self._covariance(member) if is_needed else None
+            for member, is_needed in zip(members, has_weight, strict=True)
         ]
 
     def _covariance(self, member: PortfolioRegressor) -> FloatArray | None:
@@ -225,16 +229,18 @@ class _Stands:
         Six stand-ins per question have 36 times as many covariances: gigabytes for 2,000 questions.
         """
         n, ends = len(self.starts), np.append(self.starts[1:], len(self.X))
-        found = np.empty((n, n))
-        for rows in np.array_split(np.arange(n), min(n, -(-(len(self.X) ** 2) // _AT_ONCE))):
+        covariance = np.empty((n, n))
+        for rows in np.array_split(
+            np.arange(n), min(n, -(-(len(self.X) ** 2) // _MAX_COVARIANCES))
+        ):
             first, last = self.starts[rows[0]], ends[rows[-1]]
-            own = member.covariance(self.X[first:last], self.X)
-            if own is None:
+            block = member.covariance(self.X[first:last], self.X)
+            if block is None:
                 return None
-            by_row = np.add.reduceat(own * self.weights, self.starts, axis=1)
+            by_row = np.add.reduceat(block * self.weights, self.starts, axis=1)
             weighted = by_row * self.weights[first:last, None]
-            found[rows] = np.add.reduceat(weighted, self.starts[rows] - first, axis=0)
-        return found
+            covariance[rows] = np.add.reduceat(weighted, self.starts[rows] - first, axis=0)
+        return covariance
 
 
 def _common_unknowns(
@@ -245,21 +251,21 @@ def _common_unknowns(
     These are shared by all rows: the exponents of constant parameters, those of columns that went
     together in all runs, and what is unknown of other epochs. What a row leaves open is its own.
     """
-    parted = portfolio.transfer.companions.unknowns(rows, encoded)
-    total = parted @ parted.T
+    loadings = portfolio.transfer.companions.unknowns(rows, encoded)
+    total = loadings @ loadings.T
     for index, feature in enumerate(portfolio.encoder.numeric):
         if not feature.used:
             exponent = feature.exponent_sd * encoded.excess[:, index]
             total += np.outer(exponent, exponent)
-    left = np.maximum(encoded.variance - np.diag(total), 0.0)
-    total += np.diag(left)
+    own_variance = np.maximum(encoded.variance - np.diag(total), 0.0)
+    total += np.diag(own_variance)
     # What is unknown of other epochs is not part of the encoded variance.
     epochs_correction = portfolio.ask(rows).epochs_correction
     if epochs_correction is not None:
         total += epochs_correction[1] @ epochs_correction[1].T
     for index, deviation in enumerate(portfolio.trend_breaks.tolist()):
-        beyond = deviation * encoded.excess[:, index]
-        total = total + np.outer(beyond, beyond)
+        loading = deviation * encoded.excess[:, index]
+        total = total + np.outer(loading, loading)
     return total
 
 
@@ -275,6 +281,6 @@ def _same_levels(portfolio: FittedPortfolio, rows: FeatureTable, encoded: Encode
                 if code < 0
             )
         )
-    index = {key: position for position, key in enumerate(dict.fromkeys(keys))}
-    which = np.array([index[key] for key in keys])
-    return np.asarray(np.equal.outer(which, which), dtype=np.float64)
+    index_of = {key: position for position, key in enumerate(dict.fromkeys(keys))}
+    groups = np.array([index_of[key] for key in keys])
+    return np.asarray(np.equal.outer(groups, groups), dtype=np.float64)

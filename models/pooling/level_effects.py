@@ -38,7 +38,7 @@ _TYPICAL_OTHER: FloatArray = np.log([0.15, 0.15, 0.1, 0.3])
 _HYPER_SD = 0.7
 """Prior standard deviation of these logs: a factor of two."""
 
-_UNTOLD_SDS = 0.15, 0.12, 0.1
+_SPECIFICATION_SDS = 0.15, 0.12, 0.1
 """Deviations of e, d and u_w of GPU types that are known by data sheets alone, not by workloads."""
 
 _MAX_STEPS, _STEP = 15, 1e-4
@@ -78,12 +78,12 @@ class LevelEffects:
 
         Examples
         --------
-        >>> effects = replace(untold_effects("gpu_type"), response=0.3).responding(0.2, 0.1)
+        >>> effects = replace(specification_effects("gpu_type"), response=0.3).responding(0.2, 0.1)
         >>> effects.mean.round(2).tolist(), effects.response
         ([-0.3, -0.12, -0.6], 0.0)
         """
-        spread = self.covariance + sd**2 * np.outer(self.mean, self.mean)
-        return replace(self, mean=(1 + location) * self.mean, covariance=spread, response=0.0)
+        covariance = self.covariance + sd**2 * np.outer(self.mean, self.mean)
+        return replace(self, mean=(1 + location) * self.mean, covariance=covariance, response=0.0)
 
     def joint(
         self, names: Sequence[str | None], hardware: Mapping[str, HardwareDescription]
@@ -128,23 +128,25 @@ class LevelEffects:
         [-0.125, 0.0]
         """
         design = self._design(names, hardware)
-        apart = design[-1] - design[:-1]
-        found = apart @ self.mean
+        contrasts = design[-1] - design[:-1]
+        means = contrasts @ self.mean
         is_measured = np.array([name in self.levels for name in names], dtype=np.bool_)
-        is_untold = found**2 < np.vecdot(apart @ self.covariance, apart)
-        return np.where(is_measured[:-1] & is_measured[-1] & is_untold, 0.0, found)
+        is_insignificant = means**2 < np.vecdot(contrasts @ self.covariance, contrasts)
+        return np.where(is_measured[:-1] & is_measured[-1] & is_insignificant, 0.0, means)
 
     def _design(
         self, names: Sequence[str | None], hardware: Mapping[str, HardwareDescription]
     ) -> FloatArray:
         """Return the coefficients of e and u for each named level, shape (n, n_levels + 3)."""
         x = _specifications(self.category, names, hardware)
-        told = np.array([self.is_known(name, hardware) for name in names], dtype=np.bool_)
-        if told.any():
+        is_known = np.array([self.is_known(name, hardware) for name in names], dtype=np.bool_)
+        if is_known.any():
             # For a level of which nothing is known, the mean of the others is the best guess.
-            x[~told] = x[told].mean(axis=0)
-        own = np.array([[name == level for level in self.levels] for name in names], dtype=float)
-        return np.hstack([own.reshape(len(names), -1), x])
+            x[~is_known] = x[is_known].mean(axis=0)
+        indicators = np.array(
+            [[name == level for level in self.levels] for name in names], dtype=float
+        )
+        return np.hstack([indicators.reshape(len(names), -1), x])
 
     def is_known(self, name: str | None, hardware: Mapping[str, HardwareDescription]) -> bool:
         """Return whether the pool or a specification says anything about a level."""
@@ -167,15 +169,15 @@ def _specifications(
     return x
 
 
-def untold_effects(category: str) -> LevelEffects:
+def specification_effects(category: str) -> LevelEffects:
     """Return the effects of a category's levels before any workload, from specifications alone.
 
     Examples
     --------
-    >>> untold_effects("gpu_type").mean.tolist()
+    >>> specification_effects("gpu_type").mean.tolist()
     [-0.25, -0.1, -0.5]
     """
-    own, deviation, slope = _UNTOLD_SDS
+    own, deviation, slope = _SPECIFICATION_SDS
     covariance = np.diag([_SLOPE_SD**2] * _N_SPECIFICATIONS)
     mean = SPECIFICATION_EXPONENTS.copy()
     return LevelEffects(category, (), mean, covariance, (own, deviation, slope))
@@ -211,23 +213,23 @@ def pool_levels(
 
     Examples
     --------
-    >>> told = LevelEvidence("color", ("a", "b"), np.array([0.0, 1.0]), 1e-4 * np.eye(2))
-    >>> effects = pool_levels("color", [told] * 4, {})
+    >>> evidence = LevelEvidence("color", ("a", "b"), np.array([0.0, 1.0]), 1e-4 * np.eye(2))
+    >>> effects = pool_levels("color", [evidence] * 4, {})
     >>> mean, _ = effects.joint(["a", "b"], {})
     >>> bool(0.7 < mean[1] - mean[0] < 1.0)
     True
     """
     chosen = _within_limit(evidence)
     if not chosen:
-        return untold_effects(category)
+        return specification_effects(category)
     rows = _Rows.of(category, chosen, hardware)
     typical = _typical(category)
-    first, _ = rows.posterior(np.exp(typical))
-    rows = rows.responding(first)
+    pilot_mean, _ = rows.posterior(np.exp(typical))
+    rows = rows.responding(pilot_mean)
     logs = minimise_in_box(
         lambda logs: rows.loss(logs, typical),
         typical,
-        [(float(at) - 3 * _HYPER_SD, float(at) + 3 * _HYPER_SD) for at in typical],
+        [(float(median) - 3 * _HYPER_SD, float(median) + 3 * _HYPER_SD) for median in typical],
         _MAX_STEPS,
     )
     mean, covariance = rows.posterior(np.exp(logs))
@@ -249,14 +251,14 @@ def _within_limit(evidence: Sequence[LevelEvidence]) -> list[LevelEvidence]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Alike:
+class _SameSize:
     """Workloads with the same number m of levels: rows, shape (n, m), and error covariances."""
 
     rows: IntArray
     errors: FloatArray
 
     @classmethod
-    def groups(cls, evidence: Sequence[LevelEvidence]) -> list["_Alike"]:
+    def groups(cls, evidence: Sequence[LevelEvidence]) -> list["_SameSize"]:
         sizes = np.array([len(item.levels) for item in evidence])
         starts = np.cumsum(sizes) - sizes
         return [
@@ -282,7 +284,7 @@ class _Rows:
     design: FloatArray
     is_vague: FloatArray
     pattern: FloatArray
-    groups: Sequence[_Alike]
+    groups: Sequence[_SameSize]
 
     @classmethod
     def of(
@@ -297,15 +299,15 @@ class _Rows:
             category == "gpu_type" and not _is_described(category, name, hardware) for name in names
         ]
         x = _specifications(category, levels, hardware)
-        of_level = np.array([[level == name for name in names] for level in levels])
+        indicators = np.array([[level == name for name in names] for level in levels])
         effects = np.concatenate([item.effects for item in evidence])
         return cls(
             names,
             effects - x @ SPECIFICATION_EXPONENTS,
-            np.hstack([of_level.astype(np.float64), x]),
+            np.hstack([indicators.astype(np.float64), x]),
             np.array(vague, dtype=np.float64),
             np.zeros(len(levels)),
-            _Alike.groups(evidence),
+            _SameSize.groups(evidence),
         )
 
     def responding(self, mean: FloatArray) -> "_Rows":
@@ -331,43 +333,43 @@ class _Rows:
         log_determinant = np.zeros(len(sds))
         gram: FloatArray = np.zeros((len(sds), columns.shape[1], columns.shape[1]))
         for group in self.groups:
-            own, n_levels = columns[group.rows], group.rows.shape[1]
-            x, pattern = own[..., -2 - _N_SPECIFICATIONS : -2], own[..., -2:-1]
+            block_columns, n_levels = columns[group.rows], group.rows.shape[1]
+            x, pattern = block_columns[..., -2 - _N_SPECIFICATIONS : -2], block_columns[..., -2:-1]
             block = group.errors + _WORKLOAD_SD**2 + deviation * np.eye(n_levels)
             block = block + slope * (x @ x.mT) + response * (pattern @ pattern.mT)
-            solved = np.linalg.solve(block, own).reshape(len(sds), -1, columns.shape[1])
-            gram += own.reshape(-1, columns.shape[1]).T @ solved
+            solved = np.linalg.solve(block, block_columns).reshape(len(sds), -1, columns.shape[1])
+            gram += block_columns.reshape(-1, columns.shape[1]).T @ solved
             log_determinant += np.linalg.slogdet(block)[1].sum(axis=1)
         return log_determinant, gram
 
-    def minus_log_posteriors(self, logs: FloatArray, typical: FloatArray) -> FloatArray:
+    def negative_log_posteriors(self, logs: FloatArray, typical: FloatArray) -> FloatArray:
         """Return the negative log posterior at n rows of four log deviations, shape (n,)."""
         log_determinant, gram = self._within(np.exp(logs))
         common = self._common(np.exp(logs))
-        among, across, square = gram[:, :-1, :-1], gram[:, :-1, -1], gram[:, -1, -1]
-        widened = np.eye(common.shape[1]) + common[:, :, None] * among
-        explained = np.linalg.solve(widened, (common * across)[:, :, None])[:, :, 0]
-        square = square - np.vecdot(across, explained)
-        log_determinant += np.linalg.slogdet(widened)[1]
-        off = (logs - typical) / _HYPER_SD
-        found: FloatArray = (square + log_determinant + np.vecdot(off, off)) / 2
-        return found
+        gram_u, cross, square = gram[:, :-1, :-1], gram[:, :-1, -1], gram[:, -1, -1]
+        capacitance = np.eye(common.shape[1]) + common[:, :, None] * gram_u
+        explained = np.linalg.solve(capacitance, (common * cross)[:, :, None])[:, :, 0]
+        square = square - np.vecdot(cross, explained)
+        log_determinant += np.linalg.slogdet(capacitance)[1]
+        deviations = (logs - typical) / _HYPER_SD
+        losses: FloatArray = (square + log_determinant + np.vecdot(deviations, deviations)) / 2
+        return losses
 
     def loss(self, logs: FloatArray, typical: FloatArray) -> tuple[float, FloatArray]:
         """Return the negative log posterior and its gradient by forward differences."""
         steps = np.vstack([np.zeros(len(logs)), _STEP * np.eye(len(logs))])
-        at, *further = self.minus_log_posteriors(logs + steps, typical)
-        return float(at), (np.array(further) - at) / _STEP
+        center, *stepped = self.negative_log_posteriors(logs + steps, typical)
+        return float(center), (np.array(stepped) - center) / _STEP
 
     def posterior(self, sds: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return mean and covariance of the levels' own effects and the slopes."""
         _, (gram,) = self._within(sds[None, :])
         common, prior = self._common(sds[None, :])[0], self._latent(sds[:1])[0]
         # U' K^-1 A without its last row: the mean response is not a latent effect.
-        told = np.linalg.solve(np.eye(len(common)) + gram[:-1, :-1] * common, gram[:-1])[:-1]
+        solved = np.linalg.solve(np.eye(len(common)) + gram[:-1, :-1] * common, gram[:-1])[:-1]
         mean = np.concatenate([np.zeros(len(self.names)), SPECIFICATION_EXPONENTS])
-        covariance = np.diag(prior) - prior[:, None] * told[:, : len(prior)] * prior
-        return mean + prior * told[:, -1], (covariance + covariance.T) / 2
+        covariance = np.diag(prior) - prior[:, None] * solved[:, : len(prior)] * prior
+        return mean + prior * solved[:, -1], (covariance + covariance.T) / 2
 
 
 def ordinary_kriging(covariance: FloatArray, noise: FloatArray) -> tuple[FloatArray, float]:

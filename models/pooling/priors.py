@@ -15,7 +15,7 @@ from models.features.layout import Layout
 from models.laws.law_priors import TEMPLATES
 from models.laws.power_laws import FittedLaw
 from models.laws.scaling_laws import LogLinearLaw
-from models.pooling.level_effects import LevelEffects, pool_levels, untold_effects
+from models.pooling.level_effects import LevelEffects, pool_levels, specification_effects
 from models.pooling.summaries import (
     WorkloadSummary,
     feature_names,
@@ -29,13 +29,13 @@ _EM_ROUNDS = 30
 _NU = 4.0
 """Degrees of freedom of the template's spread, to which that between workloads is shrunk."""
 
-_TAIL = 4.0
+_T_DOF = 4.0
 """Degrees of freedom of Student's t between workloads, so that an outlier counts for less."""
 
 ARITHMETIC = ("gpu_type", "param.precision")
 """Categories that change the speed of arithmetic."""
 
-_ALIKE = 0.7
+_ARITHMETIC_CORRELATION = 0.7
 """Correlation of a workload's responses to two of them: both show how much of it is arithmetic."""
 
 _COMMON_SD = 0.3
@@ -44,7 +44,7 @@ _COMMON_SD = 0.3
 Estimates = tuple[FloatArray, FloatArray]
 """Locations and informations of one parameter, one of each per workload."""
 
-_Gathered = Mapping[tuple[tuple[str, ...], str], Mapping[str, Estimates]]
+_LawEstimates = Mapping[tuple[tuple[str, ...], str], Mapping[str, Estimates]]
 """By family and template, then by parameter: what each workload of a group found."""
 
 
@@ -67,7 +67,7 @@ class PooledPrior:
 
     def __init__(
         self,
-        estimates: Sequence[_Gathered],
+        estimates: Sequence[_LawEstimates],
         template_weights: Mapping[tuple[tuple[str, ...], str], float],
         effects: Mapping[str, LevelEffects],
         report: PoolingReport,
@@ -117,20 +117,20 @@ class PooledPrior:
         own = sorted(summaries, key=lambda summary: summary.workload)
         public = sorted(factory or (), key=lambda summary: summary.workload)
         # Where there are too many for one pool, the project's own take precedence.
-        everyone = [
+        all_summaries = [
             *sorted(own, key=lambda summary: -summary.n_configurations),
             *sorted(public, key=lambda summary: -summary.n_configurations),
         ]
-        told = {
+        document = {
             "own": [summary.to_document() for summary in own],
             "factory": [summary.to_document() for summary in public],
             "specifications": {name: asdict(item) for name, item in sorted(specifications.items())},
         }
-        text = json.dumps(told, sort_keys=True, separators=(",", ":")).encode()
+        text = json.dumps(document, sort_keys=True, separators=(",", ":")).encode()
         return cls(
             (_gather(public), _gather(own)),
-            _template_weights(everyone),
-            _pool_effects(everyone, specifications),
+            _template_weights(all_summaries),
+            _pool_effects(all_summaries, specifications),
             PoolingReport(tuple(sorted(names)), len(public), hashlib.sha256(text).hexdigest()),
         )
 
@@ -139,16 +139,16 @@ class PooledPrior:
         template: str,
         terms: tuple[str, ...],
         names: Sequence[str | None],
-        own: tuple[FloatArray, FloatArray],
+        template_prior: tuple[FloatArray, FloatArray],
     ) -> tuple[FloatArray, FloatArray]:
         """Return means and standard deviations of named parameters, given those of the template."""
-        means, sds = own[0].copy(), own[1].copy()
-        for gathered in self._estimates:
-            found = gathered.get((terms, template), {})
+        means, sds = template_prior[0].copy(), template_prior[1].copy()
+        for estimates in self._estimates:
+            by_parameter = estimates.get((terms, template), {})
             for index, name in enumerate(names):
-                if name is not None and name in found:
+                if name is not None and name in by_parameter:
                     means[index], sds[index] = pool_parameter(
-                        *found[name], float(means[index]), float(sds[index])
+                        *by_parameter[name], float(means[index]), float(sds[index])
                     )
         return means, sds
 
@@ -181,36 +181,36 @@ def pool_parameter(
 
     Examples
     --------
-    >>> told = np.full(20, -0.9)
-    >>> mean, sd = pool_parameter(told, np.full(20, 1e4), -1.0, 0.4)
+    >>> locations = np.full(20, -0.9)
+    >>> mean, sd = pool_parameter(locations, np.full(20, 1e4), -1.0, 0.4)
     >>> round(mean, 2), bool(sd < 0.25)
     (-0.9, True)
     """
-    mu, spread, counts = mean, sd**2, np.ones(len(locations))
+    mu, tau2, weights = mean, sd**2, np.ones(len(locations))
     for _ in range(_EM_ROUNDS):
-        variances = 1 / (informations + counts / spread)
-        each = variances * (informations * locations + counts * mu / spread)
-        total = float(counts.sum()) / spread + 1 / sd**2
-        mu = (float(counts @ each) / spread + mean / sd**2) / total
-        scatter = (each - mu) ** 2 + variances
-        spread = (_NU * sd**2 + float(counts @ scatter)) / (_NU + len(counts))
-        counts = (_TAIL + 1) / (_TAIL + scatter / spread)
-    return mu, float(np.sqrt(spread + 1 / (float(counts.sum()) / spread + 1 / sd**2)))
+        variances = 1 / (informations + weights / tau2)
+        posterior_means = variances * (informations * locations + weights * mu / tau2)
+        precision = float(weights.sum()) / tau2 + 1 / sd**2
+        mu = (float(weights @ posterior_means) / tau2 + mean / sd**2) / precision
+        second_moments = (posterior_means - mu) ** 2 + variances
+        tau2 = (_NU * sd**2 + float(weights @ second_moments)) / (_NU + len(weights))
+        weights = (_T_DOF + 1) / (_T_DOF + second_moments / tau2)
+    return mu, float(np.sqrt(tau2 + 1 / (float(weights.sum()) / tau2 + 1 / sd**2)))
 
 
 def _gather(
     summaries: Sequence[WorkloadSummary],
-) -> _Gathered:
-    found: dict[tuple[tuple[str, ...], str], dict[str, list[tuple[float, float]]]] = {}
+) -> _LawEstimates:
+    pairs_by_law: dict[tuple[tuple[str, ...], str], dict[str, list[tuple[float, float]]]] = {}
     for summary in summaries:
         for law in summary.laws:
-            of_law = found.setdefault((law.terms, law.template), {})
+            by_parameter = pairs_by_law.setdefault((law.terms, law.template), {})
             for name, pair in law.estimates.items():
-                of_law.setdefault(name, []).append(pair)
+                by_parameter.setdefault(name, []).append(pair)
     gathered: dict[tuple[tuple[str, ...], str], dict[str, Estimates]] = {}
-    for key, of_law in found.items():
+    for key, by_parameter in pairs_by_law.items():
         gathered[key] = {}
-        for name, pairs in of_law.items():
+        for name, pairs in by_parameter.items():
             columns = np.array(pairs)
             gathered[key][name] = columns[:, 0], columns[:, 1]
     return gathered
@@ -262,20 +262,20 @@ class EncodedPrior:
         self._features = feature_names(encoder)
         self._aliased = aliased_columns(encoder, encoded.X, encoded.codes)
         self._levels, self._responses = _level_prior(pooled, encoder, encoded)
-        self._is_told = _told_levels(pooled, encoder)
-        self._known: dict[tuple[str, tuple[str, ...], bytes], tuple[FloatArray, FloatArray]] = {}
+        self._is_informed = _informed_levels(pooled, encoder)
+        self._cache: dict[tuple[str, tuple[str, ...], bytes], tuple[FloatArray, FloatArray]] = {}
 
     def numeric(
         self, template: str, terms: tuple[str, ...], means: FloatArray, sds: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
         """Return means and standard deviations of log shares and exponents."""
         key = template, terms, sds.tobytes()
-        if key not in self._known:
+        if key not in self._cache:
             names = parameter_names(terms, self._features)
             pooled = self._pooled.numeric(template, terms, names, (means, sds))
             width = len(self._features)
-            self._known[key] = without_columns(pooled, len(terms), width, self._aliased)
-        return self._known[key]
+            self._cache[key] = without_columns(pooled, len(terms), width, self._aliased)
+        return self._cache[key]
 
     def log_weight(self, template: str, terms: tuple[str, ...]) -> float:
         """Return the log prior probability of a template, up to a constant."""
@@ -287,7 +287,7 @@ class EncodedPrior:
         `spreads` widen those of levels that neither other workloads nor data sheets know.
         """
         mean, covariance = self._levels
-        factors = np.where(self._is_told, 1.0, spreads)
+        factors = np.where(self._is_informed, 1.0, spreads)
         return mean, covariance * factors[:, None] * factors
 
     def effects(self, layout: Layout, X: FloatArray, y: FloatArray) -> dict[str, LevelEffects]:
@@ -313,11 +313,11 @@ class EncodedPrior:
 
     def _response(self, column: str, sd: float, law: FittedLaw) -> tuple[float, float]:
         mean, covariance = self._levels
-        along = self._responses[column]
-        gain = np.linalg.solve(covariance, along)
+        cross = self._responses[column]
+        gain = np.linalg.solve(covariance, cross)
         first = len(law.theta) - len(mean)
-        doubt = float(sd**2 - gain @ along + gain @ law.covariance[first:, first:] @ gain)
-        return float(gain @ (law.theta[first:] - mean)), max(doubt, 0.0) ** 0.5
+        variance = float(sd**2 - gain @ cross + gain @ law.covariance[first:, first:] @ gain)
+        return float(gain @ (law.theta[first:] - mean)), max(variance, 0.0) ** 0.5
 
 
 def _level_prior(
@@ -336,9 +336,9 @@ def _level_prior(
             continue
         effects = pooled.effects.get(category.column)
         if effects is None and category.column == "gpu_type":
-            effects = untold_effects(category.column)
+            effects = specification_effects(category.column)
         n = len(category.levels)
-        first = sum(len(each) for each in means)
+        first = sum(len(part) for part in means)
         if effects is None:
             mean, covariance = np.zeros(n), np.diag(np.full(n, UNKNOWN_SD**2))
         else:
@@ -349,42 +349,42 @@ def _level_prior(
         total[first : first + n, first : first + n] = covariance
         means.append(mean)
     for one, other in itertools.permutations(sorted(patterns), 2):
-        total += _likeness(one, other) * np.outer(patterns[one], patterns[other])
+        total += _response_correlation(one, other) * np.outer(patterns[one], patterns[other])
     responses = {
-        column: effects.response * _along(column, patterns, size)
+        column: effects.response * _correlated_effects(column, patterns, size)
         for column, effects in pooled.effects.items()
     }
     return (np.concatenate([np.empty(0), *means]), total), responses
 
 
-def _told_levels(pooled: PooledPrior, encoder: Encoder) -> BoolArray:
+def _informed_levels(pooled: PooledPrior, encoder: Encoder) -> BoolArray:
     """Return whether other workloads or data sheets know each level of the used categories."""
-    found: list[bool] = []
+    is_informed: list[bool] = []
     for category in encoder.categories:
         if category.used:
             effects = pooled.effects.get(category.column)
-            found += [
+            is_informed += [
                 effects is not None
                 and level is not None
                 and effects.is_known(level, encoder.hardware)
                 for level in category.levels
             ]
-    return np.array(found, dtype=np.bool_)
+    return np.array(is_informed, dtype=np.bool_)
 
 
-def _along(column: str, patterns: Mapping[str, FloatArray], size: int) -> FloatArray:
+def _correlated_effects(column: str, patterns: Mapping[str, FloatArray], size: int) -> FloatArray:
     """Return the effects correlated with a category's response: its own and related ones."""
-    found = np.zeros(size)
+    effects = np.zeros(size)
     for other, pattern in patterns.items():
-        found += _likeness(column, other) * pattern
-    return found
+        effects += _response_correlation(column, other) * pattern
+    return effects
 
 
-def _likeness(one: str, other: str) -> float:
+def _response_correlation(one: str, other: str) -> float:
     """Return the correlation of a workload's responses to two categories."""
     if one == other:
         return 1.0
-    return _ALIKE if {one, other} <= set(ARITHMETIC) else 0.0
+    return _ARITHMETIC_CORRELATION if {one, other} <= set(ARITHMETIC) else 0.0
 
 
 def _centred(

@@ -7,7 +7,7 @@ from models import HardwareDescription, PooledPrior, RunTable, fit_portfolio, su
 from models.features.hardware import SPECIFICATION_EXPONENTS, UNKNOWN_SD, level_offsets
 from models.features.layout import Layout
 from models.laws.law_priors import law_prior
-from models.pooling.level_effects import LevelEffects, _Rows, pool_levels, untold_effects
+from models.pooling.level_effects import LevelEffects, _Rows, pool_levels, specification_effects
 from models.pooling.summaries import LevelEvidence
 from models.tables import FloatArray
 from tests.models.workloads import grid, make_features, make_runs
@@ -50,7 +50,7 @@ def test_difference_that_workloads_agree_on_is_kept() -> None:
 
 @pytest.mark.parametrize("names", [("V100", "A100"), ("A100", "V100")])
 def test_data_sheets_alone_tell_every_difference(names: tuple[str, str]) -> None:
-    effects = untold_effects("gpu_type")
+    effects = specification_effects("gpu_type")
 
     mean, _ = effects.joint(names, SHEETS)
 
