@@ -163,8 +163,8 @@ class Mixture:
         width = self._layout.n_numeric
         numeric, codes = X[:, :width], X[:, width + 1 :]
         if len(X) <= PART:
-            return self._answer(X, [kernel.asked(numeric, codes) for kernel in self._kernels])
-        kernel_parts = [kernel.asked_many(numeric, codes).parts() for kernel in self._kernels]
+            return self._answer(X, [kernel.of_unscaled(numeric, codes) for kernel in self._kernels])
+        kernel_parts = [kernel.of_many_unscaled(numeric, codes).parts() for kernel in self._kernels]
         parts = [
             self._answer(X[start : start + PART], [next(blocks) for blocks in kernel_parts])
             for start in range(0, len(X), PART)

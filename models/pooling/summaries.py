@@ -25,7 +25,7 @@ FORMAT_OF_SUMMARIES = 1
 MAX_SUMMARISED = 150
 """More configurations than this are thinned out, since a law has few parameters."""
 
-_WIDE_SD, _BESIDE_SD, _OTHER_SD = 2.0, 0.15, 0.5
+_WIDE_SD, _INSTANCE_SD, _OTHER_SD = 2.0, 0.15, 0.5
 """Prior deviations of the log effects of GPU types, of instance types beside them, of other levels.
 
 The first is so wide that only the runs count; with the narrow others, an effect that could be
@@ -154,9 +154,9 @@ class WorkloadSummary:
         )
         for item in levels:
             n = len(item.levels)
-            sound = item.effects.shape == (n,) and item.covariance.shape == (n, n)
+            has_shape = item.effects.shape == (n,) and item.covariance.shape == (n, n)
             if not (
-                sound and np.isfinite(item.effects).all() and np.isfinite(item.covariance).all()
+                has_shape and np.isfinite(item.effects).all() and np.isfinite(item.covariance).all()
             ):
                 raise ValueError(f"The summary's {item.category!r} does not fit its levels.")
         if not all(np.isfinite(pair).all() for law in laws for pair in law.estimates.values()):
@@ -282,7 +282,7 @@ def summarise(runs: RunTable, workload: str) -> WorkloadSummary:
             for name in TEMPLATES
         }
         best = max(fitted.values(), key=lambda law: law.evidence)
-        weights = _tempered(fitted, len(y))
+        weights = _tempered_weights(fitted, len(y))
         laws += [
             LawEvidence(
                 name, terms, weights[name], _estimates(law, parameter_names(terms, features))
@@ -298,14 +298,14 @@ def _level_sds(encoder: Encoder) -> FloatArray:
     names = [category.column for category in used]
     sds: list[float] = []
     for category in used:
-        first = category.column == ("gpu_type" if "gpu_type" in names else "instance_type")
-        beside = category.column == "instance_type" and not first
-        sd = _WIDE_SD if first else _BESIDE_SD if beside else _OTHER_SD
+        is_main = category.column == ("gpu_type" if "gpu_type" in names else "instance_type")
+        is_instance = category.column == "instance_type" and not is_main
+        sd = _WIDE_SD if is_main else _INSTANCE_SD if is_instance else _OTHER_SD
         sds += [sd] * len(category.levels)
     return np.array(sds)
 
 
-def _tempered(fitted: Mapping[Template, FittedLaw], n: int) -> dict[Template, float]:
+def _tempered_weights(fitted: Mapping[Template, FittedLaw], n: int) -> dict[Template, float]:
     evidence = np.array([law.evidence for law in fitted.values()]) / evidence_temperature(n)
     weights = np.exp(evidence - evidence.max())
     shares = (weights / weights.sum()).round(_DIGITS).tolist()
@@ -313,17 +313,19 @@ def _tempered(fitted: Mapping[Template, FittedLaw], n: int) -> dict[Template, fl
 
 
 def _estimates(law: FittedLaw, names: Sequence[str | None]) -> dict[str, tuple[float, float]]:
-    found: dict[str, tuple[float, float]] = {}
+    estimates: dict[str, tuple[float, float]] = {}
     prior = law.prior
     for index, name in enumerate(names):
-        own = float(prior.sds[index]) ** -2
+        prior_information = float(prior.sds[index]) ** -2
         posterior = 1 / float(law.covariance[index, index])
-        information = posterior - own
-        if name is None or information <= _LEAST_INFORMATION * own:
+        information = posterior - prior_information
+        if name is None or information <= _LEAST_INFORMATION * prior_information:
             continue
-        location = (law.theta[index] * posterior - prior.means[index] * own) / information
-        found[name] = (_rounded(location), _rounded(information))
-    return found
+        location = (
+            law.theta[index] * posterior - prior.means[index] * prior_information
+        ) / information
+        estimates[name] = (_rounded(location), _rounded(information))
+    return estimates
 
 
 def _rounded(value: float) -> float:
@@ -332,19 +334,19 @@ def _rounded(value: float) -> float:
 
 def _level_evidence(encoder: Encoder, law: FittedLaw) -> tuple[LevelEvidence, ...]:
     first = len(law.prior.terms) * (1 + encoder.layout.n_numeric)
-    found = []
+    evidence = []
     for category in encoder.categories:
         if not category.used:
             continue
-        known = [first + code for code, level in enumerate(category.levels) if level is not None]
+        indices = [first + code for code, level in enumerate(category.levels) if level is not None]
         first += len(category.levels)
         rounded = np.vectorize(_rounded, otypes=[np.float64])
-        found.append(
+        evidence.append(
             LevelEvidence(
                 category.column,
                 tuple(level for level in category.levels if level is not None),
-                rounded(law.theta[known]),
-                rounded(law.covariance[np.ix_(known, known)]),
+                rounded(law.theta[indices]),
+                rounded(law.covariance[np.ix_(indices, indices)]),
             )
         )
-    return tuple(found)
+    return tuple(evidence)

@@ -29,24 +29,24 @@ class Rows:
     codes: IntArray
 
 
-def conditioned(
-    kernel: ServingKernel, held: Rows, told: Rows, scatter: float, noise: FloatArray
+def conditioning_factors(
+    kernel: ServingKernel, held: Rows, observed: Rows, scatter: float, noise: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the matrix from residuals of the told configurations to weights of the held ones.
+    """Return the matrix from residuals of the observed configurations to weights of the held ones.
 
-    With K the covariance of the process, m the held configurations, n the told ones and
+    With K the covariance of the process, m the held configurations, n the observed ones and
     ``D = diag(K_nn - K_nm K_mm^-1 K_mn) + noise``: ``(K_mm + K_mn D^-1 K_nm)^-1 K_mn D^-1``.
 
     Parameters
     ----------
     kernel
         Correlations with the held configurations.
-    held, told
-        The m held and the n told configurations.
+    held, observed
+        The m held and the n observed configurations.
     scatter
         Variance of the process.
     noise
-        Noise variance of the mean of each told configuration's repetitions, shape (n,).
+        Noise variance of the mean of each observed configuration's repetitions, shape (n,).
 
     Returns
     -------
@@ -57,34 +57,34 @@ def conditioned(
     ----------
     Snelson and Ghahramani (2006), Sparse Gaussian processes using pseudo-inputs, NeurIPS 18.
     """
-    # Processes of one fit share told configurations and, up to the variance, the kernel.
+    # Processes of one fit share observed configurations and, up to the variance, the kernel.
     shape = b"".join(np.asarray(part).tobytes() for part in kernel.parts)
-    key = shape + told.x.tobytes() + told.codes.tobytes()
-    inverse, whitened, left = _whitened(_Asked(key, kernel, held, told))
-    weighted = whitened / (left + noise / scatter)
+    key = shape + observed.x.tobytes() + observed.codes.tobytes()
+    inverse, whitened, conditional_variance = _whitened(_WhiteningKey(key, kernel, held, observed))
+    weighted = whitened / (conditional_variance + noise / scatter)
     precision = np.eye(len(inverse)) + weighted @ whitened.T
     response = np.asarray(np.linalg.solve(precision, inverse).T, dtype=np.float64)
     return response / scatter, weighted
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _WhiteningKey:
     """Configurations and a kernel, compared by their bytes."""
 
     key: bytes
     kernel: ServingKernel = field(compare=False)
     held: Rows = field(compare=False)
-    told: Rows = field(compare=False)
+    observed: Rows = field(compare=False)
 
 
 @lru_cache(maxsize=1)
-def _whitened(asked: _Asked) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _whitened(key: _WhiteningKey) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return what all processes of a kernel share.
 
     The inverse Cholesky factor of the held rows' correlations, its product with their correlations
-    with the told rows, and the relative variance of the told rows given the held ones.
+    with the observed rows, and the relative variance of the observed rows given the held ones.
     """
-    known = asked.kernel(asked.held.x, asked.held.codes)
-    inverse = np.linalg.inv(np.linalg.cholesky(known + _JITTER * np.eye(len(known))))
-    whitened: FloatArray = inverse @ asked.kernel(asked.told.x, asked.told.codes).T
+    correlations = key.kernel(key.held.x, key.held.codes)
+    inverse = np.linalg.inv(np.linalg.cholesky(correlations + _JITTER * np.eye(len(correlations))))
+    whitened: FloatArray = inverse @ key.kernel(key.observed.x, key.observed.codes).T
     return inverse, whitened, np.maximum(1 - (whitened**2).sum(axis=0), 0.0)

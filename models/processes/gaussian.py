@@ -11,10 +11,10 @@ from models.laws.scaling_laws import LogLinearLaw, ScalingLaw, random_subset
 from models.numerics.optimisation import minimise_in_box
 from models.numerics.positive_definite import invert_lower
 from models.numerics.triangles import LowerTriangle, gram_of_lower
-from models.processes.conditioning import Rows, conditioned, conditioning_rows
+from models.processes.conditioning import Rows, conditioning_factors, conditioning_rows
 from models.processes.hyperposterior import Observed, cholesky, negative_log_posterior
 from models.processes.kernels import N_DEVIATIONS, KernelParameters, ServingKernel
-from models.processes.training_kernel import Told, training_kernel
+from models.processes.training_kernel import KernelInputs, training_kernel
 from models.regressor import PortfolioRegressor, State
 from models.runs.repetitions import BELIEVED_NOISE, believed_variance
 from models.state.checks import check_bounded, check_rows, demand
@@ -38,7 +38,7 @@ _LENGTH_SD, _OTHER_SD = 0.7, 1.0
 _BOX = 3.5
 """Half width of the search box of the logs, in prior standard deviations."""
 
-_LEAST_NOISE, _NOISE_DOUBT = 1e-4, 0.05
+_LEAST_NOISE, _LEAST_NOISE_SD = 1e-4, 0.05
 """Least deviation of repetitions, and least prior deviation of its log."""
 
 _MAX_LOG_PARAMETER = 50.0
@@ -116,20 +116,22 @@ class GaussianProcess(PortfolioRegressor):
         self.law_ = self._new_law()
         self.law_.fit(X, y)
         counts = np.ones(len(y)) if sample_weight is None else sample_weight
-        every = X, y, counts
-        few = _few(every, MAX_TUNING_CONFIGURATIONS, self.seed)
-        held = _few(every, MAX_PROCESS_CONFIGURATIONS, self.seed)
-        spread = self.layout.numeric(few[0]).std(axis=0)
-        self.scales_ = np.array(self.start[0]) if self.start else np.where(spread > 0, spread, 1.0)
-        observed = self._observed(*held)
-        is_tuned_by_few = self.max_iterations > 0 and len(y) > MAX_TUNING_CONFIGURATIONS
-        self.log_parameters_ = self._optimise(self._observed(*few) if is_tuned_by_few else observed)
-        self._condition(held[0], observed)
+        data = X, y, counts
+        tuning_data = _subset(data, MAX_TUNING_CONFIGURATIONS, self.seed)
+        held_data = _subset(data, MAX_PROCESS_CONFIGURATIONS, self.seed)
+        sd = self.layout.numeric(tuning_data[0]).std(axis=0)
+        self.scales_ = np.array(self.start[0]) if self.start else np.where(sd > 0, sd, 1.0)
+        observed = self._observed(*held_data)
+        is_tuned_on_subset = self.max_iterations > 0 and len(y) > MAX_TUNING_CONFIGURATIONS
+        self.log_parameters_ = self._optimise(
+            self._observed(*tuning_data) if is_tuned_on_subset else observed
+        )
+        self._condition(held_data[0], observed)
         if len(y) > MAX_PROCESS_CONFIGURATIONS:
             rows = conditioning_rows(len(y))
             mean, jacobian = self._mean_and_jacobian(X[rows])
-            response, told = self.response(X[rows], counts[rows])
-            self.alpha_ = response @ (told @ (y[rows] - mean - jacobian @ self.shift_))
+            response, weighted = self.response(X[rows], counts[rows])
+            self.alpha_ = response @ (weighted @ (y[rows] - mean - jacobian @ self.shift_))
         return self
 
     def _observed(self, X: FloatArray, y: FloatArray, counts: FloatArray) -> Observed:
@@ -137,7 +139,7 @@ class GaussianProcess(PortfolioRegressor):
         law = self._best
         coupling = law.covariance @ jacobian.T if self.held else law.prior.coupling(jacobian)
         rows = self._rows(X)
-        kernel = training_kernel(Told.of(rows.x, rows.codes, counts))
+        kernel = training_kernel(KernelInputs.of(rows.x, rows.codes, counts))
         return Observed(kernel, y - mean, coupling, jacobian @ coupling)
 
     def _condition(self, X: FloatArray, observed: Observed) -> None:
@@ -156,11 +158,13 @@ class GaussianProcess(PortfolioRegressor):
     def response(self, X: FloatArray, counts: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the matrix from the law's residuals on the rows X to `alpha_`, as two factors.
 
-        See `models.processes.conditioning.conditioned`; `counts` are numbers of repetitions. The
-        law's parameters and the variance stay those of the held configurations.
+        See `models.processes.conditioning.conditioning_factors`; `counts` are numbers of
+        repetitions. The law's parameters and the variance stay those of the held configurations.
         """
         noise = self._parameters.roughness**2 + self._parameters.noise**2 / counts
-        return conditioned(self.kernel, self._rows(self.X_), self._rows(X), self.scatter, noise)
+        return conditioning_factors(
+            self.kernel, self._rows(self.X_), self._rows(X), self.scatter, noise
+        )
 
     def _rows(self, X: FloatArray) -> Rows:
         return Rows(self.layout.numeric(X) / self.scales_, self.layout.codes(X))
@@ -189,27 +193,27 @@ class GaussianProcess(PortfolioRegressor):
         whitened = cross @ self.inverse_factor_.full().T
         explained = np.einsum("ij,ij->i", whitened, whitened)
         prior = self._prior_variance(jacobian)
-        left = np.maximum(self.scatter + prior - explained, 0.0)
-        moved = self.scatter * (correlations @ self.alpha_) + jacobian @ self.shift_
-        return mean + moved, left + self.noise
+        variance = np.maximum(self.scatter + prior - explained, 0.0)
+        correction = self.scatter * (correlations @ self.alpha_) + jacobian @ self.shift_
+        return mean + correction, variance + self.noise
 
     @override
     def covariance(self, A: FloatArray, B: FloatArray) -> FloatArray | None:
         """Return the posterior covariance of law and process between two sets of rows."""
         a, b = (self._mean_and_jacobian(X)[1] for X in (A, B))
-        asked, known = self._rows(A), self._rows(B)
-        kernel = ServingKernel(self._parameters, known.x, known.codes, self.scales_)
-        within = self.scatter * kernel(asked.x, asked.codes)
+        rows_a, rows_b = self._rows(A), self._rows(B)
+        kernel = ServingKernel(self._parameters, rows_b.x, rows_b.codes, self.scales_)
+        within = self.scatter * kernel(rows_a.x, rows_a.codes)
         prior = within + a @ self._parameter_covariance() @ b.T
         inverse = self.inverse_factor_.full()
-        whitened = [self._cross(X, slopes) @ inverse.T for X, slopes in ((A, a), (B, b))]
+        whitened = [self._cross(X, jacobian) @ inverse.T for X, jacobian in ((A, a), (B, b))]
         return prior - whitened[0] @ whitened[1].T
 
     @override
     def refit_clone(self) -> Self:
         """Return an unfitted copy that keeps the template and the hyper-parameters."""
-        kept = {"law": self.law_.refit_clone(), "start": self.shape(), "max_iterations": 0}
-        return type(self)(**{**self.get_params(), **kept})
+        fixed = {"law": self.law_.refit_clone(), "start": self.shape(), "max_iterations": 0}
+        return type(self)(**{**self.get_params(), **fixed})
 
     @property
     def scatter(self) -> float:
@@ -229,10 +233,10 @@ class GaussianProcess(PortfolioRegressor):
 
     def mean_slopes(self) -> FloatArray:
         """Return the coefficients of what the mean adds to the law: correlations, derivatives."""
-        on_law = self.shift_
+        law_slopes = self.shift_
         if not self.held:
-            on_law = on_law + self._best.prior.means - self._best.theta
-        return np.concatenate([self._parameters.deviation**2 * self.alpha_, on_law])
+            law_slopes = law_slopes + self._best.prior.means - self._best.theta
+        return np.concatenate([self._parameters.deviation**2 * self.alpha_, law_slopes])
 
     def variance_form(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return the quadratic form of the variance in the same features, without the constant.
@@ -241,11 +245,11 @@ class GaussianProcess(PortfolioRegressor):
         among derivatives.
         """
         factor, deviation = self.inverse_factor_.full(), self._parameters.deviation**2
-        on_law = factor @ self.coupling_.T
-        among = gram_of_lower(factor)
-        among *= -(deviation**2)
-        between = -deviation * (factor.T @ on_law)
-        return among, between, self._parameter_covariance() - on_law.T @ on_law
+        whitened = factor @ self.coupling_.T
+        correlation_block = gram_of_lower(factor)
+        correlation_block *= -(deviation**2)
+        cross_block = -deviation * (factor.T @ whitened)
+        return correlation_block, cross_block, self._parameter_covariance() - whitened.T @ whitened
 
     def shape(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
         """Return feature scales and log hyper-parameters, from which another process may start."""
@@ -340,8 +344,8 @@ class GaussianProcess(PortfolioRegressor):
 
     def _prior_variance(self, jacobian: FloatArray) -> FloatArray:
         if self.held:
-            spread = jacobian @ self._best.covariance
-            return np.asarray(np.einsum("ij,ij->i", spread, jacobian), dtype=np.float64)
+            product = jacobian @ self._best.covariance
+            return np.asarray(np.einsum("ij,ij->i", product, jacobian), dtype=np.float64)
         return self._best.prior.variance(jacobian)
 
     def _cross(self, X: FloatArray, jacobian: FloatArray) -> FloatArray:
@@ -354,35 +358,35 @@ class GaussianProcess(PortfolioRegressor):
         dof = self.noise_dof
         variance = believed_variance(self.noise_sd**2, dof, max(_NOISE_DOF - dof, 0))
         noise = max(float(np.sqrt(variance)), _LEAST_NOISE)
-        noise_width = 1 / np.sqrt(2 * dof) + _NOISE_DOUBT if dof else _OTHER_SD
+        log_noise_sd = 1 / np.sqrt(2 * dof) + _LEAST_NOISE_SD if dof else _OTHER_SD
         strengths = [_STRENGTH * min(factor, 1.0) for factor in self.layout.relevances]
         lengths, shares = [_LENGTH] * n_numeric, [_SHARE] * n_categories
         means = [_DEVIATION, _ROUGHNESS, noise, *strengths, *lengths, *shares]
-        widths = np.full(len(means), _OTHER_SD)
-        widths[N_DEVIATIONS - 1] = noise_width
-        widths[N_DEVIATIONS + n_numeric : N_DEVIATIONS + 2 * n_numeric] = _LENGTH_SD
-        return np.log(means), widths
+        sds = np.full(len(means), _OTHER_SD)
+        sds[N_DEVIATIONS - 1] = log_noise_sd
+        sds[N_DEVIATIONS + n_numeric : N_DEVIATIONS + 2 * n_numeric] = _LENGTH_SD
+        return np.log(means), sds
 
     def _optimise(self, observed: Observed) -> FloatArray:
-        means, widths = self._hyper_prior()
-        first = np.array(self.start[1]) if self.start else means
+        means, sds = self._hyper_prior()
+        start = np.array(self.start[1]) if self.start else means
         if self.max_iterations == 0 or len(observed.residual) < 3:  # noqa: PLR2004 - nothing to learn from
-            return first
-        low, high = means - _BOX * widths, means + _BOX * widths
+            return start
+        low, high = means - _BOX * sds, means + _BOX * sds
         if self.shape_fixed:
-            low[N_DEVIATIONS:] = high[N_DEVIATIONS:] = first[N_DEVIATIONS:]
+            low[N_DEVIATIONS:] = high[N_DEVIATIONS:] = start[N_DEVIATIONS:]
         return minimise_in_box(
             lambda logs: negative_log_posterior(
-                observed, logs, means, widths, shape_fixed=self.shape_fixed
+                observed, logs, means, sds, shape_fixed=self.shape_fixed
             ),
-            np.clip(first, low, high),
+            np.clip(start, low, high),
             list(zip(low.tolist(), high.tolist(), strict=True)),
             self.max_iterations,
         )
 
 
-def _few(every: _Measured, limit: int, seed: int) -> _Measured:
+def _subset(data: _Measured, limit: int, seed: int) -> _Measured:
     """Return a random subset of configurations, or all if there are no more than `limit`."""
-    rows = random_subset(len(every[1]), limit, seed)
-    X, y, counts = every
+    rows = random_subset(len(data[1]), limit, seed)
+    X, y, counts = data
     return X[rows], y[rows], counts[rows]

@@ -38,7 +38,7 @@ def negative_log_posterior(
     observed: Observed,
     logs: FloatArray,
     means: FloatArray,
-    widths: FloatArray,
+    sds: FloatArray,
     *,
     shape_fixed: bool = False,
 ) -> tuple[float, FloatArray]:
@@ -50,7 +50,7 @@ def negative_log_posterior(
         What the configurations show.
     logs
         Log hyper-parameters as `KernelParameters.from_log` reads them, shape (k,).
-    means, widths
+    means, sds
         Means and standard deviations of the logs under the log-normal priors, shape (k,).
     shape_fixed
         Leave the kernel's slopes for all but the three deviations at 0.
@@ -67,11 +67,11 @@ def negative_log_posterior(
     inverse = invert_lower(factor)
     precision = inverse.T @ inverse
     alpha = precision @ residual
-    deviations = (logs - means) / widths
+    deviations = (logs - means) / sds
     value = residual @ alpha / 2 + np.log(np.diag(factor)).sum() + deviations @ deviations / 2
     inner = (precision - np.outer(alpha, alpha)) / 2
-    slopes = kernel.gradient(logs, inner, shape_fixed=shape_fixed)
-    return float(value), slopes + deviations / widths
+    gradient = kernel.gradient(logs, inner, shape_fixed=shape_fixed)
+    return float(value), gradient + deviations / sds
 
 
 def cholesky(covariance: FloatArray, noise: FloatArray) -> FloatArray:

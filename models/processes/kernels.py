@@ -15,8 +15,8 @@ SQRT5 = math.sqrt(5.0)
 N_DEVIATIONS = 3
 """Number of hyper-parameters before those of the kernel's shape: s, tau, sigma."""
 
-_WORTH = 4
-_WORTH_SORTING = 48
+_LEAST_SAVING = 4
+_FEWEST_SORTED = 48
 """With fewer questions, sorting their values takes longer than answering them."""
 
 PART = 256
@@ -25,7 +25,7 @@ PART = 256
 _MOST_VALUES = 1024
 """A feature with more values gets no table, which would not fit the cache."""
 
-_AT_ONCE = 20_000
+_MOST_BROADCAST = 20_000
 """Up to this many correlations, one pass over all features beats a NumPy call per feature."""
 
 
@@ -133,23 +133,23 @@ class ServingKernel:
         """Return the correlation of scaled questions with the rows, shape (n, n_training)."""
         return self._product(SQRT5 * (x / self._lengths), codes)
 
-    def asked(self, x: FloatArray, codes: FloatArray) -> FloatArray:
+    def of_unscaled(self, x: FloatArray, codes: FloatArray) -> FloatArray:
         """Return the correlation of unscaled questions with the rows, shape (n, n_training)."""
         return self._product(x * self._rates, codes)
 
-    def asked_many(self, x: FloatArray, codes: FloatArray) -> "ManyAsked":
-        """Return the correlations that `asked` gives, to be computed part by part."""
+    def of_many_unscaled(self, x: FloatArray, codes: FloatArray) -> "ManyCorrelations":
+        """Return the correlations that `of_unscaled` gives, to be computed part by part."""
         return self._prepared(x * self._rates, codes)
 
-    def _product(self, asked: FloatArray, codes: IntArray | FloatArray) -> FloatArray:
-        if len(asked) >= _WORTH_SORTING:
-            return np.concatenate(list(self._prepared(asked, codes).parts()))
-        if len(asked) == 1:
-            product = self._single(asked[0])
+    def _product(self, questions: FloatArray, codes: IntArray | FloatArray) -> FloatArray:
+        if len(questions) >= _FEWEST_SORTED:
+            return np.concatenate(list(self._prepared(questions, codes).parts()))
+        if len(questions) == 1:
+            product = self._single(questions[0])
             for index, code in enumerate(codes[0].tolist()):
                 product *= self._of_level(index, code)
             return product[None]
-        product = self._few(asked)
+        product = self._few(questions)
         if not len(codes):
             return product
         is_shared = np.logical_and.reduce(codes == codes[0]).tolist()
@@ -163,95 +163,95 @@ class ServingKernel:
 
     def _of_level(self, index: int, code: float) -> FloatArray:
         """Return the factor of a level of one category for all training rows."""
-        known = self._by_level[index].get(code)
-        if known is None:
-            known = 1 + self._shares[index] * (self._codes[index] == code)
-            self._by_level[index][code] = known
-        return known
+        factor = self._by_level[index].get(code)
+        if factor is None:
+            factor = 1 + self._shares[index] * (self._codes[index] == code)
+            self._by_level[index][code] = factor
+        return factor
 
     @once
     def _columns(self) -> list[tuple[FloatArray, IntArray]]:
         """Distinct values of each feature of the training rows, and the index of each row's."""
         return [np.unique(column, return_inverse=True) for column in self._known]
 
-    def _single(self, asked: FloatArray) -> FloatArray:
+    def _single(self, question: FloatArray) -> FloatArray:
         """Return the product of one question: all features at once."""
-        factors = _factor(asked[:, None], self._known, self._strengths[:, None])
+        factors = _factor(question[:, None], self._known, self._strengths[:, None])
         product: FloatArray = np.multiply.reduce(factors)
         product *= self._unit
         return product
 
-    def _few(self, asked: FloatArray) -> FloatArray:
-        product = np.full((len(asked), self.n_rows), self._unit)
-        if 0 < asked.size * self.n_rows <= _AT_ONCE:
+    def _few(self, questions: FloatArray) -> FloatArray:
+        product = np.full((len(questions), self.n_rows), self._unit)
+        if 0 < questions.size * self.n_rows <= _MOST_BROADCAST:
             # All features at once, multiplied in order; features that questions share take one row.
-            (varied,) = np.logical_or.reduce(asked != asked[0]).nonzero()
+            (varied,) = np.logical_or.reduce(questions != questions[0]).nonzero()
             known, strengths = self._known, self._strengths[:, None]
-            factors = list(_factor(asked[0, :, None], known, strengths))
-            own = _factor(asked[:, varied, None], known[varied], strengths[varied])
-            for place, index in enumerate(varied.tolist()):
-                factors[index] = own[:, place]
+            factors = list(_factor(questions[0, :, None], known, strengths))
+            varied_factors = _factor(questions[:, varied, None], known[varied], strengths[varied])
+            for position, index in enumerate(varied.tolist()):
+                factors[index] = varied_factors[:, position]
             for factor in factors:
                 product *= factor
             return product
-        for column, strength, known in zip(asked.T, self._strengths, self._known, strict=True):
+        for column, strength, known in zip(questions.T, self._strengths, self._known, strict=True):
             product *= _factor(column[:, None], known, strength)
         return product
 
-    def _prepared(self, asked: FloatArray, codes: IntArray | FloatArray) -> "ManyAsked":
+    def _prepared(self, questions: FloatArray, codes: IntArray | FloatArray) -> "ManyCorrelations":
         """Return the factors of many questions, as tables where there are few distinct values."""
-        factors: list[_ByValue | _ByQuestion] = []
+        factors: list[_TabulatedFactor | _DirectFactor] = []
         for column, strength, known, (levels, inverse) in zip(
-            asked.T, self._strengths, self._known, self._columns, strict=True
+            questions.T, self._strengths, self._known, self._columns, strict=True
         ):
-            values, back = np.unique(column, return_inverse=True)
+            values, value_index = np.unique(column, return_inverse=True)
             # Many features have few distinct values: one correlation for each pair of values.
-            is_worth = _WORTH * len(values) * len(levels) < len(column) * self.n_rows
-            if is_worth and len(values) <= _MOST_VALUES:
+            is_tabulated = _LEAST_SAVING * len(values) * len(levels) < len(column) * self.n_rows
+            if is_tabulated and len(values) <= _MOST_VALUES:
                 table = _factor(values[:, None], levels, strength).take(inverse, axis=1)
-                factors.append(_ByValue(table, back))
+                factors.append(_TabulatedFactor(table, value_index))
             else:
-                factors.append(_ByQuestion(column, known, strength))
+                factors.append(_DirectFactor(column, known, strength))
         for index, column in enumerate(codes.T):
-            values, back = np.unique(column, return_inverse=True)
+            values, value_index = np.unique(column, return_inverse=True)
             table = np.array([self._of_level(index, code) for code in values.tolist()])
-            factors.append(_ByValue(table, back))
-        return ManyAsked(len(asked), self.n_rows, self._unit, factors)
+            factors.append(_TabulatedFactor(table, value_index))
+        return ManyCorrelations(len(questions), self.n_rows, self._unit, factors)
 
 
 @dataclass(frozen=True, slots=True)
-class _ByValue:
+class _TabulatedFactor:
     """The factor of a feature or category with few values: rows by value, each question's row."""
 
     table: FloatArray
-    which: IntArray
+    indices: IntArray
 
     def of(self, rows: slice) -> FloatArray:
         """Return the factor of some questions, one row if all have the same value."""
-        return self.table if len(self.table) == 1 else self.table.take(self.which[rows], axis=0)
+        return self.table if len(self.table) == 1 else self.table.take(self.indices[rows], axis=0)
 
 
 @dataclass(frozen=True, slots=True)
-class _ByQuestion:
+class _DirectFactor:
     """The factor of a feature with many values."""
 
-    asked: FloatArray
+    values: FloatArray
     known: FloatArray
     strength: float
 
     def of(self, rows: slice) -> FloatArray:
         """Return the factor of some questions."""
-        return _factor(self.asked[rows, None], self.known, self.strength)
+        return _factor(self.values[rows, None], self.known, self.strength)
 
 
 @dataclass(frozen=True, slots=True)
-class ManyAsked:
+class ManyCorrelations:
     """The correlations of many questions with the training rows: factors times a unit."""
 
     n: int
     n_rows: int
     unit: float
-    factors: Sequence[_ByValue | _ByQuestion]
+    factors: Sequence[_TabulatedFactor | _DirectFactor]
 
     def parts(self) -> Iterator[FloatArray]:
         """Yield the correlations of `PART` questions at a time."""
@@ -263,9 +263,9 @@ class ManyAsked:
             yield product
 
 
-def _factor(asked: FloatArray, known: FloatArray, strength: FloatArray | float) -> FloatArray:
+def _factor(questions: FloatArray, known: FloatArray, strength: FloatArray | float) -> FloatArray:
     """Return ``1 + a M52`` of the distance of two arrays in length scales, times sqrt(5)."""
-    r = np.abs(asked - known)
+    r = np.abs(questions - known)
     factor = r * (1 / 3)
     factor += 1
     factor *= r

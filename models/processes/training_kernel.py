@@ -10,12 +10,12 @@ from models.numerics.triangles import is_lower
 from models.processes.kernels import N_DEVIATIONS, SQRT5, KernelParameters, matern52
 from models.tables import FloatArray, IntArray
 
-_WORTH = 4
+_LEAST_SAVING = 4
 """A table of value pairs is used where configuration pairs are this many times more."""
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class KernelInputs:
     """Configurations as a process sees them, compared by their bytes.
 
     Attributes
@@ -51,9 +51,9 @@ class _Pairs(NamedTuple):
     values: FloatArray
     places: IntArray | None
 
-    def of_each(self, of_values: FloatArray) -> FloatArray:
+    def expand(self, items: FloatArray) -> FloatArray:
         """Return for each pair the item of its value."""
-        return of_values if self.places is None else of_values.take(self.places, mode="clip")
+        return items if self.places is None else items.take(self.places, mode="clip")
 
     def total(self, weights: FloatArray) -> FloatArray:
         """Return the weights of the pairs, summed by value."""
@@ -81,29 +81,29 @@ class TrainingKernel:
 
     Parameters
     ----------
-    told
+    inputs
         The n configurations.
 
     Examples
     --------
     >>> x = np.array([[0.0], [1.0], [2.0]])
-    >>> told = Told.of(x, np.zeros((3, 0), dtype=np.int64), np.ones(3))
+    >>> inputs = KernelInputs.of(x, np.zeros((3, 0), dtype=np.int64), np.ones(3))
     >>> logs = np.log([2.0, 0.1, 0.1, 1.0, 1.0])
-    >>> TrainingKernel(told).covariance(logs).round(2)
+    >>> TrainingKernel(inputs).covariance(logs).round(2)
     array([[4.  , 3.05, 2.28],
            [3.05, 4.  , 3.05],
            [2.28, 3.05, 4.  ]])
     """
 
-    def __init__(self, told: Told) -> None:
-        self.counts, self.n_numeric = told.counts, told.x.shape[1]
-        self._lower = is_lower(len(told.x))
-        rows, columns = _pairs_of(len(told.x))
+    def __init__(self, inputs: KernelInputs) -> None:
+        self.counts, self.n_numeric = inputs.counts, inputs.x.shape[1]
+        self._lower = is_lower(len(inputs.x))
+        rows, columns = _pairs_of(len(inputs.x))
         self._weights = np.where(rows == columns, 1.0, 2.0)
-        self._distances = [_distances(column, rows, columns) for column in told.x.T]
+        self._distances = [_distances(column, rows, columns) for column in inputs.x.T]
         self._equal = [
             _Pairs(np.array([0.0, 1.0]), (codes[rows] == codes[columns]).astype(np.int64))
-            for codes in told.codes.T
+            for codes in inputs.codes.T
         ]
         self._shape: _Shape | None = None
 
@@ -174,19 +174,19 @@ class TrainingKernel:
             self._distances, parameters.strengths, parameters.lengths, strict=True
         ):
             correlation = matern52(pairs.values / length)
-            product *= pairs.of_each(1 + a * correlation)
+            product *= pairs.expand(1 + a * correlation)
             correlations.append(correlation)
         for pairs, a in zip(self._equal, parameters.shares, strict=True):
-            product *= pairs.of_each(1 + a * pairs.values)
+            product *= pairs.expand(1 + a * pairs.values)
         matrix: FloatArray = np.empty(self._lower.shape)
         matrix[self._lower] = matrix.T[self._lower] = product
         return _Shape(key, product, matrix, correlations)
 
 
 @lru_cache(maxsize=2)
-def training_kernel(told: Told) -> TrainingKernel:
+def training_kernel(inputs: KernelInputs) -> TrainingKernel:
     """Return the kernel of configurations, cached for the processes that ask for it in turn."""
-    return TrainingKernel(told)
+    return TrainingKernel(inputs)
 
 
 @lru_cache(maxsize=4)
@@ -198,7 +198,7 @@ def _pairs_of(n: int) -> tuple[IntArray, IntArray]:
 def _distances(column: FloatArray, rows: IntArray, columns: IntArray) -> _Pairs:
     """Return the distances |x - x'| of a feature between each pair of configurations."""
     values, inverse = np.unique(column, return_inverse=True)
-    if _WORTH * len(values) ** 2 > len(rows):
+    if _LEAST_SAVING * len(values) ** 2 > len(rows):
         return _Pairs(np.abs(column[rows] - column[columns]), None)
-    apart = np.abs(np.subtract.outer(values, values)).ravel()
-    return _Pairs(apart, inverse[rows] * len(values) + inverse[columns])
+    differences = np.abs(np.subtract.outer(values, values)).ravel()
+    return _Pairs(differences, inverse[rows] * len(values) + inverse[columns])

@@ -7,19 +7,19 @@ from hypothesis import strategies as st
 from typing_extensions import override
 
 from models.processes.kernels import KernelParameters, ServingKernel
-from models.processes.training_kernel import Told, TrainingKernel, training_kernel
+from models.processes.training_kernel import KernelInputs, TrainingKernel, training_kernel
 from models.tables import FloatArray
 
 _N_NUMERIC, _N_CATEGORIES = 3, 2
 
 
-def _told(n: int, n_values: int, seed: int = 0) -> Told:
+def _inputs(n: int, n_values: int, seed: int = 0) -> KernelInputs:
     """Return n configurations: one feature of `n_values` values, two that hardly repeat."""
     generator = np.random.default_rng(seed)
     x = generator.normal(size=(n, _N_NUMERIC))
     x[:, 0] = generator.integers(0, n_values, n)
     codes = generator.integers(0, 4, (n, _N_CATEGORIES))
-    return Told.of(x, codes, generator.integers(1, 4, n).astype(np.float64))
+    return KernelInputs.of(x, codes, generator.integers(1, 4, n).astype(np.float64))
 
 
 def _logs(seed: int) -> FloatArray:
@@ -35,26 +35,26 @@ def _symmetric(n: int, seed: int) -> FloatArray:
 @settings(max_examples=40)
 @given(st.integers(1, 40), st.integers(1, 40), st.integers(0, 1000))
 def test_configurations_covary_as_questions_do_with_them(n: int, n_values: int, seed: int) -> None:
-    told, logs = _told(n, n_values, seed), _logs(seed)
+    inputs, logs = _inputs(n, n_values, seed), _logs(seed)
     parameters = KernelParameters.from_log(logs, _N_NUMERIC)
-    serving = ServingKernel(parameters, told.x, told.codes, np.ones(_N_NUMERIC))
+    serving = ServingKernel(parameters, inputs.x, inputs.codes, np.ones(_N_NUMERIC))
 
-    found = TrainingKernel(told).covariance(logs)
+    found = TrainingKernel(inputs).covariance(logs)
 
-    expected = parameters.deviation**2 * serving(told.x, told.codes)
+    expected = parameters.deviation**2 * serving(inputs.x, inputs.codes)
     np.testing.assert_allclose(found, expected, rtol=1e-12)
     np.testing.assert_array_equal(found, found.T)
 
 
 @pytest.mark.parametrize("n_values", [2, 1000])
 def test_gradient_is_that_of_covariance_and_noise(n_values: int) -> None:
-    told, logs, inner = _told(30, n_values), _logs(1), _symmetric(30, 2)
-    kernel = TrainingKernel(told)
+    inputs, logs, inner = _inputs(30, n_values), _logs(1), _symmetric(30, 2)
+    kernel = TrainingKernel(inputs)
 
     def total(at: FloatArray) -> float:
         parameters = KernelParameters.from_log(at, _N_NUMERIC)
-        noise = parameters.roughness**2 + parameters.noise**2 / told.counts
-        return float((inner * (TrainingKernel(told).covariance(at) + np.diag(noise))).sum())
+        noise = parameters.roughness**2 + parameters.noise**2 / inputs.counts
+        return float((inner * (TrainingKernel(inputs).covariance(at) + np.diag(noise))).sum())
 
     steps = 1e-6 * np.eye(len(logs))
     expected = [(total(logs + step) - total(logs - step)) / 2e-6 for step in steps]
@@ -65,7 +65,7 @@ def test_gradient_is_that_of_covariance_and_noise(n_values: int) -> None:
 
 
 def test_gradient_of_a_fixed_shape_is_that_of_the_deviations_alone() -> None:
-    kernel, logs, inner = TrainingKernel(_told(20, 3)), _logs(1), _symmetric(20, 2)
+    kernel, logs, inner = TrainingKernel(_inputs(20, 3)), _logs(1), _symmetric(20, 2)
 
     alone = kernel.gradient(logs, inner, shape_fixed=True)
 
@@ -74,36 +74,36 @@ def test_gradient_of_a_fixed_shape_is_that_of_the_deviations_alone() -> None:
 
 
 def test_shape_asked_for_in_between_changes_nothing() -> None:
-    told, first, second = _told(20, 3), _logs(1), _logs(2)
-    kernel = TrainingKernel(told)
+    inputs, first, second = _inputs(20, 3), _logs(1), _logs(2)
+    kernel = TrainingKernel(inputs)
 
     found = [kernel.covariance(logs) for logs in (first, second, first)]
 
-    np.testing.assert_array_equal(found[0], TrainingKernel(told).covariance(first))
-    np.testing.assert_array_equal(found[1], TrainingKernel(told).covariance(second))
+    np.testing.assert_array_equal(found[0], TrainingKernel(inputs).covariance(first))
+    np.testing.assert_array_equal(found[1], TrainingKernel(inputs).covariance(second))
     np.testing.assert_array_equal(found[2], found[0])
 
 
 def test_kernel_is_shared_by_those_who_ask_of_equal_configurations() -> None:
-    told = _told(20, 3)
+    inputs = _inputs(20, 3)
     others = [
-        Told.of(told.x + 1e-9, told.codes, told.counts),
-        Told.of(told.x, told.codes[::-1].copy(), told.counts),
-        Told.of(told.x, told.codes, told.counts + 1),
+        KernelInputs.of(inputs.x + 1e-9, inputs.codes, inputs.counts),
+        KernelInputs.of(inputs.x, inputs.codes[::-1].copy(), inputs.counts),
+        KernelInputs.of(inputs.x, inputs.codes, inputs.counts + 1),
     ]
 
-    shared = training_kernel(_told(20, 3))
+    shared = training_kernel(_inputs(20, 3))
 
-    assert training_kernel(told) is shared
-    assert all(training_kernel(other) is not training_kernel(told) for other in others)
+    assert training_kernel(inputs) is shared
+    assert all(training_kernel(other) is not training_kernel(inputs) for other in others)
 
 
 class _SharedKernel(TrainingKernel):
     """A kernel that another thread asks for another shape as soon as it has made one."""
 
-    def __init__(self, told: Told, other: FloatArray) -> None:
+    def __init__(self, inputs: KernelInputs, other: FloatArray) -> None:
         self._other: FloatArray | None = other
-        super().__init__(told)
+        super().__init__(inputs)
 
     @override
     def __setattr__(self, name: str, value: object) -> None:
@@ -114,8 +114,8 @@ class _SharedKernel(TrainingKernel):
 
 
 def test_another_thread_may_ask_for_another_shape_meanwhile() -> None:
-    told = _told(12, 3)
+    inputs = _inputs(12, 3)
 
-    found = _SharedKernel(told, _logs(1)).covariance(_logs(0))
+    found = _SharedKernel(inputs, _logs(1)).covariance(_logs(0))
 
-    np.testing.assert_array_equal(found, TrainingKernel(told).covariance(_logs(0)))
+    np.testing.assert_array_equal(found, TrainingKernel(inputs).covariance(_logs(0)))
