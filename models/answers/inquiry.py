@@ -147,7 +147,7 @@ class Inquiry:
         if epochs_correction is not None:
             mean = mean + epochs_correction[0]
         if grounds.jitter is not None:
-            variance = grounds.jitter.told(variance, mean)
+            variance = grounds.jitter.with_noise(variance, mean)
         variance = variance + encoded.variance
         if epochs_correction is not None:
             variance = variance + np.vecdot(epochs_correction[1], epochs_correction[1])

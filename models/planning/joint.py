@@ -185,7 +185,7 @@ class _MemberMoments:
             noise = max(float(weights @ model.residual_variances), _MIN_NOISE)
         noises = np.full(len(kept), noise)
         if jitter is not None:
-            noises = jitter.told(noises, weights @ means)
+            noises = jitter.with_noise(noises, weights @ means)
         return within + between + self.shared[np.ix_(kept, kept)], noises
 
 

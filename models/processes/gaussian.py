@@ -16,7 +16,7 @@ from models.processes.hyperposterior import Observed, cholesky, negative_log_pos
 from models.processes.kernels import N_DEVIATIONS, KernelParameters, ServingKernel
 from models.processes.training_kernel import KernelInputs, training_kernel
 from models.regressor import PortfolioRegressor, State
-from models.runs.repetitions import BELIEVED_NOISE, believed_variance
+from models.runs.repetitions import PRIOR_NOISE_SD, pooled_variance
 from models.state.checks import check_bounded, check_rows, demand
 from models.tables import FloatArray
 
@@ -98,7 +98,7 @@ class GaussianProcess(PortfolioRegressor):
         layout: Layout,
         law: ScalingLaw | None = None,
         held: bool = False,  # noqa: FBT001, FBT002 - an estimator's parameters are set by name
-        noise_sd: float = BELIEVED_NOISE,
+        noise_sd: float = PRIOR_NOISE_SD,
         noise_dof: int = 0,
         start: tuple[tuple[float, ...], tuple[float, ...]] | None = None,
         max_iterations: int = 30,
@@ -356,7 +356,7 @@ class GaussianProcess(PortfolioRegressor):
         """Return means and standard deviations of the log hyper-parameters."""
         n_numeric, n_categories = self.layout.n_numeric, len(self.layout.levels)
         dof = self.noise_dof
-        variance = believed_variance(self.noise_sd**2, dof, max(_NOISE_DOF - dof, 0))
+        variance = pooled_variance(self.noise_sd**2, dof, max(_NOISE_DOF - dof, 0))
         noise = max(float(np.sqrt(variance)), _LEAST_NOISE)
         log_noise_sd = 1 / np.sqrt(2 * dof) + _LEAST_NOISE_SD if dof else _OTHER_SD
         strengths = [_STRENGTH * min(factor, 1.0) for factor in self.layout.relevances]

@@ -10,14 +10,14 @@ ACCIDENT_SHARE = 0.01
 ACCIDENT_SD = 1.4
 """Log standard deviation of its effect on a duration: a factor of 4."""
 
-TAIL = 4.0
+T_DOF = 4.0
 """Degrees of freedom of Student's t: a standard deviation is known within a factor of 1.5."""
 
 _T_CONSTANT = 0.375
 """Density of Student's t with four degrees of freedom at 0."""
 
 
-def accident_probability(off: FloatArray, variance: FloatArray) -> FloatArray:
+def accident_probability(deviation: FloatArray, variance: FloatArray) -> FloatArray:
     """Return the probability of an accident, given a run's deviation and its variance without one.
 
     Examples
@@ -26,10 +26,10 @@ def accident_probability(off: FloatArray, variance: FloatArray) -> FloatArray:
     [0.03, 0.52, 1.0]
     """
     prior = np.log(ACCIDENT_SHARE / (1 - ACCIDENT_SHARE))
-    return probability(accident_log_odds(off, variance) + prior)
+    return probability(accident_log_odds(deviation, variance) + prior)
 
 
-def accident_log_odds(off: FloatArray, variance: FloatArray) -> FloatArray:
+def accident_log_odds(deviation: FloatArray, variance: FloatArray) -> FloatArray:
     """Return the log Bayes factor of an accident against none.
 
     With an accident, a log duration deviates as ``N(0, v + 1.4^2)``; without, as Student's t of
@@ -39,11 +39,11 @@ def accident_log_odds(off: FloatArray, variance: FloatArray) -> FloatArray:
     ----------
     Box and Tiao (1968), A Bayesian approach to some outlier problems, Biometrika 55(1), 119-129.
     """
-    wide = ACCIDENT_SD**2 + variance
-    wrong = -0.5 * (off**2 / wide + np.log(2 * np.pi * wide))
-    right = np.log(_T_CONSTANT) - 0.5 * np.log(variance)
-    right -= (TAIL + 1) / 2 * np.log1p(off**2 / variance / TAIL)
-    return np.asarray(wrong - right, dtype=np.float64)
+    accident_variance = ACCIDENT_SD**2 + variance
+    log_accident = -0.5 * (deviation**2 / accident_variance + np.log(2 * np.pi * accident_variance))
+    log_regular = np.log(_T_CONSTANT) - 0.5 * np.log(variance)
+    log_regular -= (T_DOF + 1) / 2 * np.log1p(deviation**2 / variance / T_DOF)
+    return np.asarray(log_accident - log_regular, dtype=np.float64)
 
 
 def probability(log_odds: FloatArray) -> FloatArray:

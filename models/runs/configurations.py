@@ -13,7 +13,7 @@ from models.numerics.log_grid import LOG_GRID, on_log_grid
 from models.numerics.robust_scale import robust_sd
 from models.runs.accidents import accident_probability
 from models.runs.jitter import Jitter, find_jitter
-from models.runs.noise_tails import NoiseTails, single_runs
+from models.runs.noise_tails import NoiseTails, single_run_deviations
 from models.tables import BoolArray, FeatureTable, FloatArray, IntArray, RunTable
 
 MAX_NAMED_RUNS = 3
@@ -145,22 +145,22 @@ def collapse(runs: RunTable) -> Configurations:
     order = np.argsort(structure, kind="stable")
     log_duration = center + on_log_grid(means)
     jitter = _find_jitter(log_duration, logs, parts, order)
-    off = [logs[parts[index]] - means[index] for index in order]
-    contradicted, usual = _contradicted(off), off
+    raw_deviations = [logs[parts[index]] - means[index] for index in order]
+    contradicted, standardised = _contradicted(raw_deviations), raw_deviations
     if jitter is not None:
         # Jitter can only clear pairs, never add contradicting ones.
         spreads = np.sqrt(jitter.factor(log_duration[order])).tolist()
-        usual = [row / own for row, own in zip(off, spreads, strict=True)]
-        contradicted &= _contradicted(usual)
+        standardised = [row / spread for row, spread in zip(raw_deviations, spreads, strict=True)]
+        contradicted &= _contradicted(standardised)
     deviations = [
         np.clip(logs[parts[index]] - means[index], -3 * robust[index][1], 3 * robust[index][1])
         for index in order[~contradicted]
     ]
-    ordered = np.concatenate([np.zeros(0), *deviations])
-    dof = len(ordered) - len(deviations)
-    noise_variance = float(ordered @ ordered) / dof if dof else 0.0
-    place = np.empty(len(order), dtype=np.int64)
-    place[order] = np.arange(len(order))
+    pooled = np.concatenate([np.zeros(0), *deviations])
+    dof = len(pooled) - len(deviations)
+    noise_variance = float(pooled @ pooled) / dof if dof else 0.0
+    position = np.empty(len(order), dtype=np.int64)
+    position[order] = np.arange(len(order))
     ordered_features = distinct.take(order)
     return Configurations(
         ordered_features,
@@ -173,13 +173,14 @@ def collapse(runs: RunTable) -> Configurations:
             for index in order
         ),
         _ranges(runs.duration_seconds, [parts[index] for index in order]),
-        place[group],
+        position[group],
         noise_variance,
         dof,
         contradicted,
         jitter.scaled_to(noise_variance) if jitter is not None and noise_variance else None,
         NoiseTails.learn(
-            single_runs([usual[row] for row in np.flatnonzero(~contradicted)]), noise_variance**0.5
+            single_run_deviations([standardised[row] for row in np.flatnonzero(~contradicted)]),
+            noise_variance**0.5,
         ),
     )
 
@@ -199,30 +200,32 @@ def _contradicted(deviations: Sequence[FloatArray]) -> BoolArray:
 
     If they exceed a sixth of the repeated configurations, none count: noise is then that large.
     """
-    found = np.zeros(len(deviations), dtype=np.bool_)
-    pairs = [row for row, each in enumerate(deviations) if len(each) == _PAIR]
+    contradicted = np.zeros(len(deviations), dtype=np.bool_)
+    pairs = [row for row, runs in enumerate(deviations) if len(runs) == _PAIR]
     if not pairs:
-        return found
-    repeated = [each for each in deviations if len(each) > 1]
+        return contradicted
+    repeated = [runs for runs in deviations if len(runs) > 1]
     scale = _UNKNOWN_SCALE
     if len(repeated) >= _FEWEST_REPEATED:
-        scale = max(robust_sd(single_runs(repeated)), _LEAST_SCALE)
+        scale = max(robust_sd(single_run_deviations(repeated)), _LEAST_SCALE)
     gaps = np.array([np.ptp(deviations[row]) for row in pairs])
-    torn = accident_probability(gaps, np.full(len(pairs), 2 * scale**2)) > _LEAST_PROBABILITY
-    if torn.sum() <= max(len(repeated) // _FEWEST_TO_ONE, 1):
-        found[pairs] = torn
-    return found
+    is_contradicted = (
+        accident_probability(gaps, np.full(len(pairs), 2 * scale**2)) > _LEAST_PROBABILITY
+    )
+    if is_contradicted.sum() <= max(len(repeated) // _FEWEST_TO_ONE, 1):
+        contradicted[pairs] = is_contradicted
+    return contradicted
 
 
 def _ranges(seconds: FloatArray, parts: Sequence[IntArray]) -> FloatArray:
     """Return the range of the log durations of each configuration, narrowed by a grain."""
-    found = np.tile([-UNBOUNDED, UNBOUNDED], (len(parts), 1))
+    ranges = np.tile([-UNBOUNDED, UNBOUNDED], (len(parts), 1))
     for row, rows in enumerate(parts):
         if len(rows) > 1:
             low, high = float(np.log(seconds[rows].min())), float(np.log(seconds[rows].max()))
             grain = min(2 * LOG_GRID, (high - low) / 4)
-            found[row] = low + grain, high - grain
-    return found
+            ranges[row] = low + grain, high - grain
+    return ranges
 
 
 def _on_grid(logs: FloatArray) -> tuple[float, FloatArray]:
@@ -234,11 +237,11 @@ def _on_grid(logs: FloatArray) -> tuple[float, FloatArray]:
 def _distinct_rows(features: FeatureTable) -> tuple[IntArray, IntArray]:
     columns = numeric_columns(features)
     for name in sorted(features.categorical):
-        index = {
+        code_of = {
             level: code for code, level in enumerate(dict.fromkeys(features.categorical[name]))
         }
         columns.append(
-            np.array([index[level] for level in features.categorical[name]], dtype=float)
+            np.array([code_of[level] for level in features.categorical[name]], dtype=float)
         )
     if not columns:
         return np.zeros(1, dtype=np.int64), np.zeros(features.n_rows, dtype=np.int64)

@@ -8,7 +8,7 @@ import numpy as np
 from models.numerics.log_grid import on_log_grid
 from models.tables import FloatArray
 
-_TAIL = 4.0
+_T_DOF = 4.0
 """Degrees of freedom of Student's t: a straggler among repetitions has little influence."""
 
 _LEAST_LOG_ODDS = 4.0
@@ -48,7 +48,7 @@ class Jitter:
         """Return the variance of runs of each duration over the usual one, shape (n,)."""
         return self._variance(log_duration) / self.usual_variance
 
-    def told(self, variance: FloatArray, log_duration: FloatArray) -> FloatArray:
+    def with_noise(self, variance: FloatArray, log_duration: FloatArray) -> FloatArray:
         """Return predicted variances with the noise of runs of each duration, shape (n,).
 
         `variance` contains the usual noise, which is replaced; the rest of it is kept.
@@ -80,8 +80,8 @@ class Jitter:
 
 def _jitter_variance(log_ratio: FloatArray) -> FloatArray:
     """Return ``ln(1 + r^2)`` of ``ln r``."""
-    found: FloatArray = np.log1p(np.exp(2 * np.minimum(log_ratio, 100.0)))
-    return found
+    variance: FloatArray = np.log1p(np.exp(2 * np.minimum(log_ratio, 100.0)))
+    return variance
 
 
 def find_jitter(log_duration: FloatArray, variance: FloatArray, dof: FloatArray) -> Jitter | None:
@@ -110,33 +110,33 @@ def find_jitter(log_duration: FloatArray, variance: FloatArray, dof: FloatArray)
     --------
     >>> rng = np.random.default_rng(0)
     >>> seconds = np.geomspace(5, 500, 40)[:, None] * np.exp(0.02 * rng.normal(size=(40, 2)))
-    >>> def found(seconds):
+    >>> def fit(seconds):
     ...     logs = np.log(seconds)
     ...     return find_jitter(logs.mean(axis=1), logs.var(axis=1, ddof=1), np.ones(40))
-    >>> found(seconds) is None
+    >>> fit(seconds) is None
     True
-    >>> bool(0.3 < np.exp(found(seconds + rng.exponential(size=(40, 2))).log_seconds) < 1.5)
+    >>> bool(0.3 < np.exp(fit(seconds + rng.exponential(size=(40, 2))).log_seconds) < 1.5)
     True
     """
     if len(variance) < _FEWEST:
         return None
     # Configurations are in the order of their hashes: the first ones are a random choice.
-    y, v, dof = (each[:_MOST_COMPARED] for each in (log_duration, variance, dof))
+    y, v, dof = (values[:_MOST_COMPARED] for values in (log_duration, variance, dof))
     # Relative to the shortest, which is exact: the unit of the durations does not matter.
     shortest = float(y.min())
     y = y - shortest
     sds = np.geomspace(_LEAST_SD, _MOST_SD, _N_SDS)
     jitters = np.log(np.geomspace(_LEAST_JITTER, _MOST_JITTER, _N_JITTERS))
-    added = _jitter_variance(jitters[:, None] - y)
-    plain = np.array([_log_likelihoods(np.full(len(y), sd**2), v, dof) for sd in sds])
-    both = np.array([_log_likelihoods(sd**2 + added, v, dof) for sd in sds])
-    if _log_odds(both.reshape(-1, len(y)), plain) < _LEAST_LOG_ODDS / len(y):
+    jitter_variances = _jitter_variance(jitters[:, None] - y)
+    without_jitter = np.array([_log_likelihoods(np.full(len(y), sd**2), v, dof) for sd in sds])
+    with_jitter = np.array([_log_likelihoods(sd**2 + jitter_variances, v, dof) for sd in sds])
+    if _log_odds(with_jitter.reshape(-1, len(y)), without_jitter) < _LEAST_LOG_ODDS / len(y):
         return None
-    both = both.sum(axis=2)
-    share = np.exp(both - both.max())
-    share /= share.sum()
-    relative = float(np.exp(share.sum(axis=1) @ np.log(sds)) ** 2)
-    log_ratio = _rounded(float(share.sum(axis=0) @ jitters))
+    with_jitter = with_jitter.sum(axis=2)
+    posterior = np.exp(with_jitter - with_jitter.max())
+    posterior /= posterior.sum()
+    relative = float(np.exp(posterior.sum(axis=1) @ np.log(sds)) ** 2)
+    log_ratio = _rounded(float(posterior.sum(axis=0) @ jitters))
     usual = float((relative + _jitter_variance(log_ratio - y)) @ dof / dof.sum())
     return Jitter(relative, shortest + log_ratio, usual)
 
@@ -147,8 +147,8 @@ def _rounded(log: float) -> float:
 
 def _log_likelihoods(expected: FloatArray, variance: FloatArray, dof: FloatArray) -> FloatArray:
     """Return the log likelihood of each variance up to a constant, shape (..., n)."""
-    far = np.log1p(dof * variance / (_TAIL * expected))
-    return -(dof * np.log(expected) + (dof + _TAIL) * far) / 2
+    log_tail = np.log1p(dof * variance / (_T_DOF * expected))
+    return -(dof * np.log(expected) + (dof + _T_DOF) * log_tail) / 2
 
 
 def _log_odds(one: FloatArray, other: FloatArray) -> float:
@@ -156,11 +156,11 @@ def _log_odds(one: FloatArray, other: FloatArray) -> float:
 
     The likelihoods have the shape (n_grid, n).
     """
-    best = one[one.sum(axis=1).argmax()] - other[other.sum(axis=1).argmax()]
-    kept = np.arange(one.shape[1]) != best.argmax()
+    evidence = one[one.sum(axis=1).argmax()] - other[other.sum(axis=1).argmax()]
+    kept = np.arange(one.shape[1]) != evidence.argmax()
     return _log_mean_exp(one[:, kept].sum(axis=1)) - _log_mean_exp(other[:, kept].sum(axis=1))
 
 
 def _log_mean_exp(logs: FloatArray) -> float:
-    most = float(logs.max())
-    return most + float(np.log(np.exp(logs - most).mean()))
+    largest = float(logs.max())
+    return largest + float(np.log(np.exp(logs - largest).mean()))

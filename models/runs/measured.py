@@ -16,8 +16,8 @@ def measured_ranges(features: FeatureTable) -> dict[str, tuple[float, float]]:
 
 def measured_levels(features: FeatureTable) -> dict[str, tuple[str, ...]]:
     """Return the levels of each categorical column that has any, sorted."""
-    found = {
+    levels_of = {
         name: tuple(sorted({level for level in column if level is not None}))
         for name, column in sorted(features.categorical.items())
     }
-    return {name: levels for name, levels in found.items() if levels}
+    return {name: levels for name, levels in levels_of.items() if levels}

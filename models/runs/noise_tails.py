@@ -11,13 +11,13 @@ from models.tables import FloatArray
 _FEWEST = 20
 """Fewest repetitions that can show a tail."""
 
-_BELIEVED = normal_quantiles(20)
+_PRIOR_DEVIATIONS = normal_quantiles(20)
 """Prior repetitions with normal noise, added to the measured ones."""
 
-_HEAVY = 1.3
+_HEAVY_RATIO = 1.3
 """Ratio of the 95 % quantile to the normal one above which a side is heavy."""
 
-_RISE = 1.001
+_LEAST_RATIO = 1.001
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class NoiseTails:
         ----------
         deviations
             Log durations of repetitions less those of their configurations, scaled to single runs
-            (`single_runs`) and to the usual noise, shape (n,).
+            (`single_run_deviations`) and to the usual noise, shape (n,).
         scale
             The robust standard deviation of that noise, not negative.
 
@@ -69,40 +69,40 @@ class NoiseTails:
         if n < _FEWEST:
             return None
         kept = np.delete(deviations, np.argmax(np.abs(deviations)))
-        together = np.concatenate([kept, scale * _BELIEVED])
-        shares = (1 - np.array(LEVELS)) / 2
-        below, above = -np.quantile(together, shares), np.quantile(together, 1 - shares)
+        augmented = np.concatenate([kept, scale * _PRIOR_DEVIATIONS])
+        tails = (1 - np.array(LEVELS)) / 2
+        below, above = -np.quantile(augmented, tails), np.quantile(augmented, 1 - tails)
         normal = scale * NORMAL_KNOTS[1:]
-        if max(below[AT_90], above[AT_90]) <= _HEAVY * normal[AT_90]:
+        if max(below[AT_90], above[AT_90]) <= _HEAVY_RATIO * normal[AT_90]:
             return None
         return cls(_rising(below, normal), _rising(above, normal))
 
     def widened(
-        self, units: FloatArray, below: FloatArray, above: FloatArray | None
+        self, noise: FloatArray, below: FloatArray, above: FloatArray | None
     ) -> tuple[FloatArray, FloatArray]:
         """Return half widths at least as wide as the noise alone, each of shape (n, 5).
 
         Parameters
         ----------
-        units
+        noise
             The noise of each row relative to the usual one, in units of its scale, shape (n,).
         below, above
             Half widths in units of the scale; `below` holds for both sides if `above` is None.
         """
         sides = (below, self.below), (below if above is None else above, self.above)
-        lower, upper = (np.maximum(found, units[:, None] * np.array(tail)) for found, tail in sides)
+        lower, upper = (np.maximum(width, noise[:, None] * np.array(tail)) for width, tail in sides)
         return lower, upper
 
 
 def _rising(bounds: FloatArray, normal: FloatArray) -> tuple[float, ...]:
     """Return bounds no narrower than half the normal ones, each above the previous one."""
-    found: list[float] = []
+    rising: list[float] = []
     for bound in np.maximum(bounds, normal / 2).tolist():
-        found.append(max(bound, found[-1] * _RISE) if found else bound)
-    return tuple(found)
+        rising.append(max(bound, rising[-1] * _LEAST_RATIO) if rising else bound)
+    return tuple(rising)
 
 
-def single_runs(deviations: Sequence[FloatArray]) -> FloatArray:
+def single_run_deviations(deviations: Sequence[FloatArray]) -> FloatArray:
     """Return deviations from the means of configurations, scaled to the variance of single runs.
 
     A deviation from the mean of c runs has ``(c - 1) / c`` of a run's variance.
@@ -114,8 +114,8 @@ def single_runs(deviations: Sequence[FloatArray]) -> FloatArray:
 
     Examples
     --------
-    >>> single_runs([np.zeros(1), np.array([-0.1, 0.1])]).round(3).tolist()
+    >>> single_run_deviations([np.zeros(1), np.array([-0.1, 0.1])]).round(3).tolist()
     [-0.141, 0.141]
     """
-    told = [each * (len(each) / (len(each) - 1)) ** 0.5 for each in deviations if len(each) > 1]
-    return np.concatenate([np.zeros(0), *told])
+    scaled = [row * (len(row) / (len(row) - 1)) ** 0.5 for row in deviations if len(row) > 1]
+    return np.concatenate([np.zeros(0), *scaled])

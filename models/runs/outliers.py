@@ -39,7 +39,7 @@ def find_outliers(runs: RunTable, configurations: Configurations) -> tuple[Outli
     >>> from models.tables import FeatureTable
     >>> seconds = np.array([10.0, 10.1, 9.9, 10.0, 30.0])
     >>> table = RunTable(FeatureTable({"workers": np.ones(5)}, {}, 5), seconds, list("abcde"))
-    >>> [(each.run_id, each.ratio) for each in find_outliers(table, collapse(table))]
+    >>> [(outlier.run_id, outlier.ratio) for outlier in find_outliers(table, collapse(table))]
     [('e', 3.0)]
     """
     if configurations.counts.max() < FEWEST_REPETITIONS:
@@ -47,28 +47,28 @@ def find_outliers(runs: RunTable, configurations: Configurations) -> tuple[Outli
     # Estimates of unfinished runs come after the completed runs.
     group = configurations.group[: runs.n_runs]
     logs = np.log(runs.duration_seconds)
-    deviation, own = np.zeros(len(logs)), np.zeros(len(logs))
+    deviation, own_sd = np.zeros(len(logs)), np.zeros(len(logs))
     order = np.argsort(group, kind="stable")
     for rows in np.split(order, np.flatnonzero(np.diff(group[order])) + 1):
         if len(rows) >= FEWEST_REPETITIONS:
             deviation[rows] = logs[rows] - np.median(logs[rows])
-            own[rows] = robust_sd(deviation[rows])
+            own_sd[rows] = robust_sd(deviation[rows])
     repeated = configurations.counts[group] >= FEWEST_REPETITIONS
-    usual = configurations.spreads[group]
-    pooled = usual * robust_sd((deviation / usual)[repeated])
-    far = np.abs(deviation) > np.maximum(_SCALES * np.maximum(own, pooled), _LEAST_DEVIATION)
-    found = [
+    spread = configurations.spreads[group]
+    pooled = spread * robust_sd((deviation / spread)[repeated])
+    is_far = np.abs(deviation) > np.maximum(_SCALES * np.maximum(own_sd, pooled), _LEAST_DEVIATION)
+    outliers = [
         Outlier(
             runs.run_ids[row],
             float(f"{np.exp(deviation[row]):.6g}"),
             configurations.run_ids[group[row]][0],
         )
-        for row in np.flatnonzero(far).tolist()
+        for row in np.flatnonzero(is_far).tolist()
     ]
-    return farthest(found)
+    return farthest(outliers)
 
 
-def farthest(found: Iterable[Outlier]) -> tuple[Outlier, ...]:
+def farthest(outliers: Iterable[Outlier]) -> tuple[Outlier, ...]:
     """Return at most 50 outliers, the farthest first."""
-    ordered = sorted(found, key=lambda each: (-abs(np.log(each.ratio)), each.run_id))
+    ordered = sorted(outliers, key=lambda outlier: (-abs(np.log(outlier.ratio)), outlier.run_id))
     return tuple(ordered[:MAX_NAMED])

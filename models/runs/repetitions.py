@@ -5,21 +5,21 @@ import numpy as np
 from models.runs.configurations import UNBOUNDED, Configurations
 from models.tables import FloatArray
 
-BELIEVED_NOISE = 0.02
+PRIOR_NOISE_SD = 0.02
 """Prior log standard deviation of repetitions."""
 
 _LEAST_DOF = 2
 
 
-def believed_variance(variance: float, dof: int, believed_dof: int) -> float:
-    """Return the variance of repetitions pooled with prior degrees of freedom of `BELIEVED_NOISE`.
+def pooled_variance(variance: float, dof: int, prior_dof: int) -> float:
+    """Return the variance of repetitions pooled with prior degrees of freedom of `PRIOR_NOISE_SD`.
 
     Examples
     --------
-    >>> believed_variance(0.01, 0, 3) == BELIEVED_NOISE**2, round(believed_variance(0.01, 1, 1), 4)
+    >>> pooled_variance(0.01, 0, 3) == PRIOR_NOISE_SD**2, round(pooled_variance(0.01, 1, 1), 4)
     (True, 0.0052)
     """
-    return (dof * variance + believed_dof * BELIEVED_NOISE**2) / (dof + believed_dof)
+    return (dof * variance + prior_dof * PRIOR_NOISE_SD**2) / (dof + prior_dof)
 
 
 def half_widths_of_repetitions(configurations: Configurations) -> FloatArray:
@@ -45,13 +45,13 @@ def half_widths_of_repetitions(configurations: Configurations) -> FloatArray:
     """
     from scipy.special import stdtrit  # noqa: PLC0415 - heavy, and not for those who only serve
 
-    found = np.full(len(configurations.counts), UNBOUNDED)
+    unbounded = np.full(len(configurations.counts), UNBOUNDED)
     dof = configurations.noise_dof
     if dof < _LEAST_DOF:
-        return found
-    believed = believed_variance(configurations.noise_variance, dof, 1)
-    deviations = configurations.spreads * np.sqrt(believed * (1 + 1 / configurations.counts))
-    apart = configurations.ranges[:, 1] - configurations.ranges[:, 0]
-    least = apart * np.sqrt(2 / configurations.counts)
-    told = np.maximum(float(stdtrit(dof, 0.95)) * deviations, least)
-    return np.where(configurations.counts > 1, told, found)
+        return unbounded
+    variance = pooled_variance(configurations.noise_variance, dof, 1)
+    deviations = configurations.spreads * np.sqrt(variance * (1 + 1 / configurations.counts))
+    widths = configurations.ranges[:, 1] - configurations.ranges[:, 0]
+    least = widths * np.sqrt(2 / configurations.counts)
+    half_widths = np.maximum(float(stdtrit(dof, 0.95)) * deviations, least)
+    return np.where(configurations.counts > 1, half_widths, unbounded)

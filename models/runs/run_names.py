@@ -72,8 +72,8 @@ class RunNames:
         demand(len(keys) == _KEY_BYTES * len(counts), "configurations do not fit together")
         demand(_are_distinct(np.frombuffer(keys, np.uint64)), "a configuration is there twice")
         text = str(runs, "utf-8")
-        ends, starts = np.cumsum(_whole(lengths)), np.zeros(len(counts) + 1, dtype=np.int64)
-        np.cumsum(_whole(counts), out=starts[1:])
+        ends, starts = np.cumsum(_as_integers(lengths)), np.zeros(len(counts) + 1, dtype=np.int64)
+        np.cumsum(_as_integers(counts), out=starts[1:])
         demand((counts > 0).all() and starts[-1] == len(ends), "runs do not fit configurations")
         demand(len(ends) and ends[-1] == len(text), "names of runs do not fit their lengths")
         return cls(bytes(keys), text, ends, starts)
@@ -93,8 +93,8 @@ class RunNames:
 
     def key_list(self) -> list[str]:
         """Return the hashes of the configurations."""
-        places = range(0, len(self.keys), _KEY_BYTES)
-        return [self.keys[place : place + _KEY_BYTES].hex() for place in places]
+        starts = range(0, len(self.keys), _KEY_BYTES)
+        return [self.keys[start : start + _KEY_BYTES].hex() for start in starts]
 
     def rows_with_one_of(self, run_ids: AbstractSet[str]) -> list[int]:
         """Return the configurations whose single run is one of these."""
@@ -111,12 +111,12 @@ class RunNames:
         )
 
 
-def _whole(numbers: FloatArray) -> IntArray:
-    found = numbers.astype(np.int64)
-    is_length = numbers.ndim == 1 and (found == numbers).all()
-    within = found.min(initial=0) >= 0 and found.max(initial=0) <= MAX_TEXT
-    demand(is_length and within, "a name's length is none")
-    return found
+def _as_integers(numbers: FloatArray) -> IntArray:
+    integers = numbers.astype(np.int64)
+    is_length = numbers.ndim == 1 and (integers == numbers).all()
+    is_in_range = integers.min(initial=0) >= 0 and integers.max(initial=0) <= MAX_TEXT
+    demand(is_length and is_in_range, "a name's length is none")
+    return integers
 
 
 def _are_distinct(words: npt.NDArray[np.uint64]) -> bool:

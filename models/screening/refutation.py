@@ -14,7 +14,7 @@ from models.numerics.robust_scale import robust_sd
 from models.processes.gaussian import GaussianProcess
 from models.questions.regimes import FEW_CONFIGURATIONS
 from models.reports import Outlier
-from models.runs.accidents import ACCIDENT_SD, TAIL, accident_probability
+from models.runs.accidents import ACCIDENT_SD, T_DOF, accident_probability
 from models.runs.configurations import Configurations
 from models.runs.outliers import farthest
 from models.tables import BoolArray, FloatArray, IntArray
@@ -200,14 +200,14 @@ def _reweighted(
     pull = precision @ prior.means
     for _ in range(_STEPS):
         residual, scale = _residuals(y, jacobian @ theta)
-        weighted = jacobian.T * ((TAIL + 1) / (TAIL * scale**2 + residual**2))
+        weighted = jacobian.T * ((T_DOF + 1) / (T_DOF * scale**2 + residual**2))
         found = np.linalg.solve(weighted @ jacobian + precision, weighted @ y + pull)
         moved, theta = float(np.abs(found - theta).max()), np.asarray(found, dtype=np.float64)
         if moved < _SETTLED:
             break
     residual, scale = _residuals(y, jacobian @ theta)
     offset = theta - prior.means
-    tails = (TAIL + 1) / 2 * np.log1p((residual / scale) ** 2 / TAIL)
+    tails = (T_DOF + 1) / 2 * np.log1p((residual / scale) ** 2 / T_DOF)
     loss = len(y) * np.log(scale) + tails.sum() + offset @ precision @ offset / 2
     return float(loss), residual, scale
 

@@ -173,7 +173,7 @@ def _join(data: TrainingData, forecasts: Sequence[FoldForecast]) -> HeldOut:
     errors = held_out.residual_variances()
     held_out.variances[silent] = np.broadcast_to(errors[:, None], silent.shape)[silent]
     if data.jitter is not None:
-        held_out.variances[:] = data.jitter.told(held_out.variances, held_out.means)
+        held_out.variances[:] = data.jitter.with_noise(held_out.variances, held_out.means)
     return held_out
 
 

@@ -155,8 +155,10 @@ def test_variance_keeps_what_is_no_noise() -> None:
     jitter = Jitter(relative_variance=0.01, log_seconds=0.0, usual_variance=0.05)
     log_duration = np.log([0.5, 100.0])
 
-    told = jitter.told(np.array([0.15, 0.15]), log_duration)
+    variance = jitter.with_noise(np.array([0.15, 0.15]), log_duration)
 
-    assert told == pytest.approx([0.11 + np.log(5), 0.11 + 1e-4], rel=1e-3)
+    assert variance == pytest.approx([0.11 + np.log(5), 0.11 + 1e-4], rel=1e-3)
     # Less than the usual noise cannot hold all of it.
-    assert jitter.told(np.array([0.02]), log_duration[1:]) == pytest.approx(0.02 * 0.202, rel=1e-3)
+    assert jitter.with_noise(np.array([0.02]), log_duration[1:]) == pytest.approx(
+        0.02 * 0.202, rel=1e-3
+    )
