@@ -88,12 +88,12 @@ def controls(members: Mapping[str, PortfolioRegressor], memory: Memory) -> Float
         n_rows), rounded.
     """
     X = memory.X[:_N_CONTROLS]
-    found = []
+    forecasts = []
     answers = SharedAnswers(X)
     for member in members.values():
         mean, variance = answers.moments(member)
-        found.append([mean, np.full(len(X), -1.0) if variance is None else variance])
-    return np.array(found).round(_CONTROL_DIGITS) + 0.0
+        forecasts.append([mean, np.full(len(X), -1.0) if variance is None else variance])
+    return np.array(forecasts).round(_CONTROL_DIGITS) + 0.0
 
 
 def check_controls(portfolio: FittedPortfolio, recorded: FloatArray) -> None:
@@ -104,10 +104,10 @@ def check_controls(portfolio: FittedPortfolio, recorded: FloatArray) -> None:
     ArtifactError
         If they do not, because another version of a library interprets the numbers differently.
     """
-    found = controls(portfolio.members, portfolio.memory)
-    demand(found.shape == recorded.shape, "controls are of other members")
-    check_bounded(recorded, found.shape, "a control")
-    if not (np.abs(found - recorded) <= _CONTROL_TOLERANCE).all():
+    forecasts = controls(portfolio.members, portfolio.memory)
+    demand(forecasts.shape == recorded.shape, "controls are of other members")
+    check_bounded(recorded, forecasts.shape, "a control")
+    if not (np.abs(forecasts - recorded) <= _CONTROL_TOLERANCE).all():
         versions = ", ".join(
             f"{name} {version}" for name, version in portfolio.report.library_versions.items()
         )
@@ -155,20 +155,20 @@ def build_portfolio(
     )
 
 
-def _build_jitter(told: object) -> Jitter | None:
-    if told is None:
+def _build_jitter(header: object) -> Jitter | None:
+    if header is None:
         return None
-    jitter = _read_jitter(told)
+    jitter = _read_jitter(header)
     demand(0 <= jitter.relative_variance <= MAX_LOG, "relative noise is no variance")
     demand(0 < jitter.usual_variance <= MAX_LOG, "the usual noise is no variance")
     demand(abs(jitter.log_seconds) <= 2 * _MAX_CENTER, "jitter is no log duration")
     return jitter
 
 
-def _build_placement(told: object) -> Placement | None:
-    if told is None:
+def _build_placement(header: object) -> Placement | None:
+    if header is None:
         return None
-    placement = _read_placement(told)
+    placement = _read_placement(header)
     n = len(placement.columns)
     demand(n == len(placement.levels) == len(placement.densities), "densities are of other levels")
     densities = (placement.densest, *placement.densities)
@@ -176,10 +176,10 @@ def _build_placement(told: object) -> Placement | None:
     return placement
 
 
-def _build_tails(told: object) -> NoiseTails | None:
-    if told is None:
+def _build_tails(header: object) -> NoiseTails | None:
+    if header is None:
         return None
-    tails = _read_tails(told)
+    tails = _read_tails(header)
     for side in (tails.below, tails.above):
         demand(len(side) == len(LEVELS), "tails are of other levels")
         demand(side[0] > 0 and side[-1] <= MAX_LOG, "a tail is none")
@@ -192,17 +192,18 @@ def _build_members(
 ) -> dict[str, PortfolioRegressor]:
     for name in names:
         if plain_name(name) not in CANDIDATES:
-            told = f"The artefact has a regressor {name[:100]!r} that is not known here."
-            raise ArtifactError(told)
-    own: dict[str, dict[str, FloatArray]] = {name: {} for name in names}
+            message = f"The artefact has a regressor {name[:100]!r} that is not known here."
+            raise ArtifactError(message)
+    member_arrays: dict[str, dict[str, FloatArray]] = {name: {} for name in names}
     for path, array in arrays.items():
         kind, _, rest = path.partition("/")
         if kind == MEMBER:
             name, _, key = rest.partition("/")
-            own[name][key] = array
+            member_arrays[name][key] = array
     shared: dict[tuple[object, ...], Any] = {}
     return {
-        name: _build_member(name, encoder, State(values[name], own[name], shared)) for name in own
+        name: _build_member(name, encoder, State(values[name], member_arrays[name], shared))
+        for name in member_arrays
     }
 
 
@@ -227,10 +228,12 @@ def _build_regime_map(encoder: Encoder, kinds: object, few_levels: object) -> Re
 
 def _build_regimes(names: Iterable[str], arrays: Arrays, n_members: int) -> dict[str, RegimeModel]:
     """Return how each kind of question is answered, with all arrays checked at once."""
-    found = {name: arrays[f"regime.{name}"] for name in names}
+    vectors = {name: arrays[f"regime.{name}"] for name in names}
     shape = (2 * n_members + len(LEVELS),)
-    demand(all(each.shape == shape for each in found.values()), "weights do not fit the members")
-    table = np.array(list(found.values()))
+    demand(
+        all(vector.shape == shape for vector in vectors.values()), "weights do not fit the members"
+    )
+    table = np.array(list(vectors.values()))
     weights, variances, curves = np.split(table, (n_members, 2 * n_members), axis=1)
     check_weights(weights)
     demand(variances.min() >= 0 and variances.max() <= MAX_LOG, "a variance is out of range")
@@ -239,7 +242,7 @@ def _build_regimes(names: Iterable[str], arrays: Arrays, n_members: int) -> dict
     demand(increases and is_in_range, "calibrated half widths do not increase")
     return {
         name: RegimeModel(*row)
-        for name, row in zip(found, zip(weights, variances, curves, strict=True), strict=True)
+        for name, row in zip(vectors, zip(weights, variances, curves, strict=True), strict=True)
     }
 
 
@@ -310,8 +313,8 @@ def _check_companions(
         demand(not item.feature.used, "a companion is a feature")
         known.add(item.feature.column)
         _check_numeric(item.feature)
-        told = (item.slope, item.intercept, item.tolerance)
-        demand(max(map(abs, told)) <= MAX_LOG, "a companion is out of range")
+        coefficients = (item.slope, item.intercept, item.tolerance)
+        demand(max(map(abs, coefficients)) <= MAX_LOG, "a companion is out of range")
         demand(item.slope != 0 and item.tolerance >= 0, "a companion tells nothing")
 
 
@@ -320,8 +323,8 @@ def _check_numeric(feature: NumericFeature) -> None:
     demand(max(map(abs, logs)) <= MAX_LOG, "a feature is out of range")
     demand(feature.low <= feature.high and feature.spread >= 0, "a range is turned round")
     is_log = feature.transform == "log"
-    believed = abs(feature.exponent) <= MAX_LOG and 0 <= feature.exponent_sd <= MAX_LOG
-    demand(believed and not (feature.used and feature.exponent), "an exponent is out of range")
+    is_bounded = abs(feature.exponent) <= MAX_LOG and 0 <= feature.exponent_sd <= MAX_LOG
+    demand(is_bounded and not (feature.used and feature.exponent), "an exponent is out of range")
     may_fade = feature.may_fade or feature.fades == "none"
     demand(may_fade, "what fades is no batch and no parameter")
     demand(feature.origin == 0 or feature.transform == "scaled", "a scale has no such origin")
@@ -341,15 +344,15 @@ def _build_memory(
     repeated, unfinished = (
         _read_rows(arrays[f"memory.{name}"], len(X)) for name in ("repeated", "unfinished")
     )
-    found, held_out = arrays["memory.ranges"], arrays["memory.held_out"]
-    check_bounded(found, (int(repeated.sum()), 2), "a range of repetitions")
-    demand((found[:, 0] <= found[:, 1]).all(), "repetitions are turned round")
+    bounds, held_out = arrays["memory.ranges"], arrays["memory.held_out"]
+    check_bounded(bounds, (int(repeated.sum()), 2), "a range of repetitions")
+    demand((bounds[:, 0] <= bounds[:, 1]).all(), "repetitions are turned round")
     check_bounded(held_out, (len(X),), "a held-out forecast")
     widths = arrays["memory.half_widths"]
-    check_bounded(widths, (len(found),), "a half width", UNBOUNDED)
+    check_bounded(widths, (len(bounds),), "a half width", UNBOUNDED)
     demand((widths > 0).all(), "a half width is not positive")
     ranges, half_widths = np.tile([-UNBOUNDED, UNBOUNDED], (len(X), 1)), np.full(len(X), UNBOUNDED)
-    ranges[repeated], half_widths[repeated] = found, widths
+    ranges[repeated], half_widths[repeated] = bounds, widths
     known = frozenset(read_texts(header["known_columns"]))
     return Memory(
         X=X,
@@ -365,8 +368,8 @@ def _build_memory(
 
 def _read_rows(rows: FloatArray, n: int) -> BoolArray:
     """Return a mask of the listed rows out of n; the list must be ascending."""
-    found = np.zeros(n, dtype=np.bool_)
+    mask = np.zeros(n, dtype=np.bool_)
     is_row = (rows == np.floor(rows)) & (rows >= 0) & (rows < n)
     demand(rows.ndim == 1 and is_row.all() and (np.diff(rows) > 0).all(), "rows are none")
-    found[rows.astype(np.int64)] = True
-    return found
+    mask[rows.astype(np.int64)] = True
+    return mask

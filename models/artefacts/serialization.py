@@ -40,9 +40,9 @@ ARRAYS, HEADER = "arrays.f64", "header.json"
 _NUMBER = np.dtype("<f8")
 _MAX_HEADER_BYTES = 48 * 2**20
 _MAX_ARRAY_NUMBER = 1e30
-_MAX_TOLD = 300
+_MAX_MESSAGE_LENGTH = 300
 _CONTROLS = "controls"
-_MISFITS = (
+_HEADER_ERRORS = (
     LookupError,
     TypeError,
     ValueError,
@@ -139,9 +139,9 @@ def _same_arrays(arrays: Mapping[str, FloatArray]) -> dict[str, str]:
     first: dict[tuple[tuple[int, ...], bytes], str] = {}
     same = {}
     for name in sorted(arrays):
-        known = first.setdefault((arrays[name].shape, arrays[name].tobytes()), name)
-        if known != name:
-            same[name] = known
+        original = first.setdefault((arrays[name].shape, arrays[name].tobytes()), name)
+        if original != name:
+            same[name] = original
     return same
 
 
@@ -161,9 +161,9 @@ def loads(data: bytes) -> FittedPortfolio:
             return _load(parts)
     except ArtifactError:
         raise
-    except _MISFITS as error:
-        told = repr(error)[:_MAX_TOLD]
-        raise ArtifactError(f"The artefact's parts do not fit together: {told}") from error
+    except _HEADER_ERRORS as error:
+        message = repr(error)[:_MAX_MESSAGE_LENGTH]
+        raise ArtifactError(f"The artefact's parts do not fit together: {message}") from error
 
 
 def _load(parts: dict[str, memoryview]) -> FittedPortfolio:

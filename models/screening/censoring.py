@@ -70,28 +70,28 @@ def impute(
     >>> large = FeatureTable({"dataset_size": np.array([3.2e4])}, {}, 1)
     >>> stopped = UnfinishedRuns(large, np.array([6000.0]), np.array([np.nan]), ["e"])
     >>> found = impute(table, stopped)
-    >>> bool(found.runs.duration_seconds[-1] > 6000), found.counts.as_bounds
+    >>> bool(imputed.runs.duration_seconds[-1] > 6000), imputed.counts.as_bounds
     (True, 1)
     """
     if unfinished is None or not unfinished.n_runs:
         return Imputed(runs, frozenset(), UnfinishedCounts())
     keys = configuration_keys(unfinished.features)
-    chosen = _one_each(keys, unfinished, set(configuration_keys(runs.features)))
+    chosen = _best_runs(keys, unfinished, set(configuration_keys(runs.features)))
     if not len(chosen):
         return Imputed(runs, frozenset(), UnfinishedCounts(uninformative=unfinished.n_runs))
     stopped = unfinished.take(chosen)
     by_progress = stopped.progress >= LEAST_PROGRESS
     logs, informative = _estimate(runs, stopped, by_progress, hardware, seed)
     kept = np.flatnonzero(by_progress | informative)
-    known = int(by_progress.sum())
+    n_by_progress = int(by_progress.sum())
     return Imputed(
-        _joined(runs, stopped.take(kept), np.exp(logs[kept])),
+        _with_estimates(runs, stopped.take(kept), np.exp(logs[kept])),
         frozenset(keys[chosen[row]] for row in kept),
-        UnfinishedCounts(len(kept) - known, known, unfinished.n_runs - len(kept)),
+        UnfinishedCounts(len(kept) - n_by_progress, n_by_progress, unfinished.n_runs - len(kept)),
     )
 
 
-def _one_each(keys: list[str], unfinished: UnfinishedRuns, completed: set[str]) -> IntArray:
+def _best_runs(keys: list[str], unfinished: UnfinishedRuns, completed: set[str]) -> IntArray:
     """Return the most informative run of each configuration: by progress, then by its bound.
 
     Progress below `LEAST_PROGRESS` counts as unknown; among equal runs, the last by name is taken.
@@ -130,14 +130,14 @@ def _estimate(
         )
         mean, variance = law.predict_moments(X_stopped)
         scale = np.sqrt((0.0 if variance is None else variance) + noise + 1e-6)
-        position = (bounds - mean) / scale
-        expected = mean + scale * _hazard(position)
+        z = (bounds - mean) / scale
+        expected = mean + scale * _hazard(z)
         logs = np.where(by_progress, logs, expected)
-        used = by_progress | (special.ndtr(position) > LEAST_SURPRISE)
+        used = by_progress | (special.ndtr(z) > LEAST_SURPRISE)
     return logs, used
 
 
-def _hazard(position: FloatArray) -> FloatArray:
+def _hazard(z: FloatArray) -> FloatArray:
     """Return ``phi / (1 - Phi)`` of the standard normal without underflow.
 
     Examples
@@ -147,11 +147,11 @@ def _hazard(position: FloatArray) -> FloatArray:
     """
     from scipy import special  # noqa: PLC0415 - heavy, and only fits need it
 
-    log_density = -0.5 * position**2 - 0.5 * np.log(2 * np.pi)
-    return np.asarray(np.exp(log_density - special.log_ndtr(-position)), dtype=np.float64)
+    log_density = -0.5 * z**2 - 0.5 * np.log(2 * np.pi)
+    return np.asarray(np.exp(log_density - special.log_ndtr(-z)), dtype=np.float64)
 
 
-def _joined(runs: RunTable, stopped: UnfinishedRuns, seconds: FloatArray) -> RunTable:
+def _with_estimates(runs: RunTable, stopped: UnfinishedRuns, seconds: FloatArray) -> RunTable:
     return RunTable(
         runs.features.above(stopped.features),
         np.concatenate([runs.duration_seconds, seconds]),

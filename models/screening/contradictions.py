@@ -17,7 +17,7 @@ from models.tables import FloatArray, RunTable
 _ODDS_OF_SLOWER, _LEAST_NOISE = 3.0, 0.02
 """Prior odds that the slower run had the accident, and the least deviation of repetitions."""
 
-_MOST_TOLD = 100
+_MOST_OTHERS = 100
 """Most other configurations that are used to judge one."""
 
 
@@ -58,21 +58,23 @@ def settle_pairs(configurations: Configurations, encoder: Encoder, seed: int) ->
     >>> runs = RunTable(features, seconds, list("abcdefghijklmnop"))
     >>> measured = collapse(runs)
     >>> settled = settle_pairs(measured, Encoder.learn(measured.features), 0)
-    >>> [(each.run_id, each.beside) for each in name_contradicted(runs, measured, settled)]
+    >>> [(outlier.run_id, outlier.beside) for outlier in name_contradicted(runs, measured, settled)]
     [('h', 'g')]
     """
-    torn = configurations.contradicted
-    if not torn.any():
+    contradicted = configurations.contradicted
+    if not contradicted.any():
         return configurations
-    gap = np.diff(configurations.ranges[torn]).ravel()
-    off, variance = _compare(configurations, encoder, seed)
-    odds = accident_log_odds(off + gap / 2, variance) - accident_log_odds(off - gap / 2, variance)
+    gap = np.diff(configurations.ranges[contradicted]).ravel()
+    deviation, variance = _compare(configurations, encoder, seed)
+    odds = accident_log_odds(deviation + gap / 2, variance) - accident_log_odds(
+        deviation - gap / 2, variance
+    )
     is_slower = probability(odds + np.log(_ODDS_OF_SLOWER))
     logs, counts = configurations.log_duration.copy(), configurations.counts.copy()
     # On the grid of log durations, so that the unit does not matter.
-    logs[torn] -= on_log_grid((is_slower - 0.5) * gap)
-    noise = np.maximum(configurations.noise_variances[torn], _LEAST_NOISE**2)
-    counts[torn] = noise / (noise + is_slower * (1 - is_slower) * gap**2)
+    logs[contradicted] -= on_log_grid((is_slower - 0.5) * gap)
+    noise = np.maximum(configurations.noise_variances[contradicted], _LEAST_NOISE**2)
+    counts[contradicted] = noise / (noise + is_slower * (1 - is_slower) * gap**2)
     return replace(configurations, log_duration=logs, counts=counts)
 
 
@@ -80,22 +82,22 @@ def _compare(
     configurations: Configurations, encoder: Encoder, seed: int
 ) -> tuple[FloatArray, FloatArray]:
     """Return how far contradicting pairs are from the forecast by others, and its variance."""
-    torn, logs = configurations.contradicted, configurations.log_duration
-    others = np.flatnonzero(~torn)
+    contradicted, logs = configurations.contradicted, configurations.log_duration
+    others = np.flatnonzero(~contradicted)
     if not len(others):
-        return np.zeros(int(torn.sum())), np.ones(int(torn.sum()))
-    told = others[random_subset(len(others), _MOST_TOLD, seed)]
-    X, center = encoder.encode(configurations.features).X, np.median(logs[told])
+        return np.zeros(int(contradicted.sum())), np.ones(int(contradicted.sum()))
+    subset = others[random_subset(len(others), _MOST_OTHERS, seed)]
+    X, center = encoder.encode(configurations.features).X, np.median(logs[subset])
     process = GaussianProcess(
         encoder.layout,
         noise_sd=configurations.noise_variance**0.5,
         noise_dof=configurations.noise_dof,
         seed=seed,
     )
-    process.fit(X[told], logs[told] - center, configurations.counts[told])
-    mean, variance = process.predict_moments(X[torn])
+    process.fit(X[subset], logs[subset] - center, configurations.counts[subset])
+    mean, variance = process.predict_moments(X[contradicted])
     assert variance is not None
-    return logs[torn] - center - mean, variance
+    return logs[contradicted] - center - mean, variance
 
 
 def name_contradicted(
@@ -107,12 +109,12 @@ def name_contradicted(
     """
     group = measured.group[: runs.n_runs]
     logs = np.log(runs.duration_seconds)
-    found = []
+    outliers = []
     for row in np.flatnonzero(measured.contradicted):
         rows = np.flatnonzero(group == row)
         # A pair may include an estimate of an unfinished run, which is not named.
         if len(rows) == 2:  # noqa: PLR2004 - a pair
-            kept, odd = rows[np.argsort(np.abs(logs[rows] - settled.log_duration[row]))]
-            ratio = float(f"{np.exp(logs[odd] - logs[kept]):.6g}")
-            found.append(Outlier(runs.run_ids[odd], ratio, measured.run_ids[row][0]))
-    return farthest(found)
+            kept, rejected = rows[np.argsort(np.abs(logs[rows] - settled.log_duration[row]))]
+            ratio = float(f"{np.exp(logs[rejected] - logs[kept]):.6g}")
+            outliers.append(Outlier(runs.run_ids[rejected], ratio, measured.run_ids[row][0]))
+    return farthest(outliers)

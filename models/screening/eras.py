@@ -41,7 +41,7 @@ _LEAST_SD = 0.01
 _PRIOR_SD = 0.3
 """Standard deviation of the prior by which estimates of a shift are shrunk to 0."""
 
-_CAUTION = 0.1
+_MISFIT_QUANTILE = 0.1
 """Quantile of chi-square used for the misfit of configurations, which puts it at its upper end."""
 
 _CLIP = 3.0
@@ -82,21 +82,21 @@ def find_change_points(
     >>> seconds = size / 10 * np.repeat([1.0, 1.5], 12) * np.resize([1.0, 1.01, 0.99], 24)
     >>> features = FeatureTable({"dataset_size": size}, {}, 24)
     >>> table = RunTable(features, seconds, [str(n) for n in range(24)], np.arange(24.0))
-    >>> [(each.at, round(each.shift, 1)) for each in find_change_points(table)]
+    >>> [(change.at, round(change.shift, 1)) for change in find_change_points(table)]
     [(12.0, 0.4)]
     """
-    found: list[ChangePoint] = []
+    changes: list[ChangePoint] = []
     if runs.n_runs < FEWEST_RUNS or runs.started_at is None:
         return ()
     # The bootstrap draws run by run: sorted by time, so that the order of upload does not matter.
     order = np.lexsort((runs.duration_seconds, runs.started_at))
     runs = runs.take(order[:: max(1, -(-len(order) // MAX_SEARCHED))])
-    while len(found) < MAX_CHANGE_POINTS:
-        change = _strongest(at_present(runs, found), hardware, seed)
+    while len(changes) < MAX_CHANGE_POINTS:
+        change = _strongest(at_present(runs, changes), hardware, seed)
         if change is None:
             break
-        found.append(change)
-    return tuple(sorted(found, key=lambda change: change.at))
+        changes.append(change)
+    return tuple(sorted(changes, key=lambda change: change.at))
 
 
 def at_present(runs: RunTable, changes: Sequence[ChangePoint]) -> RunTable:
@@ -112,8 +112,8 @@ def at_present(runs: RunTable, changes: Sequence[ChangePoint]) -> RunTable:
     """
     if runs.started_at is None or not changes:
         return runs
-    moved = runs.duration_seconds * np.exp(_shifts_since(runs.started_at, changes))
-    return RunTable(runs.features, moved, runs.run_ids, runs.started_at)
+    shifted = runs.duration_seconds * np.exp(_shifts_since(runs.started_at, changes))
+    return RunTable(runs.features, shifted, runs.run_ids, runs.started_at)
 
 
 def unfinished_at_present(
@@ -162,9 +162,9 @@ class _Noise:
 
     def simulate(self, count: int, rng: np.random.Generator) -> FloatArray:
         """Return `count` columns of residuals without a change."""
-        own = rng.standard_normal((len(self.group), count)) * self.variance**0.5
-        shared = rng.standard_normal((len(self.sizes), count)) * self.misfit**0.5
-        return np.asarray(own + shared[self.group], dtype=np.float64)
+        noise = rng.standard_normal((len(self.group), count)) * self.variance**0.5
+        misfit = rng.standard_normal((len(self.sizes), count)) * self.misfit**0.5
+        return np.asarray(noise + misfit[self.group], dtype=np.float64)
 
 
 def _strongest(
@@ -238,18 +238,18 @@ def _estimate_noise(
 
     by_group = order[np.argsort(group[order], kind="stable")]
     sizes = np.bincount(group)
-    same = np.diff(group[by_group]) == 0
-    steps = np.diff(residual[by_group])[same]
+    is_same = np.diff(group[by_group]) == 0
+    differences = np.diff(residual[by_group])[is_same]
     means = np.bincount(group, residual) / sizes
     _, first = np.unique(group, return_index=True)
     effects = design[first]
-    left = means - effects @ np.linalg.lstsq(effects, means, rcond=None)[0]
-    freedom = max(len(means) - int(np.linalg.matrix_rank(effects)), 1)
-    spread = float(left @ left) / float(stats.chi2.ppf(_CAUTION, freedom))
-    if not len(steps):
-        return _Noise(group, sizes, max(spread, _LEAST_SD**2), 0.0)
-    variance = max(robust_sd(steps) ** 2 / 2, _LEAST_SD**2)
-    misfit = max(spread - variance * float(np.mean(1 / sizes)), 0.0)
+    residuals = means - effects @ np.linalg.lstsq(effects, means, rcond=None)[0]
+    dof = max(len(means) - int(np.linalg.matrix_rank(effects)), 1)
+    misfit_variance = float(residuals @ residuals) / float(stats.chi2.ppf(_MISFIT_QUANTILE, dof))
+    if not len(differences):
+        return _Noise(group, sizes, max(misfit_variance, _LEAST_SD**2), 0.0)
+    variance = max(robust_sd(differences) ** 2 / 2, _LEAST_SD**2)
+    misfit = max(misfit_variance - variance * float(np.mean(1 / sizes)), 0.0)
     return _Noise(group, sizes, variance, misfit)
 
 

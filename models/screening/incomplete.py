@@ -53,30 +53,30 @@ def find_incomplete(
     Examples
     --------
     >>> size = np.geomspace(1e3, 1e5, 24)
-    >>> told = np.where(np.arange(24) % 4 == 1, np.nan, size)
-    >>> features = FeatureTable({"dataset_size": told}, {}, 24)
+    >>> known = np.where(np.arange(24) % 4 == 1, np.nan, size)
+    >>> features = FeatureTable({"dataset_size": known}, {}, 24)
     >>> runs = RunTable(features, size / 10, [str(row) for row in range(24)])
     >>> find_incomplete(runs).nonzero()[0].tolist()
     [1, 5, 9, 13, 17, 21]
     """
-    nothing = np.zeros(runs.n_runs, dtype=np.bool_)
-    if not _unknown(runs.features, runs.duration_seconds):
-        return nothing
+    empty_mask = np.zeros(runs.n_runs, dtype=np.bool_)
+    if not _missing_masks(runs.features, runs.duration_seconds):
+        return empty_mask
     configurations = collapse(runs)
     features = configurations.features
-    incomplete = nothing[: features.n_rows]
-    unknown = _unknown(features, configurations.log_duration)
-    judge = _Judge.of(runs, configurations, hardware or {}, seed)
-    each = [[mask] for mask in unknown[:_MOST_COLUMNS]]
-    for masks in [*each, unknown] if len(unknown) > 1 else each:
-        wider = _joined(incomplete, masks)
-        wider &= incomplete | ~_alone(features, wider)
-        if wider.sum() > incomplete.sum() and judge.gain(incomplete, wider) >= _LEAST_GAIN:
+    incomplete = empty_mask[: features.n_rows]
+    all_masks = _missing_masks(features, configurations.log_duration)
+    cases = _CompleteCases.of(runs, configurations, hardware or {}, seed)
+    single_masks = [[mask] for mask in all_masks[:_MOST_COLUMNS]]
+    for masks in [*single_masks, all_masks] if len(all_masks) > 1 else single_masks:
+        wider = _union(incomplete, masks)
+        wider &= incomplete | ~_is_unique(features, wider)
+        if wider.sum() > incomplete.sum() and cases.gain(incomplete, wider) >= _LEAST_GAIN:
             incomplete = wider
     return incomplete[configurations.group]
 
 
-def _joined(incomplete: BoolArray, masks: Sequence[BoolArray]) -> BoolArray:
+def _union(incomplete: BoolArray, masks: Sequence[BoolArray]) -> BoolArray:
     """Return what is incomplete joined with the masks, as long as a third of all is left."""
     for mask in masks:
         wider = incomplete | mask
@@ -85,7 +85,7 @@ def _joined(incomplete: BoolArray, masks: Sequence[BoolArray]) -> BoolArray:
     return incomplete
 
 
-def _unknown(features: FeatureTable, durations: FloatArray) -> list[BoolArray]:
+def _missing_masks(features: FeatureTable, durations: FloatArray) -> list[BoolArray]:
     """Return the masks of rows that leave out a column, unless a category determines the mask.
 
     Masks with the fewest rows come first, ties by durations, so that neither names nor the order of
@@ -97,33 +97,35 @@ def _unknown(features: FeatureTable, durations: FloatArray) -> list[BoolArray]:
     distinct = {
         mask.tobytes(): mask
         for mask in masks
-        if mask.any() and not mask.all() and not any(_tells(levels, mask) for levels in categories)
+        if mask.any()
+        and not mask.all()
+        and not any(_determines(levels, mask) for levels in categories)
     }
     return sorted(distinct.values(), key=lambda mask: (mask.sum(), sorted(durations[mask])))
 
 
-def _tells(levels: Sequence[str | None], mask: BoolArray) -> bool:
+def _determines(levels: Sequence[str | None], mask: BoolArray) -> bool:
     """Whether the level of a category determines which rows leave a column out."""
-    without = {level for level, left_out in zip(levels, mask, strict=True) if left_out}
-    told = {level for level, left_out in zip(levels, mask, strict=True) if not left_out}
-    return None not in without and not without & told
+    levels_without = {level for level, left_out in zip(levels, mask, strict=True) if left_out}
+    levels_with = {level for level, left_out in zip(levels, mask, strict=True) if not left_out}
+    return None not in levels_without and not levels_without & levels_with
 
 
-def _alone(features: FeatureTable, incomplete: BoolArray) -> BoolArray:
+def _is_unique(features: FeatureTable, incomplete: BoolArray) -> BoolArray:
     """Return which runs have a level, or lie beyond a range, that no complete run shows."""
-    alone = np.zeros(len(incomplete), dtype=np.bool_)
+    is_unique = np.zeros(len(incomplete), dtype=np.bool_)
     for values in features.numeric.values():
         known = values[~incomplete & ~np.isnan(values)]
         if known.size:
-            alone |= (values < known.min()) | (values > known.max())
+            is_unique |= (values < known.min()) | (values > known.max())
     for levels in features.categorical.values():
         shown = {level for level, out in zip(levels, incomplete, strict=True) if not out}
-        alone |= np.array([level is not None and level not in shown for level in levels])
-    return alone & incomplete
+        is_unique |= np.array([level is not None and level not in shown for level in levels])
+    return is_unique & incomplete
 
 
 @dataclass(frozen=True, slots=True)
-class _Judge:
+class _CompleteCases:
     """Judges whether configurations are forecast better without others.
 
     `squares` and `dof` are the sum of squares and degrees of freedom of the repetitions of each
@@ -144,8 +146,8 @@ class _Judge:
         configurations: Configurations,
         hardware: Mapping[str, HardwareDescription],
         seed: int,
-    ) -> "_Judge":
-        """Return the judge of the configurations of runs."""
+    ) -> "_CompleteCases":
+        """Return the cases of the configurations of runs."""
         group, y = configurations.group, configurations.log_duration
         squared = (np.log(runs.duration_seconds) - y[group]) ** 2
         squares = np.bincount(group, weights=squared).astype(np.float64)
@@ -153,28 +155,28 @@ class _Judge:
 
     def gain(self, incomplete: BoolArray, wider: BoolArray) -> float:
         """Return the relative reduction of the others' error when `wider` is left out as well."""
-        asked = np.flatnonzero(~wider)
-        if len(asked) < FEW_CONFIGURATIONS:
+        complete = np.flatnonzero(~wider)
+        if len(complete) < FEW_CONFIGURATIONS:
             return 0.0
-        with_more = self._error(np.flatnonzero(~incomplete), asked)
-        return 1 - self._error(asked, asked) / with_more
+        wider_error = self._error(np.flatnonzero(~incomplete), complete)
+        return 1 - self._error(complete, complete) / wider_error
 
-    def _error(self, known: IntArray, asked: IntArray) -> float:
-        """Return the mean |log error| on held-out folds of `asked`, a subset of the known rows.
+    def _error(self, rows: IntArray, scored: IntArray) -> float:
+        """Return the mean |log error| on held-out folds of `scored`, a subset of the known rows.
 
         The folds use the templates of the law of all rows. No error counts as less than the noise
         of repetitions.
         """
-        features = self.features.take(known)
+        features = self.features.take(rows)
         encoder = Encoder.learn(features, self.hardware)
-        X, y = encoder.encode(features).X, self.log_duration[known]
+        X, y = encoder.encode(features).X, self.log_duration[rows]
         law = ScalingLaw(encoder.layout, seed=self.seed).fit(X, y)
-        places = np.searchsorted(known, asked)
+        positions = np.searchsorted(rows, scored)
         errors = []
-        for fold in range(N_FOLDS if len(asked) <= MAX_LAW_CONFIGURATIONS else _FOLDS_OF_MANY):
-            test = places[fold::N_FOLDS]
+        for fold in range(N_FOLDS if len(scored) <= MAX_LAW_CONFIGURATIONS else _FOLDS_OF_MANY):
+            test = positions[fold::N_FOLDS]
             train = np.setdiff1d(np.arange(len(y)), test)
-            told = law.refit_clone().fit(X[train], y[train])
-            errors.append(np.abs(y[test] - told.predict(X[test])))
-        noise = float(np.sqrt(self.squares[known].sum() / max(self.dof[known].sum(), 1.0)))
+            refitted = law.refit_clone().fit(X[train], y[train])
+            errors.append(np.abs(y[test] - refitted.predict(X[test])))
+        noise = float(np.sqrt(self.squares[rows].sum() / max(self.dof[rows].sum(), 1.0)))
         return float(np.maximum(np.concatenate(errors), max(noise, _LEAST_ERROR)).mean())

@@ -25,16 +25,16 @@ _LEAST_PROBABILITY = 0.5
 _FEWEST_TO_ONE, _MOST_SUSPECTS, _MOST_CONFIGURATIONS = 6, 10, 2_000
 """Configurations per suspect, most suspects, and most configurations that are searched."""
 
-_SUSPICIOUS, _LEAST_DEVIATION = 3.0, 0.2
+_SUSPECT_SDS, _LEAST_DEVIATION = 3.0, 0.2
 """A run is suspect beyond this many robust deviations, and beyond this log deviation."""
 
-_LEAST_SCALE, _STEPS, _SETTLED = 0.02, 20, 1e-4
+_LEAST_SCALE, _STEPS, _TOLERANCE = 0.02, 20, 1e-4
 """Of the reweighted fit: least robust deviation, most steps, change at which it has converged."""
 
-_MOST_TOLD = 100
+_MOST_OTHERS = 100
 """Most other configurations that are used to judge suspects."""
 
-_LOADS: dict[Role, float] = {"workers": -1.0, "dataset_size": 1.0, "local_batch": 1.0}
+_LOAD_SIGNS: dict[Role, float] = {"workers": -1.0, "dataset_size": 1.0, "local_batch": 1.0}
 """What fills the memory of a worker, and with which sign."""
 
 
@@ -77,8 +77,8 @@ def without_refuted(configurations: Configurations, encoder: Encoder, seed: int)
     >>> seconds = size / 10 * np.where(np.arange(15) == 7, 8.0, 1.0)
     >>> runs = RunTable(FeatureTable({"dataset_size": size}, {}, 15), seconds, list(map(str, size)))
     >>> measured = collapse(runs)
-    >>> found = without_refuted(measured, Encoder.learn(measured.features), 0)
-    >>> [round(each.ratio) for each in name_refuted(measured, found)]
+    >>> settled = without_refuted(measured, Encoder.learn(measured.features), 0)
+    >>> [round(outlier.ratio) for outlier in name_refuted(measured, settled)]
     [8]
     """
     if not FEW_CONFIGURATIONS <= len(configurations.keys) <= _MOST_CONFIGURATIONS:
@@ -123,53 +123,53 @@ class _Refutation:
     def shifts(self) -> FloatArray:
         """Return by how much to move each run, shape (n,), zero for nearly all."""
         shifts = np.zeros(len(self._y))
-        rough = robust_residuals(self._layout, self._X, self._y)
-        suspects = self._suspects(rough)
+        residuals = robust_residuals(self._layout, self._X, self._y)
+        suspects = self._suspects(residuals)
         while len(suspects):
             rest = np.setdiff1d(np.arange(len(self._y)), suspects)
             kept = _is_surrounded(self._layout, self._X[suspects], self._X[rest])
-            kept &= (rough[suspects] < 0) | _is_outdone(
+            kept &= (residuals[suspects] < 0) | _is_outdone(
                 self._layout, self._X[suspects], self._X[rest]
             )
             if kept.all():
-                told = rest[random_subset(len(rest), _MOST_TOLD, self._seed)]
-                off, variance = self._compare(told, suspects)
-                probability = accident_probability(off, variance)
+                subset = rest[random_subset(len(rest), _MOST_OTHERS, self._seed)]
+                deviation, variance = self._compare(subset, suspects)
+                probability = accident_probability(deviation, variance)
                 kept = probability > _LEAST_PROBABILITY
-                kept &= ~self._is_explained(told, suspects) if kept.all() else True
+                kept &= ~self._is_cleared(subset, suspects) if kept.all() else True
                 if kept.all():
                     share = ACCIDENT_SD**2 / (ACCIDENT_SD**2 + variance)
-                    shifts[suspects] = probability * share * off
+                    shifts[suspects] = probability * share * deviation
                     break
             suspects = suspects[kept]
         return shifts
 
-    def _suspects(self, rough: FloatArray) -> IntArray:
+    def _suspects(self, residuals: FloatArray) -> IntArray:
         """Return single runs far from a robust fit, only the farthest if there are many."""
-        far = np.flatnonzero(self._is_single & (np.abs(rough) > _SUSPICIOUS))
-        order = np.argsort(-np.abs(rough[far]), kind="stable")
-        most = min(len(rough) // _FEWEST_TO_ONE, _MOST_SUSPECTS)
+        far = np.flatnonzero(self._is_single & (np.abs(residuals) > _SUSPECT_SDS))
+        order = np.argsort(-np.abs(residuals[far]), kind="stable")
+        most = min(len(residuals) // _FEWEST_TO_ONE, _MOST_SUSPECTS)
         return np.sort(far[order[:most]])
 
-    def _compare(self, told: IntArray, asked: IntArray) -> tuple[FloatArray, FloatArray]:
+    def _compare(self, subset: IntArray, tested: IntArray) -> tuple[FloatArray, FloatArray]:
         """Return how far runs are from the forecast by others, and its variance."""
         X, y = self._X, self._y
-        process = self._process.fit(X[told], y[told], self._counts[told])
+        process = self._process.fit(X[subset], y[subset], self._counts[subset])
         # Hyper-parameters are learned once: fewer suspects hardly change them.
         self._process = process.refit_clone()
-        mean, variance = process.predict_moments(X[asked])
+        mean, variance = process.predict_moments(X[tested])
         assert variance is not None
-        return y[asked] - mean, variance
+        return y[tested] - mean, variance
 
-    def _is_explained(self, told: IntArray, suspects: IntArray) -> BoolArray:
+    def _is_cleared(self, subset: IntArray, suspects: IntArray) -> BoolArray:
         """Return which suspects are cleared if the other suspects are trusted."""
-        explained = np.zeros(len(suspects), dtype=np.bool_)
+        is_cleared = np.zeros(len(suspects), dtype=np.bool_)
         if len(suspects) > 1:
-            for place in range(len(suspects)):
-                others = np.concatenate([told, np.delete(suspects, place)])
-                alone = self._compare(others, suspects[place : place + 1])
-                explained[place] = accident_probability(*alone)[0] <= _LEAST_PROBABILITY
-        return explained
+            for index in range(len(suspects)):
+                others = np.concatenate([subset, np.delete(suspects, index)])
+                moments = self._compare(others, suspects[index : index + 1])
+                is_cleared[index] = accident_probability(*moments)[0] <= _LEAST_PROBABILITY
+        return is_cleared
 
 
 def robust_residuals(layout: Layout, X: FloatArray, y: FloatArray) -> FloatArray:
@@ -197,18 +197,18 @@ def _reweighted(
     precision, theta = prior.precision(), prior.means
     # A single power law is linear in its parameters.
     _, jacobian = evaluate_law(layout, prior.terms, theta, X)
-    pull = precision @ prior.means
+    prior_term = precision @ prior.means
     for _ in range(_STEPS):
         residual, scale = _residuals(y, jacobian @ theta)
         weighted = jacobian.T * ((T_DOF + 1) / (T_DOF * scale**2 + residual**2))
-        found = np.linalg.solve(weighted @ jacobian + precision, weighted @ y + pull)
-        moved, theta = float(np.abs(found - theta).max()), np.asarray(found, dtype=np.float64)
-        if moved < _SETTLED:
+        updated = np.linalg.solve(weighted @ jacobian + precision, weighted @ y + prior_term)
+        change, theta = float(np.abs(updated - theta).max()), np.asarray(updated, dtype=np.float64)
+        if change < _TOLERANCE:
             break
     residual, scale = _residuals(y, jacobian @ theta)
     offset = theta - prior.means
-    tails = (T_DOF + 1) / 2 * np.log1p((residual / scale) ** 2 / T_DOF)
-    loss = len(y) * np.log(scale) + tails.sum() + offset @ precision @ offset / 2
+    log_tails = (T_DOF + 1) / 2 * np.log1p((residual / scale) ** 2 / T_DOF)
+    loss = len(y) * np.log(scale) + log_tails.sum() + offset @ precision @ offset / 2
     return float(loss), residual, scale
 
 
@@ -217,27 +217,27 @@ def _residuals(y: FloatArray, mean: FloatArray) -> tuple[FloatArray, float]:
     return residual, max(robust_sd(residual), _LEAST_SCALE)
 
 
-def _is_surrounded(layout: Layout, asked: FloatArray, rest: FloatArray) -> BoolArray:
+def _is_surrounded(layout: Layout, suspects: FloatArray, rest: FloatArray) -> BoolArray:
     """Return which rows have others at or beyond them both ways on each axis, per own level."""
-    x, known = layout.numeric(asked)[:, None], layout.numeric(rest)[None]
+    x, known = layout.numeric(suspects)[:, None], layout.numeric(rest)[None]
     sides = known <= x, known >= x
-    alike = [np.ones((len(asked), len(rest)), dtype=np.bool_)]
-    for column, levels in zip(layout.codes(asked).T, layout.codes(rest).T, strict=True):
-        alike.append(np.equal.outer(column, levels))
-    found = np.ones(len(asked), dtype=np.bool_)
+    same_level = [np.ones((len(suspects), len(rest)), dtype=np.bool_)]
+    for column, levels in zip(layout.codes(suspects).T, layout.codes(rest).T, strict=True):
+        same_level.append(np.equal.outer(column, levels))
+    is_surrounded = np.ones(len(suspects), dtype=np.bool_)
     for side in sides:
-        for each in alike:
-            on_axis: BoolArray = np.logical_or.reduce(side & each[:, :, None], axis=1)
-            found &= np.logical_and.reduce(on_axis, axis=1)
-    return found
+        for mask in same_level:
+            on_axis: BoolArray = np.logical_or.reduce(side & mask[:, :, None], axis=1)
+            is_surrounded &= np.logical_and.reduce(on_axis, axis=1)
+    return is_surrounded
 
 
-def _is_outdone(layout: Layout, asked: FloatArray, rest: FloatArray) -> BoolArray:
+def _is_outdone(layout: Layout, suspects: FloatArray, rest: FloatArray) -> BoolArray:
     """Return for which rows the rest has as much load on a worker, for each own level."""
-    signs = np.array([_LOADS.get(role, 0.0) for role in layout.roles])
-    load, known = layout.numeric(asked) * signs, layout.numeric(rest) * signs
-    outdoing: BoolArray = np.logical_and.reduce(known[None] >= load[:, None], axis=2)
-    found: BoolArray = np.logical_or.reduce(outdoing, axis=1)
-    for column, levels in zip(layout.codes(asked).T, layout.codes(rest).T, strict=True):
-        found &= np.logical_or.reduce(outdoing & np.equal.outer(column, levels), axis=1)
-    return found
+    signs = np.array([_LOAD_SIGNS.get(role, 0.0) for role in layout.roles])
+    load, known = layout.numeric(suspects) * signs, layout.numeric(rest) * signs
+    has_more_load: BoolArray = np.logical_and.reduce(known[None] >= load[:, None], axis=2)
+    is_outdone: BoolArray = np.logical_or.reduce(has_more_load, axis=1)
+    for column, levels in zip(layout.codes(suspects).T, layout.codes(rest).T, strict=True):
+        is_outdone &= np.logical_or.reduce(has_more_load & np.equal.outer(column, levels), axis=1)
+    return is_outdone
