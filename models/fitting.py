@@ -157,10 +157,8 @@ def fit_portfolio(  # noqa: PLR0913 - every choice of a fit is a keyword
         *name_contradicted(present, measured, settled),
         *name_refuted(settled, configurations),
     )
-    evidence_report = EvidenceReport(
-        incomplete=n_incomplete, change_points=changes, outliers=outliers
-    )
-    portfolio = draft.finish(present, evidence_report)
+    report = EvidenceReport(incomplete=n_incomplete, change_points=changes, outliers=outliers)
+    portfolio = draft.finish(present, report)
     progress(1.0, "done")
     return portfolio
 

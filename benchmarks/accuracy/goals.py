@@ -81,15 +81,15 @@ def goal_table(goals: Sequence[Goal]) -> Table:
 
 def floor_table(judgements: Sequence[Judgement]) -> Table | None:
     """Return the tasks where noise of repetitions leaves little to gain, None without any."""
-    held = [item for item in judgements if item.floor_ratio <= AT_THE_FLOOR]
-    if not held:
+    near = [item for item in judgements if item.floor_ratio <= AT_THE_FLOOR]
+    if not near:
         return None
     known = sum(np.isfinite(item.floor) for item in judgements)
     title = (
-        f"{len(held)} of {known} tasks with repetitions are within {AT_THE_FLOOR} of their noise"
+        f"{len(near)} of {known} tasks with repetitions are within {AT_THE_FLOOR} of their noise"
     )
     table = Table("task", "MAPE %", "noise of repetitions %", "best peer %", title=title)
-    for item in sorted(held, key=lambda item: -item.mape)[:_LISTED]:
+    for item in sorted(near, key=lambda item: -item.mape)[:_LISTED]:
         peer = f"{100 * item.peer_mape:.1f}" if np.isfinite(item.peer_mape) else ""
         table.add_row(item.task, f"{100 * item.mape:.1f}", f"{100 * item.floor:.1f}", peer)
     return table
@@ -124,15 +124,15 @@ def regime_of(group: Group) -> str:
 
 
 def _mean_error(members: Sequence[Judgement]) -> Goal:
-    found = geometric([item.mape for item in members])
+    error = geometric([item.mape for item in members])
     floor = geometric([item.floor for item in members])
     known = sum(np.isfinite(item.floor) for item in members)
     names = ", ".join(sorted({item.data_set for item in members}))
     return Goal(
         f"geometric mean error over {names}",
         f"at most {MAX_GROUP_MAPE:.1%}",
-        f"{found:.1%}",
-        found <= MAX_GROUP_MAPE,
+        f"{error:.1%}",
+        error <= MAX_GROUP_MAPE,
         f"noise of repetitions alone, {known} of {len(members)} tasks: {floor:.1%}"
         if known
         else "",
@@ -140,21 +140,21 @@ def _mean_error(members: Sequence[Judgement]) -> Goal:
 
 
 def _peer_ratio(peers: Sequence[Judgement]) -> Goal:
-    found = geometric([item.ratio for item in peers])
+    ratio = geometric([item.ratio for item in peers])
     name = f"ratio to the best peer of each of {len(peers)} tasks"
-    return Goal(name, f"at most {MAX_PEER_RATIO:.2f}", f"{found:.3f}", found <= MAX_PEER_RATIO)
+    return Goal(name, f"at most {MAX_PEER_RATIO:.2f}", f"{ratio:.3f}", ratio <= MAX_PEER_RATIO)
 
 
 def _share_better(peers: Sequence[Judgement]) -> Goal:
     share = float(np.mean([item.ratio < 1 for item in peers]))
     lost = [item for item in peers if item.ratio >= 1]
-    held = sum(item.floor_ratio <= AT_THE_FLOOR for item in lost)
+    near = sum(item.floor_ratio <= AT_THE_FLOOR for item in lost)
     return Goal(
         "better than the best peer",
         f"at least {MIN_SHARE_BETTER:.0%}",
         f"{share:.1%}",
         share >= MIN_SHARE_BETTER,
-        f"{held} of {len(lost)} lost tasks are within {AT_THE_FLOOR} of the noise of repetitions",
+        f"{near} of {len(lost)} lost tasks are within {AT_THE_FLOOR} of the noise of repetitions",
     )
 
 
@@ -171,33 +171,37 @@ def _worst(judged: Sequence[Judgement]) -> Goal:
 
 
 def _coverages(judgements: Sequence[Judgement]) -> Iterator[Goal]:
-    beyond = [item for item in judgements if item.kind == "extrapolation"]
-    inside = [item for item in judgements if item.kind != "extrapolation"]
-    for name, members in (("all", judgements), ("interpolation", inside), ("beyond", beyond)):
+    extrapolations = [item for item in judgements if item.kind == "extrapolation"]
+    interpolations = [item for item in judgements if item.kind != "extrapolation"]
+    for name, members in (
+        ("all", judgements),
+        ("interpolation", interpolations),
+        ("beyond", extrapolations),
+    ):
         if members:
-            found = float(np.mean([item.coverage_90 for item in members]))
+            coverage = float(np.mean([item.coverage_90 for item in members]))
             wanted = f"{MIN_COVERAGE:.2f} to {MAX_COVERAGE:.2f}"
-            is_met = MIN_COVERAGE <= found <= MAX_COVERAGE
+            is_met = MIN_COVERAGE <= coverage <= MAX_COVERAGE
             yield Goal(
                 f"coverage of the .9 interval, {name}",
                 wanted,
-                f"{found:.3f}",
+                f"{coverage:.3f}",
                 is_met,
                 f"of the .8 interval {np.mean([item.coverage_80 for item in members]):.3f}",
             )
 
 
 def _worst_group(judgements: Sequence[Judgement]) -> Goal:
-    found = {
+    coverages = {
         group: float(np.mean([item.coverage_90 for item in members]))
         for group, members in groups_of(judgements).items()
     }
-    low = {group: value for group, value in found.items() if value < MIN_GROUP_COVERAGE}
+    low = {group: value for group, value in coverages.items() if value < MIN_GROUP_COVERAGE}
     named = [f"{' '.join(group)} {value:.2f}" for group, value in sorted(low.items())]
     return Goal(
-        f"coverage of the .9 interval, each of {len(found)} groups",
+        f"coverage of the .9 interval, each of {len(coverages)} groups",
         f"at least {MIN_GROUP_COVERAGE:.2f}",
-        f"{min(found.values()):.3f}",
+        f"{min(coverages.values()):.3f}",
         not low,
         "; ".join(named),
     )
@@ -231,10 +235,10 @@ def _medians(judgements: Sequence[Judgement], targets: Targets) -> Goal:
         if wanted is None:
             continue
         judged += 1
-        found = median([item.mape for item in members])
+        error = median([item.mape for item in members])
         # The targets are printed with one decimal.
-        if round(100 * found, 1) > round(100 * wanted, 1):
-            above.append(f"{group[0]} {regime_of(group)} {100 * found:.1f}/{100 * wanted:.1f}")
+        if round(100 * error, 1) > round(100 * wanted, 1):
+            above.append(f"{group[0]} {regime_of(group)} {100 * error:.1f}/{100 * wanted:.1f}")
     return Goal(
         "groups at or below their target median",
         f"{judged} of {judged}",

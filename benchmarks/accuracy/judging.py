@@ -123,6 +123,6 @@ def judge(
         noise_floor=report.noise_floor if report.noise_floor is not None else np.nan,
         peer_mape=peers.get(task.name, np.nan),
         points=Points(
-            *(tuple(each.tolist()) for each in (observed, predicted, lower, upper, typical))
+            *(tuple(values.tolist()) for values in (observed, predicted, lower, upper, typical))
         ),
     )

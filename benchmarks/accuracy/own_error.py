@@ -50,14 +50,14 @@ def attainable_share(judgements: Sequence[Judgement]) -> float:
     -----
     This is a bound in expectation: another draw of the same tasks may be a few percent above it.
     """
-    found = [_deviations(item) for item in judgements]
-    pool, scale = _pooled(found)
+    deviations = [_deviations(item) for item in judgements]
+    pool, scale = _pooled(deviations)
     scores: dict[str, list[NDArray[np.float64]]] = {}
-    for item, each in zip(judgements, found, strict=True):
-        scores.setdefault(item.kind, []).append(pool.scores(each / scale))
-    alike = {kind: _correlation(each) for kind, each in scores.items()}
+    for item, values in zip(judgements, deviations, strict=True):
+        scores.setdefault(item.kind, []).append(pool.scores(values / scale))
+    correlations = {kind: _correlation(values) for kind, values in scores.items()}
     generator = np.random.default_rng(_SEED)
-    known = [_share_known(item, pool, alike[item.kind], generator) for item in judgements]
+    known = [_share_known(item, pool, correlations[item.kind], generator) for item in judgements]
     return float(np.mean(known))
 
 
@@ -67,10 +67,10 @@ def _deviations(item: Judgement) -> NDArray[np.float64]:
     return np.asarray(logs / np.log1p(np.array(points.typical)))
 
 
-def _pooled(found: Sequence[NDArray[np.float64]]) -> tuple[_Deviations, float]:
+def _pooled(deviations: Sequence[NDArray[np.float64]]) -> tuple[_Deviations, float]:
     """Return the pool of all tasks' errors, and the median size by which they are divided."""
-    values = np.concatenate(found)
-    weights = np.concatenate([np.full(len(each), 1 / len(each)) for each in found])
+    values = np.concatenate(deviations)
+    weights = np.concatenate([np.full(len(of_task), 1 / len(of_task)) for of_task in deviations])
     weights /= weights.sum()
     by_size = np.argsort(np.abs(values), kind="stable")
     middle = by_size[np.searchsorted(weights[by_size].cumsum(), 0.5)]
@@ -83,20 +83,20 @@ def _pooled(found: Sequence[NDArray[np.float64]]) -> tuple[_Deviations, float]:
 def _correlation(scores: Sequence[NDArray[np.float64]]) -> float:
     """Return the correlation of scores within a task: the mean product of pairs, 0 to 1."""
     products = [
-        (each.sum() ** 2 - (each**2).sum()) / (len(each) * (len(each) - 1))
-        for each in scores
-        if len(each) > 1
+        (of_task.sum() ** 2 - (of_task**2).sum()) / (len(of_task) * (len(of_task) - 1))
+        for of_task in scores
+        if len(of_task) > 1
     ]
     return float(np.clip(np.mean(products), 0.0, 1.0)) if products else 0.0
 
 
 def _share_known(
-    item: Judgement, pool: _Deviations, alike: float, generator: np.random.Generator
+    item: Judgement, pool: _Deviations, rho: float, generator: np.random.Generator
 ) -> float:
     typical = np.array(item.points.typical)
-    shared = generator.standard_normal((_DRAWS, 1))
-    own = generator.standard_normal((_DRAWS, len(typical)))
-    logs = pool.at(np.sqrt(alike) * shared + np.sqrt(1 - alike) * own) * np.log1p(typical)
+    common = generator.standard_normal((_DRAWS, 1))
+    individual = generator.standard_normal((_DRAWS, len(typical)))
+    logs = pool.at(np.sqrt(rho) * common + np.sqrt(1 - rho) * individual) * np.log1p(typical)
     errors = np.abs(np.expm1(np.minimum(-logs, _MAX_LOG))).mean(axis=1)
     ratios = item.own_estimate / np.maximum(errors, _LEAST_ERROR)
     return float(np.mean((ratios >= 0.5) & (ratios <= 2)))  # noqa: PLR2004 - the factor

@@ -50,35 +50,40 @@ def draw_curve(
     train, test = to_tables(task)
     if task.kind != "extrapolation" or task.axis not in train.features.numeric:
         return None
-    known, asked = _along(task)
+    known, held_out = _along_axis(task)
     # Two levels form a line whatever the law.
-    if len(known) + len(asked) < 3:  # noqa: PLR2004 - see above
+    if len(known) + len(held_out) < 3:  # noqa: PLR2004 - see above
         return None
     portfolio = fit_portfolio(
         train, seed=SEED, time_budget_s=time_budget_s, hardware=hardware, prior=prior
     )
-    of_known, of_asked = (_values(rows, task.axis) for rows in (known, asked))
-    both = np.concatenate([of_known, of_asked])
-    values = np.geomspace(both.min(), both.max() * _MARGIN, _CURVE_POINTS)
-    row = int(np.flatnonzero(_is_row(test.run_ids, asked[0]))[0])
+    known_values, held_out_values = (_values(rows, task.axis) for rows in (known, held_out))
+    levels = np.concatenate([known_values, held_out_values])
+    values = np.geomspace(levels.min(), levels.max() * _MARGIN, _CURVE_POINTS)
+    row = int(np.flatnonzero(_is_row(test.run_ids, held_out[0]))[0])
     forecast = portfolio.predict(_vary(test.features, row, task.axis, values))
     figure, axes = _figure(4.6, 3.6)
     lower, upper = forecast.interval(0.9)
     axes.fill_between(values, lower, upper, color=_FORECAST, alpha=0.2, lw=0, label="90% interval")
     axes.plot(values, forecast.median(), color=_FORECAST, label="forecast")
-    axes.scatter(of_known, _seconds(known), s=14, color=_MEASURED, label="measured, known")
+    axes.scatter(known_values, _seconds(known), s=14, color=_MEASURED, label="measured, known")
     axes.scatter(
-        of_asked, _seconds(asked), s=18, marker="D", color=_HELD_OUT, label="measured, held out"
+        held_out_values,
+        _seconds(held_out),
+        s=18,
+        marker="D",
+        color=_HELD_OUT,
+        label="measured, held out",
     )
-    axes.set_title(_short(task), fontsize=_TITLE)
+    axes.set_title(_title(task), fontsize=_TITLE)
     axes.set(xscale="log", yscale="log", xlabel=task.axis, ylabel="seconds")
     _label_plainly(axes)
-    axes.set_xticks(np.unique(both), [f"{value:g}" for value in np.unique(both)])
+    axes.set_xticks(np.unique(levels), [f"{value:g}" for value in np.unique(levels)])
     axes.legend(frameon=False, fontsize=8)
     return _save(figure, folder / f"{task.name.replace('/', '-')}-curve.svg")
 
 
-def _short(task: Task) -> str:
+def _title(task: Task) -> str:
     return f"{task.name.split('/')[1]} beyond the measured {task.axis}"
 
 
@@ -96,19 +101,19 @@ def _draw_points(axes: Axes, members: Sequence[Judgement]) -> None:
     axes.legend(frameon=False, fontsize=8)
 
 
-def _along(task: Task) -> tuple[list[Row], list[Row]]:
+def _along_axis(task: Task) -> tuple[list[Row], list[Row]]:
     """Return known and held-out runs that differ only in the axis, with the most levels."""
     groups: dict[tuple[str, ...], tuple[list[Row], list[Row]]] = {}
     for side, rows in enumerate((task.train, task.test)):
         for row in rows:
-            groups.setdefault(_apart_from(row, task.axis), ([], []))[side].append(row)
+            groups.setdefault(_fixed_values(row, task.axis), ([], []))[side].append(row)
     complete = [sides for sides in groups.values() if all(sides)]
     if not complete:
         return [], []
     return max(complete, key=lambda sides: len({row[task.axis] for rows in sides for row in rows}))
 
 
-def _apart_from(row: Row, axis: str) -> tuple[str, ...]:
+def _fixed_values(row: Row, axis: str) -> tuple[str, ...]:
     outcomes = ("run_id", "external_id", "started_at", "duration_seconds", "cost_usd", axis)
     return tuple(
         value

@@ -83,11 +83,11 @@ def to_tables(task: Task) -> tuple[RunTable, RunTable]:
     parameters = [name for name in rows[0] if name.startswith("param.")]
     numeric = [*NUMERIC_COLUMNS, *(name for name in parameters if _is_numeric(rows, name))]
     categorical = [*CATEGORICAL_COLUMNS, *(name for name in parameters if name not in numeric)]
-    train, test = (_table(each, numeric, categorical) for each in (task.train, task.test))
+    train, test = (_table(rows, numeric, categorical) for rows in (task.train, task.test))
     if not are_sized(train.features):
         return train, test
-    known, asked = (replace(each, features=with_sizes(each.features)) for each in (train, test))
-    return known, asked
+    known, unseen = (replace(runs, features=with_sizes(runs.features)) for runs in (train, test))
+    return known, unseen
 
 
 def _table(rows: Sequence[Row], numeric: list[str], categorical: list[str]) -> RunTable:

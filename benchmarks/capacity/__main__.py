@@ -42,7 +42,9 @@ def main() -> None:
         simulate(demand, cores, hours=arguments.hours, portions=arguments.portions)
         for cores in arguments.cores
     ]
-    chosen = next((each for each in outcomes if each.drained_h <= arguments.drain_h), outcomes[-1])
+    chosen = next(
+        (outcome for outcome in outcomes if outcome.drained_h <= arguments.drain_h), outcomes[-1]
+    )
     console.print(_queue_table(demand, outcomes, "at once"))
     console.print(_queue_table(demand, in_portions, f"in {arguments.portions} portions"))
     lines = [_services(arguments), _fitters(arguments, chosen), *_storage(arguments)]
@@ -119,12 +121,12 @@ def _queue_table(demand: Demand, outcomes: list[Outcome], way: str) -> Table:
     table = Table(
         "cores", "all refitted after", "wait meanwhile (p95)", "wait afterwards (p95)", title=title
     )
-    for each in outcomes:
+    for outcome in outcomes:
         table.add_row(
-            str(each.cores),
-            f"{each.drained_h:.1f} h",
-            f"{each.wait_during_s / 60:.1f} min",
-            f"{each.wait_after_s:.1f} s",
+            str(outcome.cores),
+            f"{outcome.drained_h:.1f} h",
+            f"{outcome.wait_during_s / 60:.1f} min",
+            f"{outcome.wait_after_s:.1f} s",
         )
     return table
 

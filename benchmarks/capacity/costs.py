@@ -42,7 +42,7 @@ _KINDS = {
     "asked again, not recorded": forecast_body(record=False, is_new=False),
     "asked again, recorded": forecast_body(record=True, is_new=False),
 }
-_FIRST, _APART = 100_000_000, 1_000_000
+_FIRST, _SPACING = 100_000_000, 1_000_000
 _CONNECTIONS = 1
 """Simultaneous questions about one workload would be answered together; among thousands of
 workloads this hardly happens."""
@@ -66,26 +66,26 @@ def main() -> None:
         started_service(stage.database_url) as server,
         started_load() as load,
     ):
-        found: dict[str, list[float]] = {kind: [] for kind in _KINDS}
+        times_ms: dict[str, list[float]] = {kind: [] for kind in _KINDS}
         for number in range(arguments.rounds + 1):
-            for place, (kind, body) in enumerate(_KINDS.items()):
+            for index, (kind, body) in enumerate(_KINDS.items()):
                 # No question is asked twice, since its earlier answer would be repeated.
-                first = _FIRST + _APART * (len(_KINDS) * number + place)
-                found[kind].append(_milliseconds(server, load, body, first, arguments.seconds))
+                first = _FIRST + _SPACING * (len(_KINDS) * number + index)
+                times_ms[kind].append(_milliseconds(server, load, body, first, arguments.seconds))
         fits = [_fit_seconds(stage) for _ in range(_FITS)]
         if arguments.postgresql_url:
             size = bytes_a_forecast(stage.database_url, arguments.postgresql_url)
-    for kind, rounds in found.items():
+    for kind, rounds in times_ms.items():
         # The first round warms the service up.
-        table.add_row(f"forecast, {kind}", *_told(rounds[1:], "ms"))
-    table.add_row(f"fit of {arguments.runs} runs, all regressors", *_told(fits[1:], "s"))
+        table.add_row(f"forecast, {kind}", *_cells(rounds[1:], "ms"))
+    table.add_row(f"fit of {arguments.runs} runs, all regressors", *_cells(fits[1:], "s"))
     console = Console(width=110)
     console.print(table)
     if size is not None:
         console.print(f"A recorded forecast takes {size:,.0f} bytes in PostgreSQL.")
 
 
-def _told(rounds: list[float], unit: str) -> tuple[str, str]:
+def _cells(rounds: list[float], unit: str) -> tuple[str, str]:
     ordered = sorted(rounds)
     return f"{ordered[0]:.2f} {unit}", f"{ordered[len(ordered) // 2]:.2f} {unit}"
 

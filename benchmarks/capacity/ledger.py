@@ -11,7 +11,7 @@ from app.storage.tables import ForecastRow
 from benchmarks.ingest.databases import new_postgresql
 from benchmarks.ingest.floors import add_workload
 
-_MOST, _AT_ONCE = 20_000, 5_000
+_MAX_RECORDS, _BATCH_SIZE = 20_000, 5_000
 
 
 def bytes_a_forecast(recorded_url: str, server_url: str) -> float:
@@ -35,9 +35,9 @@ def bytes_a_forecast(recorded_url: str, server_url: str) -> float:
         records = _records(recorded_url, WorkloadId(add_workload(target, "recorded")))
         if not records:
             raise SystemExit("The service has recorded no forecast.")
-        for start in range(0, len(records), _AT_ONCE):
+        for start in range(0, len(records), _BATCH_SIZE):
             with target.transaction() as stores:
-                stores.forecasts.add_many(records[start : start + _AT_ONCE])
+                stores.forecasts.add_many(records[start : start + _BATCH_SIZE])
         with target.engine.connect() as connection:
             size = connection.execute(sa.text("SELECT pg_total_relation_size('forecast')")).scalar()
         target.close()
@@ -47,9 +47,9 @@ def bytes_a_forecast(recorded_url: str, server_url: str) -> float:
 def _records(url: str, workload_id: WorkloadId) -> list[LedgerRecord]:
     database = Database(url, pool_size=1)
     columns = ForecastRow.id, ForecastRow.created_at, ForecastRow.scenario_sha256
-    told = sa.select(*columns, ForecastRow.request, ForecastRow.answer)
+    query = sa.select(*columns, ForecastRow.request, ForecastRow.answer)
     with database.engine.connect() as connection:
-        rows = connection.execute(told.order_by(ForecastRow.id).limit(_MOST)).all()
+        rows = connection.execute(query.order_by(ForecastRow.id).limit(_MAX_RECORDS)).all()
     database.close()
     return [
         LedgerRecord(

@@ -42,15 +42,15 @@ def simulate(
     """
     queue = _Queue(demand, cores, seed)
     queue.environment.process(queue.refit_all(portions, 3600 * hours / portions))
-    queue.environment.process(queue.ask_now_and_then())
+    queue.environment.process(queue.request_at_random())
     queue.environment.run(until=3600 * hours)
     is_drained = len(queue.ended) == demand.workloads
     drained_s = max(queue.ended) if is_drained else math.inf
     return Outcome(
         cores,
         drained_s / 3600,
-        _late([wait for at, wait in queue.waits if at < drained_s]),
-        _late([wait for at, wait in queue.waits if at >= drained_s]),
+        _percentile_95([wait for requested_at, wait in queue.waits if requested_at < drained_s]),
+        _percentile_95([wait for requested_at, wait in queue.waits if requested_at >= drained_s]),
     )
 
 
@@ -62,13 +62,13 @@ class _Queue:
         self.ended: list[float] = []
         self.waits: list[tuple[float, float]] = []
         self._demand = demand
-        self._chance = random.Random(seed)
+        self._random = random.Random(seed)
         self._fitters = simpy.Resource(self.environment, cores)
 
     def _compute(self) -> Events:
         # The mean of a log-normal is exp(mu + spread^2 / 2).
         mean = self._demand.fit_s / math.exp(self._demand.spread**2 / 2)
-        yield self.environment.timeout(mean * self._chance.lognormvariate(0, self._demand.spread))
+        yield self.environment.timeout(mean * self._random.lognormvariate(0, self._demand.spread))
 
     def _refit(self) -> Events:
         with self._fitters.request() as turn:
@@ -76,28 +76,28 @@ class _Queue:
             yield from self._compute()
         self.ended.append(self.environment.now)
 
-    def _ask(self) -> Events:
-        asked_at = self.environment.now
+    def _request(self) -> Events:
+        requested_at = self.environment.now
         with self._fitters.request() as turn:
             yield turn
-            self.waits.append((asked_at, self.environment.now - asked_at))
+            self.waits.append((requested_at, self.environment.now - requested_at))
             yield from self._compute()
 
-    def refit_all(self, portions: int, every_s: float) -> Events:
+    def refit_all(self, portions: int, interval_s: float) -> Events:
         """Request refits of all workloads, one portion at a time."""
         for portion in range(portions):
             for _ in range(portion, self._demand.workloads, portions):
                 self.environment.process(self._refit())
-            yield self.environment.timeout(every_s)
+            yield self.environment.timeout(interval_s)
 
-    def ask_now_and_then(self) -> Events:
+    def request_at_random(self) -> Events:
         """Request single fits at random."""
         while True:
-            pause_s = 3600 * self._chance.expovariate(self._demand.fits_per_hour)
+            pause_s = 3600 * self._random.expovariate(self._demand.fits_per_hour)
             yield self.environment.timeout(pause_s)
-            self.environment.process(self._ask())
+            self.environment.process(self._request())
 
 
-def _late(waits: list[float]) -> float:
+def _percentile_95(waits: list[float]) -> float:
     """Return the 95th percentile, NaN if there are too few."""
     return statistics.quantiles(waits, n=20)[-1] if len(waits) > 1 else float("nan")

@@ -124,9 +124,11 @@ def _print(results: Sequence[Result]) -> None:
     for stopping in sorted({item.stopping for item in results}):
         kept = [item for item in results if item.stopping == stopping]
         for data_set in [*sorted({item.data_set for item in kept}), "all"]:
-            own = [item for item in kept if data_set in (item.data_set, "all")]
+            group = [item for item in kept if data_set in (item.data_set, "all")]
             for column in ("test_mape", "stopped_mape"):
-                table.add_row(stopping, data_set, column.removesuffix("_mape"), *_row(own, column))
+                table.add_row(
+                    stopping, data_set, column.removesuffix("_mape"), *_row(group, column)
+                )
     Console().print(table)
 
 

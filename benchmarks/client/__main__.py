@@ -23,9 +23,9 @@ STATEMENTS: Final = {
 
 def seconds_of(statement: str) -> float:
     """Return the seconds of an interpreter that runs a statement, from start to end."""
-    began = time.perf_counter()
+    started = time.perf_counter()
     subprocess.run([sys.executable, "-c", statement], check=True)
-    return time.perf_counter() - began
+    return time.perf_counter() - started
 
 
 def main() -> None:
@@ -34,11 +34,11 @@ def main() -> None:
     for _ in range(ROUNDS):
         for name, statement in STATEMENTS.items():
             times[name].append(seconds_of(statement))
-    median = {name: statistics.median(found) for name, found in times.items()}
+    median = {name: statistics.median(seconds) for name, seconds in times.items()}
     for name in ("import", "client", "collector", "httpx"):
-        beyond_s = median[name] - median["empty"]
-        ratio = beyond_s / (median["httpx"] - median["empty"])
-        print(f"{name:10} {1000 * beyond_s:6.1f} ms  {ratio:.2f} of importing httpx")
+        excess_s = median[name] - median["empty"]
+        ratio = excess_s / (median["httpx"] - median["empty"])
+        print(f"{name:10} {1000 * excess_s:6.1f} ms  {ratio:.2f} of importing httpx")
 
 
 if __name__ == "__main__":

@@ -56,14 +56,14 @@ class Coverage:
 
 def _price(rows: Sequence[Row], given: Decimal) -> Decimal:
     """Return the price per hour and worker that runs with a cost show, else the given one."""
-    shown = [
+    prices = [
         float(row["cost_usd"])
         * _SECONDS_PER_HOUR
         / (float(row["duration_seconds"]) * _workers(row))
         for row in rows
         if row.get("cost_usd")
     ]
-    return Decimal(str(round(median(shown), 6))) if shown else given
+    return Decimal(str(round(median(prices), 6))) if prices else given
 
 
 def _workers(row: Row) -> int:
@@ -92,37 +92,39 @@ def _judge(task: Task, arguments: argparse.Namespace) -> Coverage:
     )
     forecast = portfolio.predict(test.features)
     price = _price(task.train, arguments.price)
-    middle = forecast.median()
+    medians = forecast.median()
     offers = [_offer(row, price, arguments) for row in task.test]
     seconds = _seconds(test)
     measured = [
-        _measured(offer, row, each)
-        for offer, row, each in zip(offers, task.test, seconds.tolist(), strict=True)
+        _measured(offer, row, duration_s)
+        for offer, row, duration_s in zip(offers, task.test, seconds.tolist(), strict=True)
     ]
-    possible = np.stack([forecast.quantile(share) for share in _SHARES], axis=1).tolist()
+    quantiles = np.stack([forecast.quantile(share) for share in _SHARES], axis=1).tolist()
     bills = [
-        [_billed(offer, each) for each in row] for offer, row in zip(offers, possible, strict=True)
+        [_billed(offer, duration_s) for duration_s in row]
+        for offer, row in zip(offers, quantiles, strict=True)
     ]
-    costs, told, durations = [], [], []
+    costs, probabilities, durations = [], [], []
     for confidence in _CONFIDENCES:
         lower, upper = forecast.interval(confidence)
-        bounds = np.stack([middle, lower, upper], axis=1).tolist()
+        bounds = np.stack([medians, lower, upper], axis=1).tolist()
         durations.append(float(np.mean((lower <= seconds) & (seconds <= upper))))
-        known = [bill(offer, *bound) for offer, bound in zip(offers, bounds, strict=True)]
+        intervals = [bill(offer, *bound) for offer, bound in zip(offers, bounds, strict=True)]
         costs.append(
             _share(
-                each.lower <= own <= each.upper for each, own in zip(known, measured, strict=True)
+                interval.lower <= cost <= interval.upper
+                for interval, cost in zip(intervals, measured, strict=True)
             )
         )
-        told.append(
+        probabilities.append(
             _share(
-                each.lower <= amount <= each.upper
-                for each, row in zip(known, bills, strict=True)
+                interval.lower <= amount <= interval.upper
+                for interval, row in zip(intervals, bills, strict=True)
                 for amount in row
             )
         )
     with_cost = sum(bool(row.get("cost_usd")) for row in task.test)
-    return Coverage(len(task.test), with_cost, tuple(costs), tuple(told), tuple(durations))
+    return Coverage(len(task.test), with_cost, tuple(costs), tuple(probabilities), tuple(durations))
 
 
 def _share(covered: Iterable[bool]) -> float:
@@ -138,14 +140,14 @@ def _billed(offer: Offer, seconds: float) -> Decimal:
 
 
 def _measured(offer: Offer, row: Row, seconds: float) -> Decimal:
-    own = row.get("cost_usd")
-    return Decimal(own) if own else _billed(offer, seconds)
+    cost = row.get("cost_usd")
+    return Decimal(cost) if cost else _billed(offer, seconds)
 
 
-def _row(name: str, found: Coverage) -> tuple[str, ...]:
-    figures = zip(found.cost, found.told, found.duration, strict=True)
+def _row(name: str, coverage: Coverage) -> tuple[str, ...]:
+    figures = zip(coverage.cost, coverage.told, coverage.duration, strict=True)
     shares = [f"{cost:.2f} told {told:.2f} ({seconds:.2f})" for cost, told, seconds in figures]
-    return name, str(found.runs), str(found.measured), *shares
+    return name, str(coverage.runs), str(coverage.measured), *shares
 
 
 def main() -> None:
@@ -159,21 +161,21 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60.0, help="time budget of a fit")
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
-    told = [f"cost in {confidence} (duration)" for confidence in _CONFIDENCES]
-    table = Table("task", "runs", "with cost", *told)
-    found = []
+    headings = [f"cost in {confidence} (duration)" for confidence in _CONFIDENCES]
+    table = Table("task", "runs", "with cost", *headings)
+    coverages = []
     for path in sorted(arguments.data.glob("*/tasks.json")):
         tasks = read_tasks(path.parent)
         for task in tasks[:: max(len(tasks) // arguments.tasks, 1)][: arguments.tasks]:
-            found.append(_judge(task, arguments))
-            table.add_row(*_row(task.name, found[-1]))
-    runs = sum(each.runs for each in found)
+            coverages.append(_judge(task, arguments))
+            table.add_row(*_row(task.name, coverages[-1]))
+    runs = sum(coverage.runs for coverage in coverages)
     mean = Coverage(
         runs,
-        sum(each.measured for each in found),
-        tuple(np.average([each.cost for each in found], axis=0).tolist()),
-        tuple(np.average([each.told for each in found], axis=0).tolist()),
-        tuple(np.average([each.duration for each in found], axis=0).tolist()),
+        sum(coverage.measured for coverage in coverages),
+        tuple(np.average([coverage.cost for coverage in coverages], axis=0).tolist()),
+        tuple(np.average([coverage.told for coverage in coverages], axis=0).tolist()),
+        tuple(np.average([coverage.duration for coverage in coverages], axis=0).tolist()),
     )
     table.add_row(*_row("mean over tasks", mean))
     Console(width=150).print(table)

@@ -69,23 +69,23 @@ def main() -> None:
             share = f"{np.mean(alarms):.1%}"
             table.add_row(f"{_RUNS} runs, no change", str(configurations), order, share)
     for shift in (1.1, 1.2):
-        share = f"{_found_soon(histories, shift):.1%}"
+        share = f"{_share_found_soon(histories, shift):.1%}"
         table.add_row(f"{shift - 1:+.0%} after {_SHIFT_AT} runs", "12", f"within {_SOON}", share)
-    share = f"{_found_by_ci(histories):.1%}"
+    share = f"{_share_found_by_ci(histories):.1%}"
     table.add_row("CI: +3% after 30 fitted and 20 more", "12", f"within {_SOON}", share)
     Console().print(table)
 
 
-def _found_soon(histories: int, shift: float) -> float:
+def _share_found_soon(histories: int, shift: float) -> float:
     rng, history = np.random.default_rng(2), History(_SHIFT_AT + _SOON, shift=shift)
-    found = [chart(history.scores(rng), DRIFT_THRESHOLDS) for _ in range(histories)]
-    return float(np.mean([(each.first_alarm or 0) >= _SHIFT_AT for each in found]))
+    charts = [chart(history.scores(rng), DRIFT_THRESHOLDS) for _ in range(histories)]
+    return float(np.mean([(result.first_alarm or 0) >= _SHIFT_AT for result in charts]))
 
 
-def _found_by_ci(histories: int) -> float:
+def _share_found_by_ci(histories: int) -> float:
     rng, history = np.random.default_rng(3), History(70, shift=1.03, shift_at=50, learned=30)
     charts = [chart(history.scores(rng), CI_THRESHOLDS, slower_only=True) for _ in range(histories)]
-    return float(np.mean([each.has_alarm for each in charts]))
+    return float(np.mean([result.has_alarm for result in charts]))
 
 
 if __name__ == "__main__":

@@ -41,7 +41,7 @@ _FIT_GOALS = {50: 2.0, 500: 10.0, 5000: 60.0, 20_000: 60.0}
 _SMALL_BUDGET = 1.0
 _ONE_GOALS, _ONE_GOAL = {50: 0.15e-3, 100: 0.15e-3}, 0.3e-3
 _MANY_GOAL, _LOAD_GOAL, _BOOSTER_GOAL = 0.25, 0.02, 3.0
-_MANY, _REPEATS, _PART = 10_000, 50, 256
+_MANY, _REPEATS, _CHUNK = 10_000, 50, 256
 _LARGEST_FLOOR = 400
 
 _FIRST_REQUEST = """
@@ -109,7 +109,7 @@ class Floor:
 
     def predict(self, X: FloatArray) -> FloatArray:
         """Return means and deviations, computed in cache-sized parts."""
-        parts = [self._part(X[start : start + _PART]) for start in range(0, len(X), _PART)]
+        parts = [self._part(X[start : start + _CHUNK]) for start in range(0, len(X), _CHUNK)]
         return np.concatenate(parts, axis=1)
 
     def _part(self, X: FloatArray) -> FloatArray:
@@ -119,8 +119,8 @@ class Floor:
 
     def _correlations(self, X: FloatArray) -> FloatArray:
         squares = (X**2).sum(axis=1)[:, None] + self._squares
-        found: FloatArray = np.exp(X @ self._rows.T - 0.5 * squares)
-        return found
+        correlations: FloatArray = np.exp(X @ self._rows.T - 0.5 * squares)
+        return correlations
 
 
 def main() -> None:
@@ -130,12 +130,12 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=9, help="how often each is measured")
     arguments = parser.parse_args()
     progress = track(arguments.rows, "measuring", console=Console(stderr=True))
-    found = [_measure(rows, arguments.rounds) for rows in progress]
+    measured = [_measure(rows, arguments.rounds) for rows in progress]
     # A pipe has no width of its own, and no figure may be cut.
     console = Console() if sys.stdout.isatty() else Console(width=120)
-    console.print(_table(found))
-    console.print(_goal_table(found))
-    missed = [goal for figures in found for goal in figures.missed()]
+    console.print(_table(measured))
+    console.print(_goal_table(measured))
+    missed = [goal for figures in measured for goal in figures.missed()]
     if missed:
         raise SystemExit(f"Goals missed: {', '.join(missed)}.")
 
@@ -156,8 +156,8 @@ def _measure(rows: int, rounds: int) -> Figures:
     )
 
     def one() -> None:
-        for asked in singles:
-            _answer(served, asked)
+        for question in singles:
+            _answer(served, question)
 
     def one_floor() -> None:
         for row in range(_REPEATS):
@@ -189,9 +189,9 @@ def _error(portfolio: FittedPortfolio) -> float:
     return float(np.abs(median / unseen.duration_seconds - 1).mean())
 
 
-def _answer(portfolio: FittedPortfolio, asked: FeatureTable) -> None:
+def _answer(portfolio: FittedPortfolio, questions: FeatureTable) -> None:
     """Ask like the service: median, bounds, time limit."""
-    forecast = portfolio.predict(asked)
+    forecast = portfolio.predict(questions)
     forecast.median()
     forecast.interval(0.9)
     forecast.quantile(0.95)
@@ -224,11 +224,11 @@ def _first_request(artefact: bytes) -> tuple[float, float]:
         path = Path(folder) / "artefact"
         path.write_bytes(artefact)
         command = [sys.executable, "-c", _FIRST_REQUEST, str(path)]
-        done = [
+        outputs = [
             subprocess.run(command, capture_output=True, check=True, text=True).stdout.split()
             for _ in range(5)
         ]
-    loads_s, firsts_s = zip(*[(float(load), float(first)) for load, first in done], strict=True)
+    loads_s, firsts_s = zip(*[(float(load), float(first)) for load, first in outputs], strict=True)
     return statistics.median(loads_s), statistics.median(firsts_s)
 
 
@@ -249,14 +249,14 @@ def _booster_ratio(artefact: bytes, rows: int, rounds: int) -> float:
     return _ratio(ours, theirs)
 
 
-def _table(found: list[Figures]) -> Table:
+def _table(measured: list[Figures]) -> Table:
     table = Table(title="Library on one core (CPU time, medians)")
     for heading in (
         "rows", "fit s", "KiB", "load ms", "first ms", "one ms", "/ floor", "10,000 s", "/ floor",
         "floor / floor",
     ):  # fmt: skip
         table.add_column(heading, justify="right", no_wrap=True)
-    for figures in found:
+    for figures in measured:
         table.add_row(
             f"{figures.rows:,}",
             f"{figures.fit:.2f}",
@@ -272,12 +272,12 @@ def _table(found: list[Figures]) -> Table:
     return table
 
 
-def _goal_table(found: list[Figures]) -> Table:
+def _goal_table(measured: list[Figures]) -> Table:
     table = Table(title="Over the goals (at most 1), and what a budget of 1 s gives")
-    names = list(found[0].goal_ratios()) if found else []
+    names = list(measured[0].goal_ratios()) if measured else []
     for heading in ("rows", *names, "fit in 1 s", "error %", "error % unhurried"):
         table.add_column(heading, justify="right", no_wrap=True)
-    for figures in found:
+    for figures in measured:
         table.add_row(
             f"{figures.rows:,}",
             *(f"{ratio:.2f}" for ratio in figures.goal_ratios().values()),

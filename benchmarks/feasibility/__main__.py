@@ -23,9 +23,9 @@ from benchmarks.feasibility.worlds import GIB, KINDS, MEMORY_GIB, Runs, World, h
 from models import FloatArray
 from models.accelerator_memory.fit import fit_memory_law
 
-ASKED = 200
+N_QUESTIONS = 200
 SURE = 0.9
-LEAST_CHANCE = 1e-3
+LEAST_PROBABILITY = 1e-3
 
 Judge = Callable[[Runs, Runs, bool], FloatArray]
 
@@ -73,40 +73,40 @@ def _parse() -> argparse.Namespace:
 
 
 def judge_world(kind: str, n_runs: int, measured: bool, seed: int) -> list[Result]:  # noqa: FBT001 - a case of a product
-    """Return the judges' results on `ASKED` configurations of one world after `n_runs`."""
+    """Return the judges' results on `N_QUESTIONS` configurations of one world after `n_runs`."""
     world = World(kind, seed)
-    tried, asked = world.runs(n_runs, seed=2 * seed), world.runs(ASKED, seed=2 * seed + 1)
-    fits = (~asked.is_out).astype(np.float64)
+    train, test = world.runs(n_runs, seed=2 * seed), world.runs(N_QUESTIONS, seed=2 * seed + 1)
+    fits = (~test.is_out).astype(np.float64)
     results = []
     for name, judge in JUDGES.items():
         start = time.perf_counter()
-        chances = judge(tried, asked, measured)
+        probability = judge(train, test, measured)
         seconds = time.perf_counter() - start
-        results.append(Result(kind, n_runs, measured, name, chances, fits, seconds))
+        results.append(Result(kind, n_runs, measured, name, probability, fits, seconds))
     return results
 
 
-def trainfare(tried: Runs, asked: Runs, measured: bool) -> FloatArray:  # noqa: FBT001 - a Judge
+def trainfare(train: Runs, test: Runs, measured: bool) -> FloatArray:  # noqa: FBT001 - a Judge
     """Return the probabilities of the memory law."""
-    law = fit_memory_law(tried.evidence(measured=measured), hardware())
+    law = fit_memory_law(train.evidence(measured=measured), hardware())
     if law is None:
-        return np.full(asked.features.n_rows, 0.5)
-    return law.feasibility(asked.features).probability
+        return np.full(test.features.n_rows, 0.5)
+    return law.feasibility(test.features).probability
 
 
-def regression(tried: Runs, asked: Runs, measured: bool) -> FloatArray:  # noqa: FBT001 - a Judge
+def regression(train: Runs, test: Runs, measured: bool) -> FloatArray:  # noqa: FBT001 - a Judge
     """Return those of a log-linear model: logistic, or ridge on the peaks if measured."""
-    scaler = StandardScaler().fit(_columns(tried))
-    known, questions = scaler.transform(_columns(tried)), scaler.transform(_columns(asked))
-    share = (float((~tried.is_out).sum()) + 1) / (len(tried.is_out) + 2)
-    kept = ~tried.is_out
+    scaler = StandardScaler().fit(_columns(train))
+    known, questions = scaler.transform(_columns(train)), scaler.transform(_columns(test))
+    share = (float((~train.is_out).sum()) + 1) / (len(train.is_out) + 2)
+    kept = ~train.is_out
     if measured and kept.sum() > 1:
-        headroom = np.log(_limits(tried) / tried.peak_bytes)[kept]
+        headroom = np.log(_limits(train) / train.peak_bytes)[kept]
         model = Ridge(alpha=0.1).fit(known[kept], headroom)
-        spread = float(np.std(headroom - model.predict(known[kept]))) + 0.05
-        return np.asarray(stats.norm.cdf(model.predict(questions) / spread), dtype=np.float64)
-    if tried.is_out.all() or kept.all():
-        return np.full(asked.features.n_rows, share)
+        sd = float(np.std(headroom - model.predict(known[kept]))) + 0.05
+        return np.asarray(stats.norm.cdf(model.predict(questions) / sd), dtype=np.float64)
+    if train.is_out.all() or kept.all():
+        return np.full(test.features.n_rows, share)
     model = LogisticRegression().fit(known, kept)
     return np.asarray(model.predict_proba(questions)[:, 1], dtype=np.float64)
 
@@ -121,7 +121,7 @@ def _limits(runs: Runs) -> FloatArray:
 def _columns(runs: Runs) -> FloatArray:
     numeric = runs.features.numeric
     local = numeric["batch_size"] / numeric["workers"]
-    precision = [each == "bf16" for each in runs.features.categorical["param.precision"]]
+    precision = [level == "bf16" for level in runs.features.categorical["param.precision"]]
     sizes = [np.log(numeric[name]) for name in sorted(numeric) if name != "batch_size"]
     return np.column_stack([*sizes, np.log(local), np.log(_limits(runs)), precision])
 
@@ -131,16 +131,22 @@ def table_of(results: Sequence[Result]) -> Table:
     table = Table("training", "evidence", "runs", "judge", "right", "Brier", "log loss")
     for title in (f"fit of those said to, at {SURE:.0%}", "said so", "run out where said so", "s"):
         table.add_column(title)
-    keys = dict.fromkeys((each.kind, each.measured, each.n_runs, each.judge) for each in results)
+    keys = dict.fromkeys(
+        (result.kind, result.measured, result.n_runs, result.judge) for result in results
+    )
     for key in keys:
-        own = [e for e in results if (e.kind, e.measured, e.n_runs, e.judge) == key]
-        right, brier, loss, *shares = scores_of(own)
+        group = [
+            result
+            for result in results
+            if (result.kind, result.measured, result.n_runs, result.judge) == key
+        ]
+        right, brier, loss, *shares = scores_of(group)
         kind, measured, n_runs, judge = key
         table.add_row(
             *(kind, "peaks" if measured else "outcomes", str(n_runs), judge),
             *(f"{right:.1%}", f"{brier:.3f}", f"{loss:.3f}"),
             *("-" if np.isnan(share) else f"{share:.1%}" for share in shares),
-            f"{float(np.median([e.seconds for e in own])):.3f}",
+            f"{float(np.median([result.seconds for result in group])):.3f}",
         )
     return table
 
@@ -151,14 +157,14 @@ def scores_of(results: Sequence[Result]) -> tuple[float, float, float, float, fl
     These are: the share that fitted of those said to fit, the share about which either was said,
     and the share that ran out of memory of those said not to fit; NaN where nothing was said.
     """
-    chances = np.concatenate([each.chances for each in results])
-    fits = np.concatenate([each.fits for each in results])
-    bounded = np.clip(chances, LEAST_CHANCE, 1 - LEAST_CHANCE)
+    probability = np.concatenate([result.chances for result in results])
+    fits = np.concatenate([result.fits for result in results])
+    bounded = np.clip(probability, LEAST_PROBABILITY, 1 - LEAST_PROBABILITY)
     loss = -np.log(np.where(fits == 1, bounded, 1 - bounded)).mean()
-    sure, refused = chances >= SURE, chances <= 1 - SURE
+    sure, refused = probability >= SURE, probability <= 1 - SURE
     return (
-        float(((chances > 0.5) == fits).mean()),  # noqa: PLR2004 - more likely than not
-        float(((chances - fits) ** 2).mean()),
+        float(((probability > 0.5) == fits).mean()),  # noqa: PLR2004 - more likely than not
+        float(((probability - fits) ** 2).mean()),
         float(loss),
         float(fits[sure].mean()) if sure.any() else float("nan"),
         float((sure | refused).mean()),

@@ -11,7 +11,7 @@ GIB = 2.0**30
 MEMORY_GIB = {"T4": 16.0, "L4": 24.0, "A100-40GB": 40.0, "A100-80GB": 80.0}
 USABLE = 0.94
 NOISE_SD = 0.03
-BIDDEN_SHARE = (0.4, 0.8)
+FITTING_SHARE = (0.4, 0.8)
 """Range, over worlds, of the share of configurations that fit."""
 
 Numbers = Mapping[str, FloatArray]
@@ -49,7 +49,7 @@ class World:
         # The memory is scaled so that this share of the configurations fits.
         drawn, names = self._draw(2000, rng)
         ratio = self._bytes(drawn) / self._limits(names)
-        self._scale = 1 / float(np.quantile(ratio, rng.uniform(*BIDDEN_SHARE)))
+        self._scale = 1 / float(np.quantile(ratio, rng.uniform(*FITTING_SHARE)))
 
     def runs(self, n: int, seed: int) -> Runs:
         """Return `n` random configurations, such as a project might try or ask about."""
@@ -59,11 +59,11 @@ class World:
         bits = numbers["bits"]
         numeric = {name: values for name, values in numbers.items() if name != "bits"}
         numeric["batch_size"] = numeric.pop("local_batch") * numeric["workers"]
-        words = {
+        categorical = {
             "gpu_type": list(names),
-            "param.precision": ["bf16" if each == 16 else "fp32" for each in bits],  # noqa: PLR2004
+            "param.precision": ["bf16" if width == 16 else "fp32" for width in bits],  # noqa: PLR2004
         }
-        return Runs(FeatureTable(numeric, words, n), peaks > self._limits(names), peaks)
+        return Runs(FeatureTable(numeric, categorical, n), peaks > self._limits(names), peaks)
 
     def _draw(self, n: int, rng: np.random.Generator) -> tuple[dict[str, FloatArray], list[str]]:
         numbers = {

@@ -77,7 +77,7 @@ def main() -> None:
             console.print(f"{name}: {arguments.rows} rows, {arguments.rounds} rounds ...")
             measured.append(_measure(name, url, runs, arguments))
     console.print(_table(measured, arguments))
-    missed = [found.name for found in measured if not _is_good(found)]
+    missed = [timings.name for timings in measured if not _meets_goals(timings)]
     if missed:
         raise SystemExit(f"Goal missed on {', '.join(missed)}.")
 
@@ -139,7 +139,7 @@ def _upload(service: RunningService, content: bytes, media_type: str) -> float:
     return duration
 
 
-def _is_good(timings: Timings) -> bool:
+def _meets_goals(timings: Timings) -> bool:
     is_small = timings.memory_mib is None or timings.memory_mib < _MEMORY_GOAL_MIB
     return is_small and timings.is_near_raw and timings.ratio(timings.core) >= _GOAL
 
@@ -151,19 +151,19 @@ def _table(measured: Sequence[Timings], arguments: argparse.Namespace) -> Table:
         table.add_column(heading, justify="right")
     for heading in ("rate / Core", "time / driver", "control", "goal", "peak MiB"):
         table.add_column(heading, justify="right")
-    for found in measured:
-        upload = statistics.median(found.upload)
+    for timings in measured:
+        upload = statistics.median(timings.upload)
         table.add_row(
-            found.name,
+            timings.name,
             f"{upload:.2f}",
             f"{rows / upload:,.0f}",
-            f"{statistics.median(found.core):.2f}",
-            f"{statistics.median(found.driver):.2f}",
-            f"{found.ratio(found.core):.2f}",
-            f"{found.raw_ratio:.2f}",
-            f"{found.control:.2f}",
-            f"<= {_RAW_GOALS[found.name]:g} {'met' if found.is_near_raw else 'MISSED'}",
-            "unknown" if found.memory_mib is None else f"{found.memory_mib:.0f}",
+            f"{statistics.median(timings.core):.2f}",
+            f"{statistics.median(timings.driver):.2f}",
+            f"{timings.ratio(timings.core):.2f}",
+            f"{timings.raw_ratio:.2f}",
+            f"{timings.control:.2f}",
+            f"<= {_RAW_GOALS[timings.name]:g} {'met' if timings.is_near_raw else 'MISSED'}",
+            "unknown" if timings.memory_mib is None else f"{timings.memory_mib:.0f}",
         )
     return table
 

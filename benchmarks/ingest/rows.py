@@ -34,21 +34,21 @@ class Measured:
 
 def make_runs(count: int, seed: int = 0) -> list[Measured]:
     """Return `count` plausible runs."""
-    chance = random.Random(seed)
+    generator = random.Random(seed)
     runs = []
     for index in range(count):
-        workers = 2 ** chance.randrange(7)
+        workers = 2 ** generator.randrange(7)
         runs.append(
             Measured(
                 external_id=f"run-{index}",
                 nodes=max(1, workers // 4),
                 workers=workers,
-                dataset_size=float(chance.randrange(1, 1_000_000)),
-                batch_size=float(2 ** chance.randrange(4, 12)),
-                duration_seconds=round(chance.uniform(1, 10_000), 3),
-                precision=chance.choice(["fp32", "fp16", "bf16"]),
-                seq_len=2 ** chance.randrange(6, 12),
-                sync_seconds=round(chance.uniform(0, 10), 4),
+                dataset_size=float(generator.randrange(1, 1_000_000)),
+                batch_size=float(2 ** generator.randrange(4, 12)),
+                duration_seconds=round(generator.uniform(1, 10_000), 3),
+                precision=generator.choice(["fp32", "fp16", "bf16"]),
+                seq_len=2 ** generator.randrange(6, 12),
+                sync_seconds=round(generator.uniform(0, 10), 4),
             )
         )
     return runs

@@ -25,8 +25,8 @@ class RunningService:
         status = Path(f"/proc/{self.process_id}/status")
         if not status.exists():
             return None
-        found = re.search(r"VmHWM:\s+(\d+) kB", status.read_text())
-        return None if found is None else int(found.group(1)) / 1024
+        match = re.search(r"VmHWM:\s+(\d+) kB", status.read_text())
+        return None if match is None else int(match.group(1)) / 1024
 
 
 @contextlib.contextmanager
@@ -51,7 +51,7 @@ def _wait_for_url(process: subprocess.Popen[str]) -> str:
     lines = []
     for line in process.stderr:
         lines.append(line)
-        if found := _LISTENING.search(line):
+        if match := _LISTENING.search(line):
             threading.Thread(target=process.stderr.read, daemon=True).start()
-            return found.group("url")
+            return match.group("url")
     raise SystemExit("The service did not start:\n" + "".join(lines))

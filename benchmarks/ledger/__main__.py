@@ -32,7 +32,7 @@ _GOAL = 1.3
 _ROWS = 800
 _ANSWER = orjson.dumps({"duration_seconds": [0.25] * 380})
 _REQUEST = orjson.dumps({"workload": "scheduled", "configuration": {"workers": 4}, "work": 1e6})
-_RUNS_ASKED = 10_000
+_N_SEARCHED = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ def main() -> None:
         workload_id = WorkloadId(add_workload(database, "scheduled"))
         batches = max(arguments.forecasts // _ROWS, 20)
         costs = [
-            _stored(database, records)
+            _store(database, records)
             for records in track(
                 _records(workload_id, batches), "storing", batches, console=console
             )
@@ -86,7 +86,7 @@ def _digest(number: int) -> str:
     return sha256(str(number).encode()).hexdigest()
 
 
-def _stored(database: Database, records: list[LedgerRecord]) -> Cost:
+def _store(database: Database, records: list[LedgerRecord]) -> Cost:
     cpu_s, wall_s = time.process_time(), time.perf_counter()
     with database.transaction() as stores:
         stores.forecasts.add_many(records)
@@ -96,7 +96,7 @@ def _stored(database: Database, records: list[LedgerRecord]) -> Cost:
 
 def _search_seconds(database: Database, workload_id: WorkloadId, forecasts: int) -> float:
     """Return the seconds to look up the scenarios of as many runs as `accuracy` reads."""
-    step = max(forecasts // _RUNS_ASKED, 1)
+    step = max(forecasts // _N_SEARCHED, 1)
     digests = [_digest(number) for number in range(0, forecasts, step)]
     start = time.perf_counter()
     with database.reading() as stores:
@@ -118,7 +118,7 @@ def _print(console: Console, costs: list[Cost], search_s: float) -> bool:
             f"<= {_GOAL}" if name == "cpu_us" else "",
         )
     console.print(table)
-    console.print(f"{_RUNS_ASKED:,} scenarios were looked for in {search_s:.2f} s")
+    console.print(f"{_N_SEARCHED:,} scenarios were looked for in {search_s:.2f} s")
     return ratios[0] > _GOAL
 
 
