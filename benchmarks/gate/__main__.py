@@ -111,7 +111,7 @@ class Simulation:
             "work": {"dataset_size": size, "batch_size": 256, "epochs": 1},
         }
 
-    def judged_unchanged(self) -> tuple[float, bool]:
+    def report_unchanged(self) -> tuple[float, bool]:
         """Report a run without a change; return its noiseless seconds and whether it fails."""
         document = self.document()
         configuration, work = document["configuration"], document["work"]
@@ -182,7 +182,7 @@ def measure(services: Services, clock: Clock, arguments: argparse.Namespace) -> 
         return _simulations(services, clock, arguments, label, **options)
 
     unchanged = [
-        simulation.judged_unchanged() for simulation in simulate("none") for _ in range(reports)
+        simulation.report_unchanged() for simulation in simulate("none") for _ in range(reports)
     ]
     seconds, fails = np.array(unchanged).T
     row("no change: fails", fails.mean(), "<= 1.5%")

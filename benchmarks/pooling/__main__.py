@@ -50,9 +50,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     with arguments.out.open("w", newline="") as stream:
         writer = csv.DictWriter(stream, [field.name for field in fields(Result)])
         writer.writeheader()
-        for found in _judge_all([pair for pair in work if pair[1]], priors, arms, arguments.jobs):
-            results += found
-            writer.writerows(asdict(item) for item in found)
+        for judged in _judge_all([pair for pair in work if pair[1]], priors, arms, arguments.jobs):
+            results += judged
+            writer.writerows(asdict(item) for item in judged)
             stream.flush()
     if not results:
         raise SystemExit(f"No workload with enough configurations under {arguments.data}.")

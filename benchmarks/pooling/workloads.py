@@ -48,17 +48,17 @@ def _key(row: Row) -> str:
 
 def read_workloads(data: Path, only: Sequence[str] | None = None) -> list[MeasuredWorkload]:
     """Return the workloads of every folder with ``runs.csv``."""
-    found: list[MeasuredWorkload] = []
+    workloads: list[MeasuredWorkload] = []
     for path in sorted(data.glob("*/runs.csv")):
         if only and path.parent.name not in only:
             continue
         groups: dict[str, list[Row]] = {}
         for row in read_rows(path):
             groups.setdefault(row["workload"], []).append(row)
-        found += [
+        workloads += [
             MeasuredWorkload(path.parent.name, name, tuple(rows)) for name, rows in groups.items()
         ]
-    return found
+    return workloads
 
 
 def first_runs_tasks(
@@ -84,7 +84,7 @@ def unseen_type_tasks(workload: MeasuredWorkload, most: int | None = None) -> It
 
     Types are ordered by a hash of their names, so the same ones come first in every workload.
     """
-    types = sorted({row["gpu_type"] for row in workload.rows if row["gpu_type"]}, key=_shuffled)
+    types = sorted({row["gpu_type"] for row in workload.rows if row["gpu_type"]}, key=_hash_of)
     if len(types) < 2:  # noqa: PLR2004 - nothing would be left
         return
     for gpu_type in types[:most]:
@@ -96,9 +96,9 @@ def unseen_type_tasks(workload: MeasuredWorkload, most: int | None = None) -> It
 def _task(
     workload: MeasuredWorkload, name: str, kind: str, train: Sequence[Row], test: Sequence[Row]
 ) -> Task:
-    shown = sorted(test, key=_key)[:MAX_TESTED_RUNS]
-    return Task(workload.folder, name, kind, "", tuple(train), tuple(shown))
+    tested = sorted(test, key=_key)[:MAX_TESTED_RUNS]
+    return Task(workload.folder, name, kind, "", tuple(train), tuple(tested))
 
 
-def _shuffled(name: str) -> str:
+def _hash_of(name: str) -> str:
     return hashlib.sha256(name.encode()).hexdigest()

@@ -99,9 +99,9 @@ def _trials(arguments: argparse.Namespace, known: set[tuple[str, int]]) -> Itera
     for start in range(0, arguments.seeds, SEEDS_PER_SPLIT):
         seeds = range(start, min(start + SEEDS_PER_SPLIT, arguments.seeds))
         for workload in workloads:
-            left = tuple(seed for seed in seeds if (workload.name, seed) not in known)
-            if left:
-                yield Trials(workload, left, replay)
+            remaining = tuple(seed for seed in seeds if (workload.name, seed) not in known)
+            if remaining:
+                yield Trials(workload, remaining, replay)
 
 
 def _run(trials: Iterator[Trials], jobs: int) -> Iterator[list[Reach]]:

@@ -39,15 +39,15 @@ def planned(problem: Problem, *, price_power: float, min_narrowing: float = 0.0)
     def choose(portfolio: FittedPortfolio, measured: Sequence[int], count: int) -> list[int]:
         joints = joint_forecast(portfolio, problem.candidates.features, problem.targets.features)
         design = Design(joints, expected_dollars(problem, portfolio) ** price_power)
-        left = np.ones(problem.candidates.n_runs, dtype=np.bool_)
-        left[list(measured)] = False
+        is_unmeasured = np.ones(problem.candidates.n_runs, dtype=np.bool_)
+        is_unmeasured[list(measured)] = False
         chosen: list[int] = []
         while len(chosen) < count:
             least = min_narrowing * float(design.half_widths().mean())
-            step = design.step(left & (design.gains() >= least))
+            step = design.step(is_unmeasured & (design.gains() >= least))
             if step is None:
                 break
-            left[step.candidate] = False
+            is_unmeasured[step.candidate] = False
             chosen.append(step.candidate)
         return chosen
 
@@ -98,7 +98,7 @@ def _features(problem: Problem) -> FloatArray:
             columns.append(np.log1p(np.abs(known))[:, None])
     for levels in table.categorical.values():
         columns += [
-            np.array([[float((each or "") == level)] for each in levels])
-            for level in sorted({each or "" for each in levels})[1:]
+            np.array([[float((value or "") == level)] for value in levels])
+            for level in sorted({value or "" for value in levels})[1:]
         ]
     return np.hstack(columns)

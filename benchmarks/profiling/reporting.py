@@ -12,7 +12,7 @@ from rich.table import Table
 from benchmarks.profiling.trial import ORDERS, STOP_RULE, Reach
 from models import FloatArray
 
-_GOAL, _WIDE, _DRAWS = 0.5, 130, 2000
+_GOAL, _WIDTH, _DRAWS = 0.5, 130, 2000
 _COMPARED = tuple(order for order in ORDERS if order != "plan")
 
 
@@ -22,7 +22,7 @@ def read_reaches(path: Path) -> list[Reach]:
         return []
     with path.open(newline="") as stream:
         return [
-            Reach(**{each.name: each.type(row[each.name]) for each in fields(Reach)})  # type: ignore[operator]  # a plain class each
+            Reach(**{column.name: column.type(row[column.name]) for column in fields(Reach)})  # type: ignore[operator]  # a plain class each
             for row in csv.DictReader(stream)
         ]
 
@@ -31,7 +31,7 @@ def append_reaches(reaches: Sequence[Reach], path: Path) -> None:
     """Append rows to a file, so that results survive an interruption."""
     is_new = not path.exists()
     with path.open("a", newline="") as stream:
-        writer = csv.DictWriter(stream, [each.name for each in fields(Reach)])
+        writer = csv.DictWriter(stream, [column.name for column in fields(Reach)])
         if is_new:
             writer.writeheader()
         writer.writerows(asdict(reach) for reach in reaches)
@@ -39,18 +39,18 @@ def append_reaches(reaches: Sequence[Reach], path: Path) -> None:
 
 def print_reaches(reaches: Sequence[Reach]) -> None:
     """Print medians over the seeds, and the plan's cost relative to each other order."""
-    console = Console(soft_wrap=True, width=_WIDE)
+    console = Console(soft_wrap=True, width=_WIDTH)
     names = sorted({reach.workload for reach in reaches})
     ratios = {
         order: np.array([_ratio(reaches, name, order) for name in names]) for order in _COMPARED
     }
     console.print(_table(reaches, names, ratios))
-    for order, found in ratios.items():
-        low, high = _bootstrap(found)
+    for order, values in ratios.items():
+        low, high = _bootstrap(values)
         console.print(
-            f"dollars of the plan / {order}: median over {len(found)} workloads"
-            f" {np.median(found):.2f} (90 % interval by bootstrap {low:.2f} to {high:.2f}),"
-            f" cheaper on {np.count_nonzero(found < 1)}"
+            f"dollars of the plan / {order}: median over {len(values)} workloads"
+            f" {np.median(values):.2f} (90 % interval by bootstrap {low:.2f} to {high:.2f}),"
+            f" cheaper on {np.count_nonzero(values < 1)}"
         )
     _print_stops(reaches, console)
     is_met = float(np.median(ratios["random"])) <= _GOAL
@@ -58,9 +58,9 @@ def print_reaches(reaches: Sequence[Reach]) -> None:
 
 
 def _print_stops(reaches: Sequence[Reach], console: Console) -> None:
-    stopped = [each for each in reaches if each.order == STOP_RULE]
+    stopped = [reach for reach in reaches if reach.order == STOP_RULE]
     if stopped:
-        errors = [each.error / each.final_error for each in stopped]
+        errors = [reach.error / reach.final_error for reach in stopped]
         low, middle, high = np.quantile(errors, [0.1, 0.5, 0.9])
         console.print(
             f"where the plan's own stop rule ends it: {_share(stopped):.0%} of the dollars of all"
@@ -76,30 +76,30 @@ def _table(reaches: Sequence[Reach], names: Sequence[str], ratios: dict[str, Flo
         " the seeds; ratios of the plan's dollars",
     )
     for row, name in enumerate(names):
-        columns = [_of(reaches, name, order) for order in ORDERS]
-        error = np.median([each.final_error for each in columns[0]])
+        columns = [_select(reaches, name, order) for order in ORDERS]
+        error = np.median([reach.final_error for reach in columns[0]])
         table.add_row(
             name,
             str(len(columns[0])),
             f"{error:.1%}",
-            " ".join(f"{np.median([each.runs for each in column]):.0f}" for column in columns),
+            " ".join(f"{np.median([reach.runs for reach in column]):.0f}" for column in columns),
             " ".join(f"{_share(column):.0%}" for column in columns),
             *(f"{ratios[order][row]:.2f}" for order in _COMPARED),
         )
     return table
 
 
-def _of(reaches: Sequence[Reach], name: str, order: str) -> list[Reach]:
-    return [each for each in reaches if (each.workload, each.order) == (name, order)]
+def _select(reaches: Sequence[Reach], name: str, order: str) -> list[Reach]:
+    return [reach for reach in reaches if (reach.workload, reach.order) == (name, order)]
 
 
 def _share(column: Sequence[Reach]) -> float:
-    return float(np.median([each.share for each in column]))
+    return float(np.median([reach.share for reach in column]))
 
 
 def _ratio(reaches: Sequence[Reach], name: str, order: str) -> float:
     """Return the ratio of the median dollars; 1 if neither had to measure anything."""
-    spent, compared = (_share(_of(reaches, name, each)) for each in ("plan", order))
+    spent, compared = (_share(_select(reaches, name, key)) for key in ("plan", order))
     if compared > 0:
         return spent / compared
     return np.inf if spent > 0 else 1.0

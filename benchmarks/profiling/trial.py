@@ -88,7 +88,7 @@ class Replay:
             time_budget_s=_FIT_BUDGET_S,
             regressors=self.members,
             hardware=self.hardware,
-            fold_map=map if self.has_held_out else _none,
+            fold_map=map if self.has_held_out else _skip,
         )
 
 
@@ -103,8 +103,8 @@ class Trials:
     def run(self) -> list[Reach]:
         """Return the result of each order for each seed."""
         problem = make_problem(self.workload, self.seeds[0] // SEEDS_PER_SPLIT)
-        everything = range(problem.candidates.n_runs)
-        final = error_of(self.replay.fit(problem, everything), problem)
+        all_rows = range(problem.candidates.n_runs)
+        final = error_of(self.replay.fit(problem, all_rows), problem)
         return [reach for seed in self.seeds for reach in self._seed(problem, seed, final)]
 
     def _seed(self, problem: Problem, seed: int, final: float) -> Iterator[Reach]:
@@ -157,7 +157,7 @@ class Trials:
         return measured, error
 
 
-def _none(function: Callable[[Fold], FoldForecast], folds: Iterable[Fold]) -> list[FoldForecast]:  # noqa: ARG001 - a map's signature
+def _skip(function: Callable[[Fold], FoldForecast], folds: Iterable[Fold]) -> list[FoldForecast]:  # noqa: ARG001 - a map's signature
     """Compute no held-out set."""
     return []
 

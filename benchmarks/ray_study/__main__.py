@@ -34,7 +34,7 @@ def splits(rows: Sequence[Row], seed: int) -> Iterator[tuple[str, list[Task]]]:
     """Yield each kind of question with its tasks."""
     configurations = sorted({_configuration(row) for row in rows})
     order = np.random.default_rng(seed).permutation(len(configurations))
-    fold = {configurations[place]: rank % FOLDS for rank, place in enumerate(order)}
+    fold = {configurations[index]: rank % FOLDS for rank, index in enumerate(order)}
     yield (
         "inside: a quarter of the configurations left out",
         [
@@ -53,10 +53,12 @@ def _configuration(row: Row) -> tuple[float, ...]:
     return tuple(float(row[name]) for name in _AXES)
 
 
-def _task(rows: Sequence[Row], name: str, is_asked: Sequence[bool]) -> Task:
-    pairs = list(zip(rows, is_asked, strict=True))
-    train = tuple(row for row, asked in pairs if not asked)
-    return Task("ray", name, "study", name, train, tuple(row for row, asked in pairs if asked))
+def _task(rows: Sequence[Row], name: str, is_test: Sequence[bool]) -> Task:
+    pairs = list(zip(rows, is_test, strict=True))
+    train = tuple(row for row, held_out in pairs if not held_out)
+    return Task(
+        "ray", name, "study", name, train, tuple(row for row, held_out in pairs if held_out)
+    )
 
 
 def main() -> None:
@@ -76,17 +78,17 @@ def main() -> None:
 
 
 def _cells(judged: Sequence[Judgement]) -> list[str]:
-    asked = np.array([each.n_test for each in judged])
+    n_test = np.array([judgement.n_test for judgement in judged])
 
     def mean(values: Sequence[float]) -> str:
-        return f"{float(np.average(values, weights=asked)):.0%}"
+        return f"{float(np.average(values, weights=n_test)):.0%}"
 
     return [
-        f"{int(np.mean([each.n_train for each in judged]))}",
-        f"{int(asked.sum())}",
-        mean([each.mape for each in judged]),
-        mean([each.coverage_90 for each in judged]),
-        mean([each.width_90 for each in judged]),
+        f"{int(np.mean([judgement.n_train for judgement in judged]))}",
+        f"{int(n_test.sum())}",
+        mean([judgement.mape for judgement in judged]),
+        mean([judgement.coverage_90 for judgement in judged]),
+        mean([judgement.width_90 for judgement in judged]),
     ]
 
 

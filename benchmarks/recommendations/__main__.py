@@ -55,7 +55,7 @@ _ENERGY = EnergyTerms(watts_per_worker=100.0, kg_co2e_per_kwh=0.4)
 _PRICING = PriceQuery(price_per_hour=Decimal("3.00"))
 
 
-def _learn(services: Services, path: Path) -> None:
+def _upload(services: Services, path: Path) -> None:
     with path.open("rb") as body:
         services.uploads.upload(DEFAULT_PROJECT, body, UploadFormat.CSV)
 
@@ -165,24 +165,24 @@ def _compare(
             continue
         best = answer.ranked[0]
         questions = _questions(request, best.scenario.configuration)
-        choosing, asking, waiting = [], [], []
+        recommend_s, forecast_s, wall_s = [], [], []
         for _ in range(arguments.rounds):
-            start, clock = process_time(), perf_counter()
+            start, wall_start = process_time(), perf_counter()
             services.recommendations.recommend(DEFAULT_PROJECT, request)
-            choosing.append(process_time() - start)
-            waiting.append(perf_counter() - clock)
+            recommend_s.append(process_time() - start)
+            wall_s.append(perf_counter() - wall_start)
             start = process_time()
             forecasts = services.forecasts.forecast_many(DEFAULT_PROJECT, questions)
-            asking.append(process_time() - start)
-        known = [
-            _value(each, objective)
-            for each in forecasts
-            if isinstance(each, Forecast) and each.cost is not None
+            forecast_s.append(process_time() - start)
+        values = [
+            _value(forecast, objective)
+            for forecast in forecasts
+            if isinstance(forecast, Forecast) and forecast.cost is not None
         ]
-        is_best = _value(best, objective) <= min(known) * _CLOSE
-        ratio = median(choosing) / median(asking)
-        measured = ([first], choosing, waiting, asking)
-        times = tuple(f"{1e3 * median(each):.0f} ms" for each in measured)
+        is_best = _value(best, objective) <= min(values) * _CLOSE
+        ratio = median(recommend_s) / median(forecast_s)
+        timings = ([first], recommend_s, wall_s, forecast_s)
+        times = tuple(f"{1e3 * median(seconds):.0f} ms" for seconds in timings)
         verdict = "yes" if is_best else "NO"
         yield workload, objective, str(answer.considered), *times, f"{ratio:.2f}", verdict
 
@@ -208,7 +208,7 @@ def main() -> None:
         services = build_services(ServiceContext(database, settings, lambda: datetime.now(UTC)))
         folders = sorted(arguments.folder.glob("*/runs.csv"))
         for path in folders or sorted(arguments.folder.glob("*.csv")):
-            _learn(services, path)
+            _upload(services, path)
         for workload in services.workloads.list_page(DEFAULT_PROJECT, page_size=1000).items:
             for row in _compare(services, workload.workload.slug, arguments):
                 table.add_row(*row)

@@ -68,11 +68,11 @@ def _parse() -> argparse.Namespace:
 def _fill(console: Console, url: str, size: Size) -> None:
     engine = make_engine(url)
     if not is_filled(engine):
-        started_at = said_at = time.monotonic()
+        started_at = reported_at = time.monotonic()
         for stored in fill(engine, size):
-            if time.monotonic() - said_at > _SECONDS_BETWEEN_LINES:
-                said_at = time.monotonic()
-                console.print(f"  {stored:,} runs after {said_at - started_at:.0f} s")
+            if time.monotonic() - reported_at > _SECONDS_BETWEEN_LINES:
+                reported_at = time.monotonic()
+                console.print(f"  {stored:,} runs after {reported_at - started_at:.0f} s")
     engine.dispose()
 
 
@@ -82,7 +82,7 @@ def _describe(console: Console, subject: Subject, size: Size) -> None:
     console.print(
         f"{size.runs:,} runs of {size.workloads + 1:,} workloads in {size.projects:,} projects:"
         f" {total / 2**20:,.0f} MiB, {total / size.runs:.0f} bytes a run, of which "
-        + ", ".join(f"{name} {each / size.runs:.0f}" for name, each in by_name.items())
+        + ", ".join(f"{name} {n_bytes / size.runs:.0f}" for name, n_bytes in by_name.items())
     )
 
 
@@ -105,27 +105,27 @@ def _measure(
     before = sum(subject.cpu_s() for subject in subjects)
     for number in range(1 + arguments.rounds):
         taken: list[list[float]] = [[] for _ in subjects]
-        for again in range(arguments.repeats):
+        for repeat in range(arguments.repeats):
             for seconds, subject in zip(taken, subjects, strict=True):
-                seconds.append(operation(subject, number * arguments.repeats + again))
-        for kept, seconds in zip(rounds, taken, strict=True):
-            kept.append(min(seconds))
+                seconds.append(operation(subject, number * arguments.repeats + repeat))
+        for fastest, seconds in zip(rounds, taken, strict=True):
+            fastest.append(min(seconds))
     count = (1 + arguments.rounds) * arguments.repeats * len(subjects)
-    spent = sum(subject.cpu_s() for subject in subjects) - before
-    return Measured([each[1:] for each in rounds], spent / count)
+    used_s = sum(subject.cpu_s() for subject in subjects) - before
+    return Measured([times[1:] for times in rounds], used_s / count)
 
 
 def _print(console: Console, measured: Mapping[str, Measured], sizes: Sequence[int]) -> bool:
     named = (f"{size:,} runs" for size in sizes)
     table = Table("operation", *named, "ratio", f"goal {_GOAL}", "core of the service")
     missed = False
-    for name, each in measured.items():
-        few, many = each.rounds
+    for name, result in measured.items():
+        few, many = result.rounds
         ratio = statistics.median(b / a for a, b in zip(few, many, strict=True))
         missed |= ratio > _GOAL
-        times = [f"{1e3 * statistics.median(seconds):.2f} ms" for seconds in each.rounds]
+        times = [f"{1e3 * statistics.median(seconds):.2f} ms" for seconds in result.rounds]
         verdict = "met" if ratio <= _GOAL else "missed"
-        table.add_row(name, *times, f"{ratio:.2f}", verdict, f"{1e3 * each.cpu_s:.2f} ms")
+        table.add_row(name, *times, f"{ratio:.2f}", verdict, f"{1e3 * result.cpu_s:.2f} ms")
     console.print(table)
     return missed
 

@@ -20,7 +20,7 @@ _RUNS_AN_UPLOAD: Final = 30
 _WORKLOADS_A_PROJECT: Final = 100
 _FITS_A_WORKLOAD: Final = 10
 _RUNS_A_FORECAST: Final = 20
-_AT_ONCE: Final = 500_000
+_BATCH_RUNS: Final = 500_000
 
 _PROJECTS: Final = """
 INSERT INTO project (id, name, created_at)
@@ -137,8 +137,8 @@ def own_database(server_url: str, size: Size, *, is_kept: bool) -> Iterator[str]
     name = f"trainfare_scale_{size.runs}"
     engine = make_engine(server_url).execution_options(isolation_level="AUTOCOMMIT")
     with engine.connect() as connection:
-        found = connection.exec_driver_sql(f"SELECT FROM pg_database WHERE datname = '{name}'")
-        if not found.rowcount:
+        matches = connection.exec_driver_sql(f"SELECT FROM pg_database WHERE datname = '{name}'")
+        if not matches.rowcount:
             connection.exec_driver_sql(f"CREATE DATABASE {name}")
     try:
         url = engine.url.set(database=name).render_as_string(hide_password=False)
@@ -166,8 +166,8 @@ def fill(engine: sa.Engine, size: Size) -> Iterator[int]:
         named = {"default": DEFAULT_PROJECT, "largest": LARGEST}
         connection.execute(sa.text(_WORKLOADS), {**shared, **named})
         connection.execute(sa.text(_PARAMETERS))
-    for first in range(0, size.runs, _AT_ONCE):
-        last = min(first + _AT_ONCE, size.runs) - 1
+    for first in range(0, size.runs, _BATCH_RUNS):
+        last = min(first + _BATCH_RUNS, size.runs) - 1
         with engine.begin() as connection:
             bounds = {"first": first, "last": last, "total": size.runs}
             shape = {"n": size.workloads, "upload": _RUNS_AN_UPLOAD, "alphabet": ALPHABET}
@@ -191,8 +191,8 @@ def is_filled(engine: sa.Engine) -> bool:
 def share(engine: sa.Engine) -> None:
     """Give every workload without a regressor that of the first one, then vacuum the database."""
     with engine.begin() as connection:
-        shared = sum(connection.execute(sa.text(each)).rowcount for each in _REGRESSORS)
-    if not shared:
+        n_shared = sum(connection.execute(sa.text(statement)).rowcount for statement in _REGRESSORS)
+    if not n_shared:
         return
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
         connection.exec_driver_sql("VACUUM ANALYZE")

@@ -58,9 +58,9 @@ class Subject:
         self.fitting.leave(claim)
         return time.process_time() - before
 
-    def ask(self, method: str, path: str, **more: Any) -> httpx2.Response:
+    def request(self, method: str, path: str, **options: Any) -> httpx2.Response:
         """Return the answer, which must be a success."""
-        answer = self.client.request(method, path, **more)
+        answer = self.client.request(method, path, **options)
         if not answer.is_success:
             raise SystemExit(f"{method} {path}: {answer.status_code} {answer.text}")
         return answer
@@ -82,7 +82,7 @@ def opened(url: str) -> Iterator[Subject]:
         running_service(url) as service,
         httpx2.Client(base_url=service.url, timeout=_TIMEOUT_S) as client,
     ):
-        deep = {slug: _middle(database, slug) for slug in (ORDINARY, LARGEST)}
+        deep = {slug: _median_run_id(database, slug) for slug in (ORDINARY, LARGEST)}
         yield Subject(database, client, service.process_id, fits, fitting, outcome, deep)
     database.close()
 
@@ -98,15 +98,15 @@ def _fitted(fits: FitService, fitting: FittingService, slug: str) -> FitOutcome:
     return outcome
 
 
-def _middle(database: Database, slug: str) -> str:
+def _median_run_id(database: Database, slug: str) -> str:
     """Return the middle identifier of a workload's runs, as the token of a deep page."""
     query = sa.text(
         "SELECT percentile_disc(0.5) WITHIN GROUP (ORDER BY r.id) FROM run r"
         " JOIN workload w ON w.id = r.workload_id WHERE w.slug = :slug AND project_id = :project"
     )
     with database.engine.connect() as connection:
-        found = connection.execute(query, {"slug": slug, "project": DEFAULT_PROJECT})
-        return str(found.scalar_one())
+        result = connection.execute(query, {"slug": slug, "project": DEFAULT_PROJECT})
+        return str(result.scalar_one())
 
 
 def _timed(action: Callable[[], object]) -> float:
@@ -126,23 +126,23 @@ def _upload(slug: str) -> Operation:
             "dataset_size": 1000 * (1 + number % 8),
             "parameters": {"precision": "fp16", "seq_len": 128},
         }
-        return _timed(lambda: subject.ask("POST", "/v1/runs", json=run))
+        return _timed(lambda: subject.request("POST", "/v1/runs", json=run))
 
     return operate
 
 
 def _list(slug: str) -> Operation:
     path = f"/v1/workloads/{slug}/runs?{_PAGE}"
-    return lambda subject, _: _timed(lambda: subject.ask("GET", path))
+    return lambda subject, _: _timed(lambda: subject.request("GET", path))
 
 
 def _list_workloads(subject: Subject, _number: int) -> float:
-    return _timed(lambda: subject.ask("GET", f"/v1/workloads?{_PAGE}"))
+    return _timed(lambda: subject.request("GET", f"/v1/workloads?{_PAGE}"))
 
 
 def _list_deep(slug: str) -> Operation:
     path = f"/v1/workloads/{slug}/runs?{_PAGE}&page_token="
-    return lambda subject, _: _timed(lambda: subject.ask("GET", path + subject.deep[slug]))
+    return lambda subject, _: _timed(lambda: subject.request("GET", path + subject.deep[slug]))
 
 
 def _forecast(slug: str) -> Operation:
@@ -153,7 +153,7 @@ def _forecast(slug: str) -> Operation:
             "work": {"dataset_size": 1000 + number, "batch_size": 32, "epochs": 1},
             "parameters": {"precision": "fp16", "seq_len": 128},
         }
-        return _timed(lambda: subject.ask("POST", "/v1/forecasts", json=question))
+        return _timed(lambda: subject.request("POST", "/v1/forecasts", json=question))
 
     return operate
 
@@ -161,9 +161,9 @@ def _forecast(slug: str) -> Operation:
 def _request_fit(slug: str) -> Operation:
     def operate(subject: Subject, _number: int) -> float:
         started_at = time.perf_counter()
-        answer = subject.ask("POST", f"/v1/workloads/{slug}/fits", json={})
+        answer = subject.request("POST", f"/v1/workloads/{slug}/fits", json={})
         seconds = time.perf_counter() - started_at
-        subject.ask("POST", f"/v1/fits/{answer.json()['fit_id']}:cancel")
+        subject.request("POST", f"/v1/fits/{answer.json()['fit_id']}:cancel")
         return seconds
 
     return operate

@@ -56,17 +56,17 @@ def main() -> None:
     _CONSOLE.rule("all seeds")
     _CONSOLE.print(
         "Share of perfect knowledge's gain over first come, in mean completion:"
-        f" {_spread(gains)} (lowest .. median .. highest)"
+        f" {_range(gains)} (lowest .. median .. highest)"
     )
     _CONSOLE.print(
         "Jobs ended by the last submission, elastic over fixed first come:"
-        f" {_spread([first for first, _ in factors])}; over fixed shortest by forecast:"
-        f" {_spread([second for _, second in factors])}"
+        f" {_range([first for first, _ in factors])}; over fixed shortest by forecast:"
+        f" {_range([second for _, second in factors])}"
     )
     _print_allocations()
 
 
-def _spread(values: Sequence[float]) -> str:
+def _range(values: Sequence[float]) -> str:
     known = [value for value in values if not np.isnan(value)]
     if not known:
         return "nothing to gain"
@@ -84,7 +84,7 @@ def _vary(arguments: argparse.Namespace) -> None:
             trace = _generate(arguments, statistics, seed, arguments.overload)
             figures = _judge(_replay_elastic(trace, arguments), arguments)
             factors.append(figures[ELASTIC].completed / figures[FIXED].completed)
-        _CONSOLE.print(f"{name}: {_spread(gains)}; {_spread(factors)}")
+        _CONSOLE.print(f"{name}: {_range(gains)}; {_range(factors)}")
 
 
 def _compare_orders(arguments: argparse.Namespace, seed: int) -> float:
@@ -143,9 +143,9 @@ def _trace(arguments: argparse.Namespace, seed: int, load: float) -> Trace:
 
 
 def _statistics(arguments: argparse.Namespace) -> Statistics:
-    told = {field.name: getattr(arguments, field.name) for field in fields(Statistics)}
-    lists = {name: tuple(told[name]) for name in ("gpu_counts", "gpu_shares")}
-    return Statistics(**{**told, **lists})
+    values = {field.name: getattr(arguments, field.name) for field in fields(Statistics)}
+    lists = {name: tuple(values[name]) for name in ("gpu_counts", "gpu_shares")}
+    return Statistics(**{**values, **lists})
 
 
 def _generate(
@@ -185,24 +185,24 @@ def _show(figures: dict[str, Figures], outcomes: dict[str, Outcome], title: str)
     table.add_column("policy")
     for column in columns:
         table.add_column(column, justify="right")
-    for name, each in figures.items():
-        table.add_row(name, *_cells(each))
+    for name, figure in figures.items():
+        table.add_row(name, *_cells(figure))
     _CONSOLE.print(table)
 
 
-def _cells(each: Figures) -> tuple[str, ...]:
+def _cells(figures: Figures) -> tuple[str, ...]:
     hours = (
-        each.mean_completion_s,
-        each.tail_completion_s,
-        each.mean_queueing_s,
-        each.makespan_s,
+        figures.mean_completion_s,
+        figures.tail_completion_s,
+        figures.mean_queueing_s,
+        figures.makespan_s,
     )
     return (
         *(f"{value / 3600:.2f}" for value in hours),
-        f"{each.gpu_hours:.0f}",
-        f"{each.cost:.0f}",
-        f"{each.utilisation:.2f}",
-        str(each.completed),
+        f"{figures.gpu_hours:.0f}",
+        f"{figures.cost:.0f}",
+        f"{figures.utilisation:.2f}",
+        str(figures.completed),
     )
 
 
@@ -229,8 +229,8 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--price", type=float, default=1.0, help="of a GPU-hour")
     parser.add_argument("--time-budget", type=float, default=5.0, help="seconds of each fit")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    for each in fields(Statistics):
-        option, default = f"--{each.name.replace('_', '-')}", each.default
+    for parameter in fields(Statistics):
+        option, default = f"--{parameter.name.replace('_', '-')}", parameter.default
         if isinstance(default, tuple):
             kind = type(default[0])
             parser.add_argument(option, type=kind, nargs="+", default=default, help="generated")

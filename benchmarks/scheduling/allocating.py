@@ -18,11 +18,20 @@ def time_allocations(jobs: int, gpus: int, time_limit_s: float) -> list[tuple[st
         capacity = np.full(kinds, gpus // kinds)
         for name, solver in (("sum", allocate), ("largest", allocate_makespan)):
             started = time.perf_counter()
-            found = solver(options, jobs, capacity, time_limit_s=time_limit_s)
-            spent = time.perf_counter() - started
-            assert found is not None
-            gap = "unknown" if found.gap is None else f"{found.gap:.2g}"
-            rows.append((str(kinds), name, f"{spent:.2f}", found.method, str(found.is_exact), gap))
+            allocation = solver(options, jobs, capacity, time_limit_s=time_limit_s)
+            seconds = time.perf_counter() - started
+            assert allocation is not None
+            gap = "unknown" if allocation.gap is None else f"{allocation.gap:.2g}"
+            rows.append(
+                (
+                    str(kinds),
+                    name,
+                    f"{seconds:.2f}",
+                    allocation.method,
+                    str(allocation.is_exact),
+                    gap,
+                )
+            )
     return rows
 
 

@@ -61,7 +61,10 @@ class Forecaster:
     def service(self, jobs: Sequence[Job]) -> Mapping[str, float]:
         """Return the expected GPU-seconds of each job on its own GPUs, by its name."""
         seconds = self.expected_seconds(jobs, [job.gpus for job in jobs])
-        return {job.ref: each * job.gpus for job, each in zip(jobs, seconds.tolist(), strict=True)}
+        return {
+            job.ref: expected_s * job.gpus
+            for job, expected_s in zip(jobs, seconds.tolist(), strict=True)
+        }
 
 
 def _fit(jobs: Sequence[Job], time_budget_s: float) -> FittedPortfolio:

@@ -91,7 +91,7 @@ class _FixedCluster:
 
 
 @dataclass(slots=True)
-class _Active:
+class _ActiveJob:
     """An elastic job: its progress, its workers, and until when a restart delays it."""
 
     job: Job
@@ -103,8 +103,8 @@ class _Active:
 
     def ends_at(self, now: float) -> float:
         """Return when it ends on its present workers."""
-        left = (1.0 - self.progress) * self.job.seconds_on(self.workers)
-        return max(now, self.held_until) + left
+        remaining_s = (1.0 - self.progress) * self.job.seconds_on(self.workers)
+        return max(now, self.held_until) + remaining_s
 
 
 class _ElasticCluster:
@@ -119,14 +119,14 @@ class _ElasticCluster:
     ) -> None:
         self._environment, self._outcome = environment, outcome
         self._forecasts, self._restart_s = forecasts, restart_s
-        self._active: list[_Active] = []
+        self._active: list[_ActiveJob] = []
         self._then = 0.0
         self._changed = environment.event()
 
     def submit(self, job: Job) -> None:
         """Add a job."""
-        known = self._forecasts[job.ref]
-        self._active.append(_Active(job, sorted(known), known))
+        forecasts = self._forecasts[job.ref]
+        self._active.append(_ActiveJob(job, sorted(forecasts), forecasts))
         if not self._changed.triggered:
             self._changed.succeed()
 
@@ -134,10 +134,10 @@ class _ElasticCluster:
         """Allocate, wait for the next arrival or end, and repeat."""
         while True:
             self._allocate()
-            running = [each for each in self._active if each.workers]
+            running = [active for active in self._active if active.workers]
             waits: list[simpy.Event] = [self._changed]
             if running:
-                soonest = min(each.ends_at(self._environment.now) for each in running)
+                soonest = min(active.ends_at(self._environment.now) for active in running)
                 waits.append(self._environment.timeout(max(soonest - self._environment.now, 0.0)))
             yield self._environment.any_of(waits)
             if self._changed.triggered:
@@ -146,42 +146,42 @@ class _ElasticCluster:
 
     def _advance(self) -> None:
         now = self._environment.now
-        for each in self._active:
-            if each.workers:
-                self._outcome.gpu_seconds += each.workers * (now - self._then)
-                worked = max(now - max(each.held_until, self._then), 0.0)
-                each.progress += worked / each.job.seconds_on(each.workers)
-        for each in [each for each in self._active if each.progress >= 1.0 - 1e-9]:
-            self._active.remove(each)
-            self._outcome.ends[each.job.ref] = now
+        for active in self._active:
+            if active.workers:
+                self._outcome.gpu_seconds += active.workers * (now - self._then)
+                worked = max(now - max(active.held_until, self._then), 0.0)
+                active.progress += worked / active.job.seconds_on(active.workers)
+        for active in [active for active in self._active if active.progress >= 1.0 - 1e-9]:
+            self._active.remove(active)
+            self._outcome.ends[active.job.ref] = now
         self._then = now
 
     def _allocate(self) -> None:
         now = self._environment.now
-        choice = _share_out(self._active, self._outcome.capacity, self._restart_s)
-        for each, workers in zip(self._active, choice, strict=True):
-            if workers and workers != each.workers:
-                is_restart = each.job.ref in self._outcome.starts
-                self._outcome.starts.setdefault(each.job.ref, now)
-                each.held_until = now + (self._restart_s if is_restart else 0.0)
-            each.workers = workers
+        choice = _allocated_workers(self._active, self._outcome.capacity, self._restart_s)
+        for active, workers in zip(self._active, choice, strict=True):
+            if workers and workers != active.workers:
+                is_restart = active.job.ref in self._outcome.starts
+                self._outcome.starts.setdefault(active.job.ref, now)
+                active.held_until = now + (self._restart_s if is_restart else 0.0)
+            active.workers = workers
         self._then = now
 
 
-def _share_out(active: Sequence[_Active], capacity: int, restart_s: float) -> list[int]:
+def _allocated_workers(active: Sequence[_ActiveJob], capacity: int, restart_s: float) -> list[int]:
     """Return the workers of each job that complete the most jobs per hour, by the forecasts."""
     if not active:
         return []
     rows = [
-        (index, count, each.forecast_s[count], each)
-        for index, each in enumerate(active)
-        for count in each.counts
+        (index, count, item.forecast_s[count], item)
+        for index, item in enumerate(active)
+        for count in item.counts
     ]
     seconds = np.array(
         [
-            max(1.0 - each.progress, 0.02) * forecast
-            + (restart_s if each.progress > 0 and count != each.workers else 0.0)
-            for _, count, forecast, each in rows
+            max(1.0 - item.progress, 0.02) * forecast
+            + (restart_s if item.progress > 0 and count != item.workers else 0.0)
+            for _, count, forecast, item in rows
         ]
     )
     index, gpus = np.array([row[0] for row in rows]), np.array([row[1] for row in rows])
@@ -232,11 +232,11 @@ def _counts(most: int) -> list[int]:
 def _all_forecasts(
     jobs: Sequence[Job], counts: Mapping[str, list[int]], forecaster: Forecaster
 ) -> dict[str, dict[int, float]]:
-    asked = [(job, count) for job in jobs for count in counts[job.ref]]
+    pairs = [(job, count) for job in jobs for count in counts[job.ref]]
     seconds = forecaster.expected_seconds(
-        [job for job, _ in asked], [count for _, count in asked]
+        [job for job, _ in pairs], [count for _, count in pairs]
     ).tolist()
     forecasts: dict[str, dict[int, float]] = {job.ref: {} for job in jobs}
-    for (job, count), each in zip(asked, seconds, strict=True):
-        forecasts[job.ref][count] = each
+    for (job, count), forecast_s in zip(pairs, seconds, strict=True):
+        forecasts[job.ref][count] = forecast_s
     return forecasts

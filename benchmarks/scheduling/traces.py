@@ -158,12 +158,15 @@ def generate(
     ]
     chosen = rng.choice(workloads, size=jobs, p=popularity)
     drawn = [
-        _job(rng, statistics, templates[which], f"job-{index}", 0.0, capacity, early=True)
-        for index, which in enumerate(chosen.tolist())
+        _job(rng, statistics, templates[choice], f"job-{index}", 0.0, capacity, early=True)
+        for index, choice in enumerate(chosen.tolist())
     ]
     work = sum(job.duration_s * job.gpus for job in drawn)
     instants = _instants(rng, jobs, work / (load * capacity), statistics.rhythm)
-    replayed = [_moved(job, when) for job, when in zip(drawn, instants.tolist(), strict=True)]
+    replayed = [
+        _submitted_at(job, submitted_s)
+        for job, submitted_s in zip(drawn, instants.tolist(), strict=True)
+    ]
     return Trace(past, replayed)
 
 
@@ -178,10 +181,10 @@ def _job(
     early: bool,
 ) -> Job:
     gpus = min(int(rng.choice(statistics.gpu_counts, p=statistics.gpu_shares)), capacity)
-    wanted = rng.lognormal(np.log(statistics.median_s), statistics.sigma)
-    wanted = float(np.clip(wanted, statistics.shortest_s, statistics.longest_s))
+    target_s = rng.lognormal(np.log(statistics.median_s), statistics.sigma)
+    target_s = float(np.clip(target_s, statistics.shortest_s, statistics.longest_s))
     size = float(rng.choice([1e4, 5e4, 2.5e5]))
-    epochs = max((wanted - 5.0) / (template.seconds(gpus, size, 1.0) - 5.0), 1e-6)
+    epochs = max((target_s - 5.0) / (template.seconds(gpus, size, 1.0) - 5.0), 1e-6)
     seconds = template.seconds(gpus, size, epochs) * float(rng.lognormal(0.0, statistics.noise))
     if early and rng.random() < statistics.early_end:
         seconds *= float(rng.uniform(0.02, 1.0))
@@ -189,7 +192,7 @@ def _job(
     return Job(ref, template.name, submitted_s, seconds, gpus, features, template.shape)
 
 
-def _moved(job: Job, submitted_s: float) -> Job:
+def _submitted_at(job: Job, submitted_s: float) -> Job:
     return Job(
         job.ref, job.workload, submitted_s, job.duration_s, job.gpus, job.features, job.shape
     )
@@ -198,10 +201,10 @@ def _moved(job: Job, submitted_s: float) -> Job:
 def _instants(rng: np.random.Generator, jobs: int, span_s: float, rhythm: float) -> FloatArray:
     """Return instants of submission within a span, most frequent in the middle of each day."""
     days = max(round(span_s / _DAY_S), 1)
-    fine = np.linspace(0.0, 1.0, 10_001)
-    density = 1.0 + rhythm * np.sin(2.0 * np.pi * (days * fine - 0.25))
-    reached = np.cumsum(density) / density.sum()
-    return np.interp(np.sort(rng.random(jobs)), reached, fine) * span_s
+    grid = np.linspace(0.0, 1.0, 10_001)
+    density = 1.0 + rhythm * np.sin(2.0 * np.pi * (days * grid - 0.25))
+    cumulative = np.cumsum(density) / density.sum()
+    return np.interp(np.sort(rng.random(jobs)), cumulative, grid) * span_s
 
 
 def read(path: Path, *, history: float, capacity: int) -> Trace:
@@ -225,17 +228,17 @@ def read(path: Path, *, history: float, capacity: int) -> Trace:
         raise SystemExit(f"{path} has no job with GPUs and a duration.")
     cut = int(history * len(jobs))
     start = jobs[min(cut, len(jobs) - 1)].submitted_s
-    return Trace(jobs[:cut], [_moved(job, job.submitted_s - start) for job in jobs[cut:]])
+    return Trace(jobs[:cut], [_submitted_at(job, job.submitted_s - start) for job in jobs[cut:]])
 
 
 def _columns(names: Sequence[str]) -> dict[str, str]:
-    found = {}
+    columns = {}
     for role, candidates in _NAMES.items():
-        named = next((name for name in candidates if name in names), None)
-        if named is None:
+        column = next((name for name in candidates if name in names), None)
+        if column is None:
             raise SystemExit(f"The trace lacks a column {' or '.join(candidates)}.")
-        found[role] = named
-    return found
+        columns[role] = column
+    return columns
 
 
 def _rows(

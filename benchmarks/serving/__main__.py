@@ -53,17 +53,17 @@ PARTS: Final[dict[str, tuple[str, Measure]]] = {
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure, print, and fail when a goal is missed."""
     options = _parser().parse_args(arguments)
-    found: list[Figure] = []
+    figures: list[Figure] = []
     with prepared_stage(options.runs) as stage:
         for name in options.parts or PARTS:
             print(f"measuring {name}: {PARTS[name][0]} ...", file=sys.stderr)
             for figure in PARTS[name][1](stage, options.slices, options.seconds):
                 print(f"  {figure.goal.what}: {figure.value:.2f}", file=sys.stderr)
-                found.append(figure)
+                figures.append(figure)
     # A pipe has no width of its own, and no figure may be cut.
     console = Console() if sys.stdout.isatty() else Console(width=160)
-    console.print(table_of(found))
-    missed = [figure.goal.what for figure in found if not figure.is_met]
+    console.print(table_of(figures))
+    missed = [figure.goal.what for figure in figures if not figure.is_met]
     if missed:
         raise SystemExit(f"Goals missed: {'; '.join(missed)}.")
 
@@ -74,8 +74,8 @@ def _parser() -> argparse.ArgumentParser:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    told = "; ".join(f"{name}: {what}" for name, (what, _) in PARTS.items())
-    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], help=told, metavar="PART")
+    help_text = "; ".join(f"{name}: {what}" for name, (what, _) in PARTS.items())
+    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], help=help_text, metavar="PART")
     parser.add_argument("--slices", type=int, default=7, help="turns of each row (default 7)")
     parser.add_argument(
         "--seconds", type=float, default=2.0, help="length of a slice of HTTP load (default 2)"
@@ -84,7 +84,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def table_of(found: Iterable[Figure]) -> Table:
+def table_of(figures: Iterable[Figure]) -> Table:
     """Return the figures with their goals."""
     table = Table(title="Ours / floor: medians of paired slices")
     table.add_column("what")
@@ -93,12 +93,12 @@ def table_of(found: Iterable[Figure]) -> Table:
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("goal met")
     table.add_column("note")
-    for figure in found:
+    for figure in figures:
         spread = figure.spread
         table.add_row(
             figure.goal.what,
             figure.goal.floor,
-            figure.goal.told(),
+            figure.goal.text(),
             f"{figure.value:.2f}",
             "" if spread is None else f"{spread[0]:.2f} - {spread[1]:.2f}",
             "" if figure.control is None else f"{figure.control:.2f}",

@@ -21,12 +21,12 @@ def measure_loads(stage: Stage, slices: int, _seconds: float) -> Iterator[Figure
     """Yield the figures of the published artefact and of one with only trees."""
     runs = generate_runs(_RUNS, 0)
     trees = fit_portfolio(runs, seed=0, time_budget_s=60.0, regressors=(_TREES,))
-    for artifact, told in ((stage.artifact, ", default fit"), (dumps(trees), ", trees alone")):
-        goal = replace(_LOAD, what=_LOAD.what.format(told))
-        yield _beside_booster(goal, artifact, runs, slices)
+    for artifact, suffix in ((stage.artifact, ", default fit"), (dumps(trees), ", trees alone")):
+        goal = replace(_LOAD, what=_LOAD.what.format(suffix))
+        yield _compare_with_booster(goal, artifact, runs, slices)
 
 
-def _beside_booster(goal: Goal, artifact: bytes, runs: RunTable, slices: int) -> Figure:
+def _compare_with_booster(goal: Goal, artifact: bytes, runs: RunTable, slices: int) -> Figure:
     leaves = leaves_of_trees(loads(artifact))
     text = booster_text(runs, leaves)
 
@@ -38,7 +38,7 @@ def _beside_booster(goal: Goal, artifact: bytes, runs: RunTable, slices: int) ->
         for _ in range(_REPEATS):
             lightgbm.Booster(model_str=text)
 
-    found = alternate(cpu_seconds(ours), cpu_seconds(floor), slices)
+    timings = alternate(cpu_seconds(ours), cpu_seconds(floor), slices)
     text_size = f"{len(text) / 1024:.0f} KiB of {len(leaves)} trees"
     sizes = f"{len(artifact) / 1024:.0f} KiB beside {text_size}"
-    return Figure.of(goal, found, note=f"CPU time; {sizes}")
+    return Figure.of(goal, timings, note=f"CPU time; {sizes}")

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import IO, Final
 
-from benchmarks.serving.endpoints import PATH, Asking
+from benchmarks.serving.endpoints import PATH, Requester
 from benchmarks.serving.load import Order
 from benchmarks.serving.processes import LoadGenerator, Server, started_load, started_service
 from benchmarks.serving.slices import Figure, Goal, Slices, alternate
@@ -18,7 +18,7 @@ _IDLE: Final = "no fits, same run"
 _LATENCY: Final = Goal("p99 of forecasts (200 requests/s) while two fits run", _IDLE, 1.5)
 _THROUGHPUT: Final = Goal("forecasts a second while two fits run", _IDLE, 0.8, is_least=True)
 _TWO: Final = Goal("two fits at once", "one fit", 1.3)
-_AT_ONCE, _RATE, _QUEUED = 2, 200.0, 10_000
+_N_PROCESSES, _RATE, _QUEUED = 2, 200.0, 10_000
 
 
 class Fits:
@@ -27,7 +27,7 @@ class Fits:
     def __init__(self, processes: list[subprocess.Popen[str]]) -> None:
         self._processes = processes
 
-    def ask(self, count: int, *, times: int = 1) -> None:
+    def request(self, count: int, *, times: int = 1) -> None:
         """Let `count` processes fit, each `times` times in a row."""
         for process in self._processes[:count]:
             _pipe(process.stdin).write("fit\n" * times)
@@ -41,20 +41,20 @@ class Fits:
     def seconds(self, count: int) -> float:
         """Return the seconds of one fit in each of `count` processes at the same time."""
         started = time.perf_counter()
-        self.ask(count)
+        self.request(count)
         self.wait(count)
         return time.perf_counter() - started
 
     @contextlib.contextmanager
-    def halted(self) -> Iterator[None]:
+    def paused(self) -> Iterator[None]:
         """Pause all computing within the block."""
-        self._tell(signal.SIGSTOP)
+        self._signal(signal.SIGSTOP)
         try:
             yield
         finally:
-            self._tell(signal.SIGCONT)
+            self._signal(signal.SIGCONT)
 
-    def _tell(self, number: signal.Signals) -> None:
+    def _signal(self, number: signal.Signals) -> None:
         for process in self._processes:
             process.send_signal(number)
 
@@ -70,11 +70,11 @@ def started_fits() -> Iterator[Fits]:
     command = [sys.executable, "-m", "benchmarks.serving.fitting"]
     processes = [
         subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        for _ in range(_AT_ONCE)
+        for _ in range(_N_PROCESSES)
     ]
     try:
         fits = Fits(processes)
-        fits.wait(_AT_ONCE)
+        fits.wait(_N_PROCESSES)
         yield fits
     finally:
         for process in processes:
@@ -90,30 +90,30 @@ def measure_contention(stage: Stage, slices: int, seconds: float) -> Iterator[Fi
         started_service(stage.database_url) as service,
         started_load() as load,
     ):
-        fits.ask(_AT_ONCE, times=_QUEUED)
+        fits.request(_N_PROCESSES, times=_QUEUED)
         for goal, rate in ((_LATENCY, _RATE), (_THROUGHPUT, None)):
             body = forecast_body(record=True, is_new=True)
             order = Order(service.port, PATH, body, seconds=seconds, rate=rate)
-            yield _beside_idle(goal, load, service, order, fits, slices)
+            yield _compare_with_idle(goal, load, service, order, fits, slices)
 
 
-def _beside_idle(
+def _compare_with_idle(
     goal: Goal, load: LoadGenerator, service: Server, order: Order, fits: Fits, slices: int
 ) -> Figure:
-    asking = Asking(load, service, order)
+    requester = Requester(load, service, order)
     is_paced = order.rate is not None
 
     def busy() -> float:
-        per_second = asking.slice()
-        return asking.outcomes[-1].p99_s if is_paced else per_second
+        per_second = requester.slice()
+        return requester.outcomes[-1].p99_s if is_paced else per_second
 
-    found: Slices = alternate(busy, _without(fits, busy), slices)
-    return Figure.of(goal, found, failures=asking.failures, note="fits are niced by 10")
+    timings: Slices = alternate(busy, _paused(fits, busy), slices)
+    return Figure.of(goal, timings, failures=requester.failures, note="fits are niced by 10")
 
 
-def _without(fits: Fits, measure: Callable[[], float]) -> Callable[[], float]:
+def _paused(fits: Fits, measure: Callable[[], float]) -> Callable[[], float]:
     def idle() -> float:
-        with fits.halted():
+        with fits.paused():
             return measure()
 
     return idle
@@ -122,5 +122,5 @@ def _without(fits: Fits, measure: Callable[[], float]) -> Callable[[], float]:
 def measure_fits(_stage: Stage, slices: int, _seconds: float) -> Iterator[Figure]:
     """Yield the time of two simultaneous fits relative to one."""
     with started_fits() as fits:
-        found = alternate(lambda: fits.seconds(_AT_ONCE), lambda: fits.seconds(1), slices)
-    yield Figure.of(_TWO, found, note="on the clock; of 200 runs each, all regressors")
+        timings = alternate(lambda: fits.seconds(_N_PROCESSES), lambda: fits.seconds(1), slices)
+    yield Figure.of(_TWO, timings, note="on the clock; of 200 runs each, all regressors")

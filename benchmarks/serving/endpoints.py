@@ -32,7 +32,7 @@ def fresh_numbers() -> int:
 
 
 @dataclass(slots=True)
-class Asking:
+class Requester:
     """Asks one server in slices; records the CPU time of the server and the load generator."""
 
     load: LoadGenerator
@@ -86,23 +86,23 @@ def measure_endpoints(stage: Stage, slices: int, seconds: float) -> Iterator[Fig
 def _against_floor(
     goal: Goal, load: LoadGenerator, service: Server, floor: Server, order: Order, slices: int
 ) -> Figure:
-    ours = Asking(load, service, order)
-    bare = Asking(load, floor, replace(order, port=floor.port))
-    found = alternate(ours.slice, bare.slice, slices)
+    ours = Requester(load, service, order)
+    bare = Requester(load, floor, replace(order, port=floor.port))
+    timings = alternate(ours.slice, bare.slice, slices)
     by_cpu = Slices(bare.cpu_s[1::2], ours.cpu_s[1:], ours.cpu_s[1:])
     note = (
         f"by CPU time {by_cpu.ratio:.2f}, {ours.cost_us():.0f} us a request;"
         f" load generator {ours.load_cost_us():.0f} us a request,"
         f" {ours.load_cost_us() / 1e6 / ours.cpu_s[-1]:.2f} of the service's"
     )
-    return Figure.of(goal, found, failures=ours.failures + bare.failures, note=note)
+    return Figure.of(goal, timings, failures=ours.failures + bare.failures, note=note)
 
 
 def _paced(
     load: LoadGenerator, service: Server, floor: Server, order: Order, slices: int
 ) -> Figure:
-    ours = Asking(load, service, order)
-    bare = Asking(load, floor, replace(order, port=floor.port))
+    ours = Requester(load, service, order)
+    bare = Requester(load, floor, replace(order, port=floor.port))
     alternate(ours.slice, bare.slice, slices)
     ordered = sorted(1e3 * outcome.p99_s for outcome in ours.outcomes[1:])
     floors = sorted(1e3 * outcome.p99_s for outcome in bare.outcomes[1:])

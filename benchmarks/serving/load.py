@@ -94,26 +94,26 @@ class _Session:
         """Ask on a free connection; if there is none, the request waits and its wait counts."""
         now = time.perf_counter()
         if self.idle:
-            self.idle.popleft().ask(now)
+            self.idle.popleft().send(now)
         else:
             self.due.append(now)
 
     def answered(self, connection: "_Connection", status: int) -> None:
         now = time.perf_counter()
-        self.latencies.append(now - connection.asked_at)
+        self.latencies.append(now - connection.due_at)
         if status not in _SUCCESS:
             self.failures += 1
         if self.due:
-            connection.ask(self.due.popleft())
+            connection.send(self.due.popleft())
         elif self.order.rate is None and now < self.deadline:
-            connection.ask(now)
+            connection.send(now)
         elif now < self.deadline:
             self.idle.append(connection)
         else:
             connection.end()
 
-    def lost(self, *, was_asked: bool) -> None:
-        self.failures += was_asked
+    def lost(self, *, was_waiting: bool) -> None:
+        self.failures += was_waiting
         self.open -= 1
         if self.open == 0 and not self.ended.done():
             self.ended.set_result(None)
@@ -125,7 +125,7 @@ class _Connection(asyncio.Protocol):
         self._parser = httptools.HttpResponseParser(self)
         self._is_waiting = False
         self._transport: asyncio.Transport | None = None
-        self.asked_at = 0.0
+        self.due_at = 0.0
 
     @override
     def connection_made(self, transport: Any) -> None:
@@ -133,9 +133,9 @@ class _Connection(asyncio.Protocol):
         self._session.open += 1
         self._session.idle.append(self)
 
-    def ask(self, asked_at: float) -> None:
+    def send(self, due_at: float) -> None:
         assert self._transport is not None
-        self.asked_at, self._is_waiting = asked_at, True
+        self.due_at, self._is_waiting = due_at, True
         self._transport.write(next(self._session.requests))
 
     @override
@@ -153,7 +153,7 @@ class _Connection(asyncio.Protocol):
 
     @override
     def connection_lost(self, exc: Exception | None) -> None:
-        self._session.lost(was_asked=self._is_waiting)
+        self._session.lost(was_waiting=self._is_waiting)
 
 
 async def _pace(session: _Session, rate: float) -> None:

@@ -22,63 +22,65 @@ _REGIONS: Final = [f"region-{number}" for number in range(5)]
 
 def measure_batches(stage: Stage, slices: int, _seconds: float) -> Iterator[Figure]:
     """Yield the figures of a batch: with whole answers, and with only the durations."""
-    asked = generate_features(_BATCH, 7)
+    questions = generate_features(_BATCH, 7)
     with started_service(stage.database_url) as service:
         for goal, fields in ((_WHOLE, None), (_TRIMMED, ["duration_seconds"])):
-            body = _batch_body(asked, fields)
-            yield _beside_evaluation(
-                goal, service, "forecasts:batch", body, stage.portfolio, asked, slices
+            body = _batch_body(questions, fields)
+            yield _compare_with_evaluation(
+                goal, service, "forecasts:batch", body, stage.portfolio, questions, slices
             )
 
 
 def measure_recommendations(stage: Stage, slices: int, _seconds: float) -> Iterator[Figure]:
     """Yield the figure of a recommendation."""
-    asked = generate_features(_CANDIDATES, 7)
+    questions = generate_features(_CANDIDATES, 7)
     with started_service(stage.database_url) as service:
-        yield _beside_evaluation(
+        yield _compare_with_evaluation(
             _RECOMMEND,
             service,
             "recommendations",
             _recommendation_body(),
             stage.portfolio,
-            asked,
+            questions,
             slices,
         )
 
 
-def evaluate(portfolio: FittedPortfolio, asked: FeatureTable) -> None:
+def evaluate(portfolio: FittedPortfolio, questions: FeatureTable) -> None:
     """Ask like the service: median, bounds, time limit."""
-    forecast = portfolio.predict(asked)
+    forecast = portfolio.predict(questions)
     forecast.median()
     forecast.interval(0.9)
     forecast.quantile(0.95)
 
 
-def _beside_evaluation(
+def _compare_with_evaluation(
     goal: Goal,
     service: Server,
     path: str,
     body: bytes,
     portfolio: FittedPortfolio,
-    asked: FeatureTable,
+    questions: FeatureTable,
     slices: int,
 ) -> Figure:
     """Compare the CPU time of the service for a request with that of an evaluation here."""
     refused: list[int] = []
     with httpx2.Client(timeout=120) as client:
-        ask = _asking(client, service, path, body, refused)
-        found: Slices = alternate(ask, cpu_seconds(lambda: evaluate(portfolio, asked)), slices)
-    note = f"CPU time; the evaluation took {1e3 * min(found.floor):.0f} ms at best"
-    return Figure.of(goal, found, failures=len(refused), note=note)
+        request = _timed_request(client, service, path, body, refused)
+        timings: Slices = alternate(
+            request, cpu_seconds(lambda: evaluate(portfolio, questions)), slices
+        )
+    note = f"CPU time; the evaluation took {1e3 * min(timings.floor):.0f} ms at best"
+    return Figure.of(goal, timings, failures=len(refused), note=note)
 
 
-def _asking(
+def _timed_request(
     client: httpx2.Client, service: Server, path: str, body: bytes, refused: list[int]
 ) -> Callable[[], float]:
     url = f"http://127.0.0.1:{service.port}/v1/{path}"
     headers = {"Content-Type": "application/json"}
 
-    def ask() -> float:
+    def request() -> float:
         before = service.cpu_seconds()
         answer = client.post(url, content=body, headers=headers)
         seconds = service.cpu_seconds() - before
@@ -86,15 +88,15 @@ def _asking(
             refused.append(answer.status_code)
         return seconds
 
-    return ask
+    return request
 
 
-def _batch_body(asked: FeatureTable, fields: list[str] | None) -> bytes:
-    numeric = asked.numeric
+def _batch_body(questions: FeatureTable, fields: list[str] | None) -> bytes:
+    numeric = questions.numeric
     requests = [
         {
             "configuration": {
-                "gpu_type": asked.categorical["gpu_type"][row],
+                "gpu_type": questions.categorical["gpu_type"][row],
                 "workers": int(numeric["workers"][row]),
             },
             "work": {
@@ -103,7 +105,7 @@ def _batch_body(asked: FeatureTable, fields: list[str] | None) -> bytes:
             },
             "parameters": {"layers": numeric["param.layers"][row]},
         }
-        for row in range(asked.n_rows)
+        for row in range(questions.n_rows)
     ]
     document: dict[str, Any] = {"defaults": {"workload": WORKLOAD}, "requests": requests}
     if fields is not None:

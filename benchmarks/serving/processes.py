@@ -39,11 +39,11 @@ def process_cpu_seconds(process_id: int) -> float:
 
 def cores() -> tuple[set[int], set[int]]:
     """Return the cores of the measured process and of the load; the same if there is only one."""
-    known = sorted(os.sched_getaffinity(0))
-    return {known[0]}, {known[-1]}
+    available = sorted(os.sched_getaffinity(0))
+    return {available[0]}, {available[-1]}
 
 
-def hold(process_id: int, core: set[int]) -> None:
+def pin(process_id: int, core: set[int]) -> None:
     """Pin all threads of a process to a core."""
     for thread in Path(f"/proc/{process_id}/task").iterdir():
         with contextlib.suppress(ProcessLookupError):
@@ -54,7 +54,7 @@ def hold(process_id: int, core: set[int]) -> None:
 def started_service(database_url: str) -> Iterator[Server]:
     """Start the real service on the core of the measured process."""
     with running_service(database_url) as running:
-        hold(running.process_id, cores()[0])
+        pin(running.process_id, cores()[0])
         yield Server(int(running.url.rpartition(":")[2]), running.process_id)
 
 
@@ -70,7 +70,7 @@ def started_floor(name: str, *, pinned: bool = True) -> Iterator[Server]:
         try:
             await_port(port, process)
             if pinned:
-                hold(process.pid, cores()[0])
+                pin(process.pid, cores()[0])
             yield Server(port, process.pid)
         finally:
             process.terminate()
@@ -78,8 +78,8 @@ def started_floor(name: str, *, pinned: bool = True) -> Iterator[Server]:
 
 def free_port() -> int:
     """Return a port on which nobody listens."""
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        port: int = found.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
         return port
 
 
@@ -122,7 +122,7 @@ def started_load() -> Iterator[LoadGenerator]:
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
-        hold(process.pid, cores()[1])
+        pin(process.pid, cores()[1])
         try:
             yield LoadGenerator(process)
         finally:

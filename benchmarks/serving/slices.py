@@ -19,7 +19,7 @@ class Goal:
         """Return whether a ratio keeps the bound."""
         return value >= self.bound if self.is_least else value <= self.bound
 
-    def told(self) -> str:
+    def text(self) -> str:
         """Return the bound as a reader expects it."""
         return f"{'>=' if self.is_least else '<='} {self.bound:g}"
 
@@ -83,8 +83,8 @@ def alternate(ours: Callable[[], float], floor: Callable[[], float], slices: int
     ours()
     floor()
     turns = [(floor(), ours(), floor()) for _ in range(slices)]
-    first, own, again = (list(column) for column in zip(*turns, strict=True))
-    return Slices(own, first, again)
+    first, subject, again = (list(column) for column in zip(*turns, strict=True))
+    return Slices(subject, first, again)
 
 
 def cpu_seconds(function: Callable[[], object]) -> Callable[[], float]:

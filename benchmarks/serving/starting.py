@@ -68,8 +68,8 @@ def measure_start(stage: Stage, slices: int, _seconds: float) -> Iterator[Figure
         for application in (ours, floor):
             application.seconds()
             application.megabytes.clear()
-        found: Slices = alternate(ours.seconds, floor.seconds, slices)
-    yield Figure.of(_START, found, note="on the clock; both answers ask the database")
+        timings: Slices = alternate(ours.seconds, floor.seconds, slices)
+    yield Figure.of(_START, timings, note="on the clock; both answers ask the database")
     memory = statistics.median(ours.megabytes)
     spread = (min(ours.megabytes), max(ours.megabytes))
     note = f"resident after the first answer; the empty application: {min(floor.megabytes):.0f} MB"
