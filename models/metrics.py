@@ -30,7 +30,7 @@ def mape(observed_s: FloatArray, predicted_s: FloatArray) -> float:
     return float(_relative_errors(observed_s, predicted_s).mean())
 
 
-def share_off(observed_s: FloatArray, predicted_s: FloatArray, limit: float = 0.2) -> float:
+def share_above(observed_s: FloatArray, predicted_s: FloatArray, limit: float = 0.2) -> float:
     """Return the share of forecasts whose relative error is above `limit`.
 
     Raises
@@ -40,7 +40,7 @@ def share_off(observed_s: FloatArray, predicted_s: FloatArray, limit: float = 0.
 
     Examples
     --------
-    >>> share_off(np.array([100.0, 200.0]), np.array([130.0, 180.0]))
+    >>> share_above(np.array([100.0, 200.0]), np.array([130.0, 180.0]))
     0.5
     """
     return float((_relative_errors(observed_s, predicted_s) > limit).mean())

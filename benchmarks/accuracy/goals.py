@@ -208,7 +208,7 @@ def _worst_group(judgements: Sequence[Judgement]) -> Goal:
 
 
 def _own_error(judgements: Sequence[Judgement]) -> Goal:
-    share = float(np.mean([item.knows_itself for item in judgements]))
+    share = float(np.mean([item.has_close_estimate for item in judgements]))
     return Goal(
         "own error within a factor of 2",
         f"at least {MIN_SHARE_KNOWN:.0%}",
@@ -223,7 +223,7 @@ def _bounds_of_known(judgements: Sequence[Judgement]) -> Iterator[str]:
     yield f"exactly calibrated forecasts would know {attainable_share(judgements):.1%}"
     many = [item for item in judgements if item.n_test >= MANY_TEST_RUNS]
     if many:
-        share = float(np.mean([item.knows_itself for item in many]))
+        share = float(np.mean([item.has_close_estimate for item in many]))
         yield f"{share:.1%} of the {len(many)} tasks with {MANY_TEST_RUNS} test runs or more"
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from benchmarks.accuracy.traces import Task, to_tables
 from models import HardwareDescription, PooledPrior, fit_portfolio
-from models.metrics import coverage, log_interval_score, mape, relative_width, share_off
+from models.metrics import coverage, log_interval_score, mape, relative_width, share_above
 
 SEED = 1
 
@@ -74,7 +74,7 @@ class Judgement:
         return self.mape / max(self.floor, 1e-3)
 
     @property
-    def knows_itself(self) -> bool:
+    def has_close_estimate(self) -> bool:
         """Return whether the forecasts' own estimate of the error is within a factor of 2."""
         return 0.5 <= self.own_estimate / max(self.mape, 1e-4) <= 2  # noqa: PLR2004 - the factor
 
@@ -112,7 +112,7 @@ def judge(
         n_train=train.n_runs,
         n_test=test.n_runs,
         mape=mape(observed, predicted),
-        off_by_20=share_off(observed, predicted),
+        off_by_20=share_above(observed, predicted),
         coverage_80=coverage(observed, *forecast.interval(0.8)),
         coverage_90=coverage(observed, lower, upper),
         width_90=relative_width(predicted, lower, upper),

@@ -82,7 +82,7 @@ def _summary(members: Sequence[Judgement]) -> list[str]:
         f"{100 * float(np.mean([item.coverage_90 for item in members])):.1f}",
         f"{100 * median([item.width_90 for item in members]):.1f}",
         f"{median([item.score_90 for item in members]):.2f}",
-        f"{100 * float(np.mean([item.knows_itself for item in members])):.0f}%",
+        f"{100 * float(np.mean([item.has_close_estimate for item in members])):.0f}%",
         f"{median([item.fit_seconds for item in members]):.2f}",
         f"{100 * median([item.floor for item in members]):.1f}",
         f"{geometric([item.floor_ratio for item in members]):.2f}",

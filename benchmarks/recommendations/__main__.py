@@ -154,7 +154,7 @@ def _compare(
     _fit(services, workload, arguments)
     # Carbon considers every place that sells the hardware, hence other candidates than these.
     left_out = {Objective.CARBON} if arguments.gpu_types else set()
-    for objective in (each for each in Objective if each not in left_out):
+    for objective in (item for item in Objective if item not in left_out):
         request = replace(_request(services, workload, arguments), objective=objective)
         services.prices.forget(DEFAULT_PROJECT)
         start = process_time()

@@ -99,12 +99,12 @@ class _ActiveJob:
     forecast_s: Mapping[int, float]
     progress: float = 0.0
     workers: int = 0
-    held_until: float = 0.0
+    delayed_until: float = 0.0
 
     def ends_at(self, now: float) -> float:
         """Return when it ends on its present workers."""
         remaining_s = (1.0 - self.progress) * self.job.seconds_on(self.workers)
-        return max(now, self.held_until) + remaining_s
+        return max(now, self.delayed_until) + remaining_s
 
 
 class _ElasticCluster:
@@ -120,7 +120,7 @@ class _ElasticCluster:
         self._environment, self._outcome = environment, outcome
         self._forecasts, self._restart_s = forecasts, restart_s
         self._active: list[_ActiveJob] = []
-        self._then = 0.0
+        self._updated_s = 0.0
         self._changed = environment.event()
 
     def submit(self, job: Job) -> None:
@@ -148,13 +148,13 @@ class _ElasticCluster:
         now = self._environment.now
         for active in self._active:
             if active.workers:
-                self._outcome.gpu_seconds += active.workers * (now - self._then)
-                worked = max(now - max(active.held_until, self._then), 0.0)
+                self._outcome.gpu_seconds += active.workers * (now - self._updated_s)
+                worked = max(now - max(active.delayed_until, self._updated_s), 0.0)
                 active.progress += worked / active.job.seconds_on(active.workers)
         for active in [active for active in self._active if active.progress >= 1.0 - 1e-9]:
             self._active.remove(active)
             self._outcome.ends[active.job.ref] = now
-        self._then = now
+        self._updated_s = now
 
     def _allocate(self) -> None:
         now = self._environment.now
@@ -163,9 +163,9 @@ class _ElasticCluster:
             if workers and workers != active.workers:
                 is_restart = active.job.ref in self._outcome.starts
                 self._outcome.starts.setdefault(active.job.ref, now)
-                active.held_until = now + (self._restart_s if is_restart else 0.0)
+                active.delayed_until = now + (self._restart_s if is_restart else 0.0)
             active.workers = workers
-        self._then = now
+        self._updated_s = now
 
 
 def _allocated_workers(active: Sequence[_ActiveJob], capacity: int, restart_s: float) -> list[int]:

@@ -64,9 +64,9 @@ def requests_of(order: Order) -> Iterator[bytes]:
     number = order.first
     if MARK not in order.body:
         length = f"content-type: application/json\r\ncontent-length: {len(order.body)}\r\n"
-        whole = f"{head}{length if order.body else ''}\r\n{order.body}".encode()
+        request = f"{head}{length if order.body else ''}\r\n{order.body}".encode()
         while True:
-            yield whole
+            yield request
     before, after = order.body.split(MARK)
     while True:
         body = f"{before}{number}{after}"

@@ -131,7 +131,7 @@ class _Mixture:
 
     def __init__(self, log_density: LogDensity, size: int) -> None:
         self._mode = _mode(log_density, size)
-        self._root = _root_at(log_density, self._mode)
+        self._root = _covariance_root(log_density, self._mode)
         self._inverse = np.linalg.inv(self._root)
         self._log_volume = float(np.linalg.slogdet(self._root)[1])
 
@@ -187,7 +187,7 @@ def _mode(log_density: LogDensity, size: int) -> FloatArray:
     return minimise_in_box(loss, np.zeros(size), bounds, _MAX_ITERATIONS)
 
 
-def _root_at(log_density: LogDensity, mode: FloatArray) -> FloatArray:
+def _covariance_root(log_density: LogDensity, mode: FloatArray) -> FloatArray:
     """Return a square root of the inflated covariance that the curvature at the mode implies."""
     size, steps = len(mode), _CURVATURE_STEP * np.eye(len(mode))
     row, column = np.tril_indices(size, -1)

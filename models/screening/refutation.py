@@ -146,13 +146,13 @@ class _Refutation:
 
     def _suspects(self, residuals: FloatArray) -> IntArray:
         """Return single runs far from a robust fit, only the farthest if there are many."""
-        far = np.flatnonzero(self._is_single & (np.abs(residuals) > _SUSPECT_SDS))
-        order = np.argsort(-np.abs(residuals[far]), kind="stable")
+        candidates = np.flatnonzero(self._is_single & (np.abs(residuals) > _SUSPECT_SDS))
+        order = np.argsort(-np.abs(residuals[candidates]), kind="stable")
         most = min(len(residuals) // _FEWEST_TO_ONE, _MOST_SUSPECTS)
-        return np.sort(far[order[:most]])
+        return np.sort(candidates[order[:most]])
 
     def _compare(self, subset: IntArray, tested: IntArray) -> tuple[FloatArray, FloatArray]:
-        """Return how far runs are from the forecast by others, and its variance."""
+        """Return how candidates runs are from the forecast by others, and its variance."""
         X, y = self._X, self._y
         process = self._process.fit(X[subset], y[subset], self._counts[subset])
         # Hyper-parameters are learned once: fewer suspects hardly change them.

@@ -8,7 +8,7 @@ import pytest
 
 from models import FeatureTable, ForecastDistribution, HardwareDescription, RunTable
 from models.distribution import NORMAL_KNOTS
-from models.metrics import coverage, log_interval_score, mape, relative_width, share_off
+from models.metrics import coverage, log_interval_score, mape, relative_width, share_above
 
 ONE = np.array([1.0])
 FORECAST = ForecastDistribution(np.zeros(1), ONE, ("interpolation",), NORMAL_KNOTS[None, 1:])
@@ -33,7 +33,7 @@ FORECAST = ForecastDistribution(np.zeros(1), ONE, ("interpolation",), NORMAL_KNO
         (lambda: ForecastDistribution(ONE, ONE, ("x",), np.ones((1, 5))), "must be positive and"),
         (lambda: mape(ONE, np.ones(2)), "one common shape"),
         (lambda: mape(np.empty(0), np.empty(0)), "at least one row"),
-        (lambda: share_off(-ONE, ONE), "Observed durations are positive"),
+        (lambda: share_above(-ONE, ONE), "Observed durations are positive"),
         (lambda: coverage(ONE, ONE, np.ones(2)), "one common shape"),
         (lambda: relative_width(ONE, ONE, np.ones(2)), "one common shape"),
         (lambda: log_interval_score(ONE, ONE, ONE, 1.0), "between 0 and 1"),
