@@ -80,8 +80,11 @@ class AlikeScenarios(Rows[Scenario]):
         parameters = sorted(self.parameters)
         facts = (
             self.configurations.made(configuration_fact),
-            *(_made(amount_fact, column) for column in self.work.values()),
-            *(_made(partial(parameter_fact, name), self.parameters[name]) for name in parameters),
+            *(_map_column(amount_fact, column) for column in self.work.values()),
+            *(
+                _map_column(partial(parameter_fact, name), self.parameters[name])
+                for name in parameters
+            ),
         )
         return list(map(digest_of, zip(*facts, strict=True)))
 
@@ -164,12 +167,12 @@ def rows_by_regressor(
     requests: Sequence[ForecastRequest],
 ) -> Mapping[tuple[Slug, int | None], list[int]]:
     """Return the rows that ask each version of each workload's regressor, in the order asked."""
-    asked_of = column_of(requests, "workload"), column_of(requests, "regressor_version")
-    told = [column.distinct for column in asked_of if isinstance(column, Repeated)]
-    if len(told) == len(asked_of):  # all share them
-        return {(told[0][0], told[1][0]): list(range(len(requests)))} if requests else {}
+    key_columns = column_of(requests, "workload"), column_of(requests, "regressor_version")
+    distinct = [column.distinct for column in key_columns if isinstance(column, Repeated)]
+    if len(distinct) == len(key_columns):  # all share them
+        return {(distinct[0][0], distinct[1][0]): list(range(len(requests)))} if requests else {}
     groups: defaultdict[tuple[Slug, int | None], list[int]] = defaultdict(list)
-    for row, regressor in enumerate(zip(*asked_of, strict=True)):
+    for row, regressor in enumerate(zip(*key_columns, strict=True)):
         groups[regressor].append(row)
     return groups
 
@@ -181,7 +184,7 @@ def digests_of(scenarios: Sequence[Scenario]) -> list[str]:
     return [scenario.digest() for scenario in scenarios]
 
 
-def _made(make: Callable[[Any], str], column: Sequence[Any]) -> Sequence[str]:
+def _map_column(make: Callable[[Any], str], column: Sequence[Any]) -> Sequence[str]:
     if isinstance(column, Repeated):
         return column.made(make)
     return list(map(make, column))

@@ -105,19 +105,19 @@ class Serverless:
         >>> str(gb_seconds), calls
         ('1000.0010', 4)
         """
-        whole, rest = 0, seconds
+        full_calls, rest_s = 0, seconds
         if self.max_call_s is not None:
-            whole = (
+            full_calls = (
                 int(_EXACT.divide(seconds, self.max_call_s).to_integral_value(ROUND_CEILING)) - 1
             )
-            rest = seconds - whole * self.max_call_s
-        billed = whole * self._stepped(self.max_call_s or _ZERO) + self._stepped(rest)
+            rest_s = seconds - full_calls * self.max_call_s
+        billed = full_calls * self._rounded_up(self.max_call_s or _ZERO) + self._rounded_up(rest_s)
         gb_seconds = _EXACT.multiply(max(billed, least_s) * workers, self.memory_gb)
         return (
             max(gb_seconds - self.free_gb_seconds, _ZERO),
-            max((whole + 1) * workers - self.free_calls, 0),
+            max((full_calls + 1) * workers - self.free_calls, 0),
         )
 
-    def _stepped(self, seconds: Decimal) -> Decimal:
+    def _rounded_up(self, seconds: Decimal) -> Decimal:
         steps = _EXACT.divide(seconds, self.step_s).to_integral_value(ROUND_CEILING)
         return steps * self.step_s

@@ -32,7 +32,7 @@ class Rows(Sequence[Item_co], Generic[Item_co]):
     @override
     def __getitem__(self, index: int | slice) -> Item_co | list[Item_co]:
         if isinstance(index, slice):
-            return [self.row(each) for each in range(len(self))[index]]
+            return [self.row(position) for position in range(len(self))[index]]
         return self.row(index)
 
 
@@ -63,7 +63,7 @@ class Repeated(Rows[Item_co]):
         """Return a column of objects, in which repeated objects are recognised by identity."""
         if isinstance(objects, Repeated):
             return objects
-        distinct = {id(each): each for each in objects}
+        distinct = {id(item): item for item in objects}
         place_of = dict(zip(distinct, range(len(distinct)), strict=True))
         return Repeated(
             list(distinct.values()), array("q", map(place_of.__getitem__, map(id, objects)))
@@ -114,20 +114,20 @@ def beside(*columns: Sequence[Any]) -> Repeated[tuple[Any, ...]]:
     >>> list(beside(one, Repeated.alone(7, 3), one.made(str.upper)))
     [('a', 7, 'A'), ('b', 7, 'B'), ('a', 7, 'A')]
     """
-    told = [Repeated.of(column) for column in columns]
-    varied = [column for column in told if len(column.distinct) > 1]
+    repeated = [Repeated.of(column) for column in columns]
+    varied = [column for column in repeated if len(column.distinct) > 1]
     if all(column.places is varied[0].places for column in varied):
-        places = (varied or told)[0].places
+        places = (varied or repeated)[0].places
         n_distinct = len(varied[0].distinct) if varied else min(len(places), 1)
-        each = [
+        aligned = [
             column.distinct if len(column.distinct) > 1 else [*column.distinct[:1]] * n_distinct
-            for column in told
+            for column in repeated
         ]
-        return Repeated(list(zip(*each, strict=True)), places)
+        return Repeated(list(zip(*aligned, strict=True)), places)
     keys = list(zip(*(column.places for column in varied), strict=True))
     place_of = {key: place for place, key in enumerate(dict.fromkeys(keys))}
     rows = {key: row for row, key in enumerate(keys)}
-    distinct = [tuple(column[rows[key]] for column in told) for key in place_of]
+    distinct = [tuple(column[rows[key]] for column in repeated) for key in place_of]
     return Repeated(distinct, array("q", map(place_of.__getitem__, keys)))
 
 

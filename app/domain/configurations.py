@@ -71,7 +71,7 @@ class Scenario:
             (
                 configuration_fact(self.configuration),
                 *map(amount_fact, amounts),
-                *(parameter_fact(*each) for each in sorted(self.parameters.items())),
+                *(parameter_fact(*parameter) for parameter in sorted(self.parameters.items())),
             )
         )
 

@@ -146,10 +146,10 @@ class UnitChangeError(DomainError):
 
     remedy = "Keep the unit, or use another workload for runs measured in the new unit."
 
-    def __init__(self, slug: Slug, *, stored: str | None, asked: str | None) -> None:
+    def __init__(self, slug: Slug, *, stored: str | None, requested: str | None) -> None:
         super().__init__(
             f"Workload {slug!r} has runs with dataset sizes in {stored or 'no stated unit'};"
-            f" the unit cannot become {asked or 'none'}."
+            f" the unit cannot become {requested or 'none'}."
         )
 
 

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 
-class _Wish(NamedTuple):
+class _Preference(NamedTuple):
     """The quality value of a name, from 0 to 1, and how far in front it is in its header."""
 
     quality: float
     lead: int
 
 
-_UNNAMED = _Wish(0.0, 0)
+_UNNAMED = _Preference(0.0, 0)
 
 
 def preferred(header: str | None, offered: Sequence[str]) -> str:
@@ -40,26 +40,28 @@ def preferred(header: str | None, offered: Sequence[str]) -> str:
     >>> [preferred(header, ("identity", "gzip")) for header in ("br, gzip;q=0.5", "gzip;q=0, *")]
     ['gzip', 'identity']
     """
-    wishes = _wishes(header or "")
-    told = {name: _wish_for(name, wishes) for name in offered}
-    best = max(offered, key=lambda name: told[name])
-    return best if told[best].quality > 0 else offered[0]
+    preferences = _preferences(header or "")
+    preference_of = {name: _preference_for(name, preferences) for name in offered}
+    best = max(offered, key=lambda name: preference_of[name])
+    return best if preference_of[best].quality > 0 else offered[0]
 
 
-def _wish_for(name: str, wishes: dict[str, _Wish]) -> _Wish:
+def _preference_for(name: str, preferences: dict[str, _Preference]) -> _Preference:
     kind, slash, _ = name.partition("/")
-    covers = (name, f"{kind}/*", "*/*") if slash else (name, "*")
-    return next((wishes[cover] for cover in covers if cover in wishes), _UNNAMED)
+    ranges = (name, f"{kind}/*", "*/*") if slash else (name, "*")
+    return next(
+        (preferences[media_range] for media_range in ranges if media_range in preferences), _UNNAMED
+    )
 
 
-def _wishes(header: str) -> dict[str, _Wish]:
+def _preferences(header: str) -> dict[str, _Preference]:
     """Return the wish of a header for each name, the best if it gives several."""
-    wishes: dict[str, _Wish] = {}
-    for place, item in enumerate(header.split(",")):
+    preferences: dict[str, _Preference] = {}
+    for position, item in enumerate(header.split(",")):
         name, *parameters = (part.strip().casefold() for part in item.split(";"))
-        wish = _Wish(_quality(parameters), -place)
-        wishes[name] = max(wish, wishes.get(name, wish))
-    return wishes
+        preference = _Preference(_quality(parameters), -position)
+        preferences[name] = max(preference, preferences.get(name, preference))
+    return preferences
 
 
 def _quality(parameters: Sequence[str]) -> float:

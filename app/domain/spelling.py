@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from typing import Final
 
-_LIKENESS: Final = 0.8
+_MIN_SIMILARITY: Final = 0.8
 """Least similarity of a typo, an edit or two; that of "precision" and "region" is 0.67."""
-_OTHER_NAMES: Final[Mapping[str, str]] = {
+_ALIASES: Final[Mapping[str, str]] = {
     "workers": "gpus num_gpus n_gpus ngpu gpu_count num_workers n_workers world_size",
     "gpu_count": "gpus num_gpus n_gpus ngpu num_workers workers",
     "gpu_type": "gpu gpu_name gpu_model accelerator accelerator_type device",
@@ -51,36 +51,38 @@ def nearest_field(name: str, known: Iterable[str]) -> str | None:
     'duration_seconds'
     >>> nearest_field("precision", ["region"])
     """
-    squeezed = {_squeeze(field): field for field in known}
-    asked = _squeeze(name)
-    if asked in squeezed:
-        return squeezed[asked]
-    begun = [field for field in squeezed.values() if asked in _first_words(field)]
-    meant = [field for field in squeezed.values() if asked in _others_of(field)]
-    if meant or begun:
-        return min(meant or begun, key=len)
-    begins = {begin: field for field in squeezed.values() for begin in _first_words(field)}
-    return _with_typo(asked, squeezed) or _with_typo(asked, begins)
+    by_normalized = {_normalized(field): field for field in known}
+    normalized = _normalized(name)
+    if normalized in by_normalized:
+        return by_normalized[normalized]
+    prefixed = [field for field in by_normalized.values() if normalized in _prefixes_of(field)]
+    aliased = [field for field in by_normalized.values() if normalized in _aliases_of(field)]
+    if aliased or prefixed:
+        return min(aliased or prefixed, key=len)
+    by_prefix = {
+        prefix: field for field in by_normalized.values() for prefix in _prefixes_of(field)
+    }
+    return _closest(normalized, by_normalized) or _closest(normalized, by_prefix)
 
 
-def _squeeze(name: str) -> str:
+def _normalized(name: str) -> str:
     return name.replace("_", "").replace("-", "").casefold()
 
 
-def _with_typo(asked: str, known: Mapping[str, str]) -> str | None:
+def _closest(name: str, candidates: Mapping[str, str]) -> str | None:
     # Much longer names are not similar enough, and comparing megabytes takes gigabytes.
-    if len(asked) > max(map(len, known), default=0) * (2 / _LIKENESS - 1):
+    if len(name) > max(map(len, candidates), default=0) * (2 / _MIN_SIMILARITY - 1):
         return None
-    match = get_close_matches(asked, known, n=1, cutoff=_LIKENESS)
-    return known[match[0]] if match else None
+    matches = get_close_matches(name, candidates, n=1, cutoff=_MIN_SIMILARITY)
+    return candidates[matches[0]] if matches else None
 
 
-def _others_of(field: str) -> set[str]:
-    """Return the other names of a field, squeezed."""
-    return {_squeeze(other) for other in _OTHER_NAMES.get(field, "").split()}
+def _aliases_of(field: str) -> set[str]:
+    """Return the other names of a field, normalized."""
+    return {_normalized(alias) for alias in _ALIASES.get(field, "").split()}
 
 
-def _first_words(field: str) -> set[str]:
-    """Return the beginnings of a field, up to each of its words but the last, squeezed."""
+def _prefixes_of(field: str) -> set[str]:
+    """Return the beginnings of a field, up to each of its words but the last, normalized."""
     words = field.casefold().split("_")
     return {"".join(words[:count]) for count in range(1, len(words))}

@@ -12,10 +12,10 @@ _YEAR: Final = 365 * _DAY
 _SECOND_S: Final = 0.9995
 _SHORT_S: Final = 9.95
 """From here on, three digits of milliseconds or tenths of a second would round up."""
-_FINEST: Final = ((_SHORT_S, 0.1), (_HOUR, 1.0), (_DAY, _MINUTE), (_YEAR, _HOUR))
+_RESOLUTIONS: Final = ((_SHORT_S, 0.1), (_HOUR, 1.0), (_DAY, _MINUTE), (_YEAR, _HOUR))
 """Bounds of durations with the resolution to which those below are told, up to a year."""
 _OTHER_OFFERS: Final = {"spot", "reserved"}
-_TOLD_SHARE, _LEAST_CHANCE = 0.01, 1e-4
+_MIN_SHARE, _MIN_PROBABILITY = 0.01, 1e-4
 ODDS: Final = {"deadline": "keeps the deadline", "budget": "keeps the budget"}
 """The limits that a forecast may keep, with their wording."""
 _FIGURES: Final = {"energy": ("kilowatt_hours", "kWh"), "carbon": ("kg_co2e", "kg CO2e")}
@@ -42,8 +42,8 @@ def say_seconds(seconds: float) -> str:
     whole = round(seconds)
     first = next(index for index, (_, size) in enumerate(units) if whole >= size)
     # Round to the second unit shown, so that 59 min 59.7 s becomes 1 h.
-    finest = units[min(first + 1, len(units) - 1)][1]
-    whole = round(seconds / finest) * finest
+    resolution_s = units[min(first + 1, len(units) - 1)][1]
+    whole = round(seconds / resolution_s) * resolution_s
     first = next(index for index, (_, size) in enumerate(units) if whole >= size)
     parts = []
     for name, size in units[first : first + 2]:
@@ -65,7 +65,7 @@ def say_enough_seconds(seconds: float) -> str:
         unit = _YEAR if seconds >= _YEAR else 1e-3
         step = unit * 10.0 ** (math.floor(math.log10(seconds / unit)) - 2)
     else:
-        step = next(finest for end, finest in _FINEST if seconds < end)
+        step = next(resolution_s for bound_s, resolution_s in _RESOLUTIONS if seconds < bound_s)
     return say_seconds(math.ceil(round(seconds / step, 6)) * step)
 
 
@@ -99,7 +99,7 @@ def say_unprintable(text: str) -> str:
     >>> say_unprintable("A100\N{NO-BREAK SPACE}80GB"), say_unprintable("two\nlines")
     ('U+00A0 (no-break space)', 'U+000A')
     """
-    first = next(each for each in text if not each.isprintable())
+    first = next(character for character in text if not character.isprintable())
     name = unicodedata.name(first, "").lower()
     return f"U+{ord(first):04X}" + (f" ({name})" if name else "")
 
@@ -141,11 +141,15 @@ def say_odds(forecast: Mapping[str, Any]) -> dict[str, str]:
     >>> say_odds({"probability": None})
     {}
     """
-    told = forecast.get("probability") or {}
-    return {ODDS[name]: say_chance(told[name]) for name in ODDS if told.get(name) is not None}
+    probabilities = forecast.get("probability") or {}
+    return {
+        ODDS[name]: say_chance(probabilities[name])
+        for name in ODDS
+        if probabilities.get(name) is not None
+    }
 
 
-def say_chance(share: float) -> str:
+def say_chance(probability: float) -> str:
     """Return a probability as a percentage, a tiny one without an exponent.
 
     Examples
@@ -153,7 +157,7 @@ def say_chance(share: float) -> str:
     >>> say_chance(0.5), say_chance(2e-7), say_chance(0.0)
     ('50%', 'under 0.01%', '0%')
     """
-    return "under 0.01%" if 0 < share < _LEAST_CHANCE else say_share(share)
+    return "under 0.01%" if 0 < probability < _MIN_PROBABILITY else say_share(probability)
 
 
 def say_parts(forecast: Mapping[str, Any]) -> str:
@@ -165,11 +169,11 @@ def say_parts(forecast: Mapping[str, Any]) -> str:
     >>> say_parts({"explanation": [{"term": term, "share": parts[term]} for term in parts]})
     'computation 81%, fixed 19%'
     """
-    told = forecast.get("explanation") or ()
+    parts = forecast.get("explanation") or ()
     return ", ".join(
         f"{part['term']} {100 * part['share']:.0f}%"
-        for part in told
-        if part["share"] >= _TOLD_SHARE
+        for part in parts
+        if part["share"] >= _MIN_SHARE
     )
 
 
@@ -181,11 +185,11 @@ def say_rejected(by_reason: Mapping[str, int]) -> str:
     >>> say_rejected({"deadline": 2, "budget": 1})
     'Not qualified: deadline 2, budget 1.'
     """
-    told = ", ".join(f"{reason} {count}" for reason, count in by_reason.items())
-    return f"Not qualified: {told}."
+    counts = ", ".join(f"{reason} {count}" for reason, count in by_reason.items())
+    return f"Not qualified: {counts}."
 
 
-def say_capacity(told: Mapping[str, Any]) -> list[str]:
+def say_capacity(offer: Mapping[str, Any]) -> list[str]:
     """Return where capacity is, and how it is paid for if that distinguishes the offer.
 
     Examples
@@ -195,8 +199,8 @@ def say_capacity(told: Mapping[str, Any]) -> list[str]:
     >>> say_capacity({"provider": None, "purchase": "on_demand"})
     []
     """
-    place = " ".join(told[name] for name in ("provider", "region") if told.get(name))
-    purchase = told.get("purchase")
+    place = " ".join(offer[name] for name in ("provider", "region") if offer.get(name))
+    purchase = offer.get("purchase")
     return [*([place] if place else []), *([purchase] if purchase in _OTHER_OFFERS else [])]
 
 

@@ -212,4 +212,4 @@ def _settle_unit(
         return asked
     if asked is None:
         return stored
-    raise UnitChangeError(workload.slug, stored=stored, asked=asked)
+    raise UnitChangeError(workload.slug, stored=stored, requested=asked)
