@@ -71,7 +71,7 @@ class AlikeScenarios(Rows[Scenario]):
             },
         )
 
-    def bought_as(self, configurations: Repeated[Configuration]) -> "AlikeScenarios":
+    def with_configurations(self, configurations: Repeated[Configuration]) -> "AlikeScenarios":
         """Return the same scenarios on other configurations."""
         return AlikeScenarios(configurations, self.work, self.parameters)
 

@@ -105,13 +105,13 @@ class Repeated(Rows[Item_co]):
         return map(self.distinct.__getitem__, self.places)
 
 
-def beside(*columns: Sequence[Any]) -> Repeated[tuple[Any, ...]]:
+def zip_columns(*columns: Sequence[Any]) -> Repeated[tuple[Any, ...]]:
     """Return columns of the same rows as one column of tuples; objects compare by identity.
 
     Examples
     --------
     >>> one = Repeated(["a", "b"], array("q", [0, 1, 0]))
-    >>> list(beside(one, Repeated.alone(7, 3), one.made(str.upper)))
+    >>> list(zip_columns(one, Repeated.alone(7, 3), one.made(str.upper)))
     [('a', 7, 'A'), ('b', 7, 'B'), ('a', 7, 'A')]
     """
     repeated = [Repeated.of(column) for column in columns]
@@ -151,7 +151,7 @@ def members_by_name(objects: Sequence[Any]) -> dict[str, Sequence[Any]] | None:
         return None
 
 
-def made_once(objects: Sequence[Given], make: Callable[[Given], Made]) -> list[Made]:
+def map_distinct(objects: Sequence[Given], make: Callable[[Given], Made]) -> list[Made]:
     """Return `make` applied to each object, only once to a repeated one.
 
     Objects are distinguished by identity, which is faster than comparing them.
@@ -159,7 +159,7 @@ def made_once(objects: Sequence[Given], make: Callable[[Given], Made]) -> list[M
     Examples
     --------
     >>> one = [1, 2]
-    >>> first, second = made_once([one, one], sum), made_once([one, one], list)
+    >>> first, second = map_distinct([one, one], sum), map_distinct([one, one], list)
     >>> first, second[0] is second[1]
     ([3, 3], True)
     """

@@ -15,7 +15,7 @@ from app.domain.identifiers import (
     new_identifier,
 )
 from app.pricing.resolution import PriceBook
-from app.services.answering.answers import Answer, Asked, answer_all, ask_all, whole
+from app.services.answering.answers import Answer, LazyAnswer, answer_all, ask_all, whole
 from app.services.answering.memo import AnswerMemo, Grounds, WeakGrounds
 from app.services.context import ServiceContext
 from app.services.ledger import LedgerWriter
@@ -66,7 +66,7 @@ class ForecastService:
         """Whether an answer on these grounds would be the same now; never queries the database."""
         served = self._regressors.in_memory(project_id, grounds.workload, grounds.version, now)
         book = self._prices.book_in_memory(project_id, now)
-        return served is not None and book is not None and grounds.are(served, book)
+        return served is not None and book is not None and grounds.match(served, book)
 
     def forecast_on(self, grounds: Grounds, request: ForecastRequest) -> Forecast:
         """Return the forecast on grounds that are in memory.
@@ -80,7 +80,7 @@ class ForecastService:
 
     def ask_on(
         self, grounds: Grounds, requests: Sequence[ForecastRequest], now: datetime
-    ) -> Sequence[Asked]:
+    ) -> Sequence[LazyAnswer]:
         """Return the answers on grounds that are in memory; only what is asked for is computed."""
         try:
             return ask_all(requests, grounds.served, grounds.book, now)
@@ -114,13 +114,13 @@ class ForecastService:
 
     def ask_many(
         self, project_id: ProjectId, requests: Sequence[ForecastRequest]
-    ) -> Sequence[Asked]:
+    ) -> Sequence[LazyAnswer]:
         """Return the same as `forecast_many`, but compute only what is asked for."""
         book = self._prices.book(project_id)
         groups = rows_by_regressor(requests)
         if len(groups) == 1:
             return self._group(project_id, *next(iter(groups)), requests, book)
-        answered: list[Asked] = []
+        answered: list[LazyAnswer] = []
         for (slug, version), rows in groups.items():
             asked = [requests[row] for row in rows]
             answered += self._group(project_id, slug, version, asked, book)
@@ -134,7 +134,7 @@ class ForecastService:
         version: int | None,
         requests: Sequence[ForecastRequest],
         book: PriceBook,
-    ) -> Sequence[Asked]:
+    ) -> Sequence[LazyAnswer]:
         try:
             served = self._regressors.get(project_id, slug, version)
         except DomainError as error:

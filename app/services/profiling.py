@@ -23,7 +23,7 @@ from app.domain.profiling import (
 from app.pricing.billing import bill, costs_of
 from app.pricing.offers import Offer
 from app.pricing.resolution import PriceBook
-from app.services.answering.questions import Questioner
+from app.services.answering.questions import ScenarioResolver
 from app.services.context import ServiceContext
 from app.services.prices import PriceService
 from app.services.profiling_plans.candidates import (
@@ -160,7 +160,7 @@ class ProfilingService:
         if served is not None:
             measured = with_implied_pairs(measured, served.gpu_types, book)
         candidates = candidate_scenarios(request, measured, served, book)
-        resolve = named_cold if served is None else Questioner(served, book).ask
+        resolve = named_cold if served is None else ScenarioResolver(served, book).resolve
         pricing = request.pricing
         request = replace(
             request,

@@ -15,7 +15,7 @@ from app.domain.identifiers import ProjectId
 from app.domain.instants import later
 from app.domain.remaining import Remaining, RemainingRequest, Segment
 from app.services.answering.durations import features_of
-from app.services.answering.questions import Questioner
+from app.services.answering.questions import ScenarioResolver
 from app.services.context import ServiceContext
 from app.services.prices import PriceService
 from app.services.scheduling.beliefs import BeliefReader
@@ -64,10 +64,10 @@ class RemainingService:
         if beliefs.problems:
             raise beliefs.problems[0]
         prior = beliefs.durations
-        questioner = Questioner(served, self._prices.book(project_id))
-        elsewhere = _elsewhere(request, questioner)
+        resolver = ScenarioResolver(served, self._prices.book(project_id))
+        elsewhere = _elsewhere(request, resolver)
         current = _current(request, elsewhere)
-        stretch = _stretch(request, elsewhere, served, questioner)
+        stretch = _stretch(request, elsewhere, served, resolver)
         left, weight = remaining_after(
             prior, stretch, current.progress, current.elapsed_s, request.rate_variation
         )
@@ -85,7 +85,7 @@ def _question(request: RemainingRequest) -> ForecastRequest:
     )
 
 
-def _elsewhere(request: RemainingRequest, questioner: Questioner) -> list[Segment]:
+def _elsewhere(request: RemainingRequest, resolver: ScenarioResolver) -> list[Segment]:
     """Return the segments on other configurations; those on the present one belong to it.
 
     Configurations are compared in the regressor's terms, with open nodes filled in; where capacity
@@ -93,11 +93,11 @@ def _elsewhere(request: RemainingRequest, questioner: Questioner) -> list[Segmen
     """
     if request.progress is None:
         return list(request.segments)
-    present = configuration_fact(questioner.named(request.scenario.configuration))
+    present = configuration_fact(resolver.resolve_configuration(request.scenario.configuration))
     return [
         each
         for each in request.segments
-        if configuration_fact(questioner.named(each.configuration)) != present
+        if configuration_fact(resolver.resolve_configuration(each.configuration)) != present
     ]
 
 
@@ -152,7 +152,7 @@ def _stretch(
     request: RemainingRequest,
     segments: Sequence[Segment],
     served: ServedRegressor,
-    questioner: Questioner,
+    resolver: ScenarioResolver,
 ) -> Stretch:
     """Return the past segments, with what their configurations say about the present one."""
     progress = np.array([segment.progress for segment in segments], dtype=np.float64)
@@ -161,9 +161,9 @@ def _stretch(
         return Stretch(progress, elapsed, np.empty(0), np.ones((1, 1)))
     work, parameters = request.scenario.work, request.scenario.parameters
     past = [
-        questioner.ask(Scenario(segment.configuration, work, parameters)) for segment in segments
+        resolver.resolve(Scenario(segment.configuration, work, parameters)) for segment in segments
     ]
-    present = questioner.ask(request.scenario)
+    present = resolver.resolve(request.scenario)
     features = features_of(past, served), features_of([present], served)
     medians = [served.predict(table).log_median for table in features]
     joint = joint_forecast(served.portfolio, *features)[0]

@@ -22,7 +22,7 @@ from app.domain.access import DEFAULT_PROJECT, Scope
 from app.domain.deadlines import Deadline
 from app.domain.forecasts import ForecastRequest
 from app.main import build_app
-from app.services.answering.answers import Asked
+from app.services.answering.answers import LazyAnswer
 from app.services.answering.memo import Grounds
 from app.services.forecasts import ForecastService
 from app.services.wiring import Services
@@ -256,7 +256,7 @@ class _Failing(ForecastService):
     @override
     def ask_on(
         self, grounds: Grounds, requests: Sequence[ForecastRequest], now: datetime
-    ) -> Sequence[Asked]:
+    ) -> Sequence[LazyAnswer]:
         raise ZeroDivisionError
 
 

@@ -5,7 +5,7 @@ from array import array
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.domain.columns import Repeated, beside, members_by_name
+from app.domain.columns import Repeated, members_by_name, zip_columns
 
 letters = st.lists(st.sampled_from(["a", "b", "c"]), max_size=8)
 
@@ -37,7 +37,7 @@ def test_what_is_made_of_an_object_is_made_once() -> None:
 def test_columns_beside_each_other_read_as_rows(rows: list[tuple[str, ...]]) -> None:
     columns = [[row[place] for row in rows] for place in range(3)]
 
-    together = beside(*columns, Repeated.alone("d", len(rows)))
+    together = zip_columns(*columns, Repeated.alone("d", len(rows)))
 
     assert list(together) == [(*row, "d") for row in rows]
     assert len({*together.distinct}) == len(together.distinct)
@@ -46,7 +46,7 @@ def test_columns_beside_each_other_read_as_rows(rows: list[tuple[str, ...]]) -> 
 def test_columns_of_the_same_places_stay_apart_by_these() -> None:
     places = array("q", [0, 1, 0])
 
-    together = beside(Repeated([1, 2], places), Repeated([3, 3], places))
+    together = zip_columns(Repeated([1, 2], places), Repeated([3, 3], places))
 
     assert together.places is places
     assert list(together) == [(1, 3), (2, 3), (1, 3)]

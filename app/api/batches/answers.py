@@ -26,7 +26,7 @@ from app.domain.spelling import nearest_field
 from app.services.wiring import Services
 
 if TYPE_CHECKING:
-    from app.services.answering.answers import Asked
+    from app.services.answering.answers import LazyAnswer
     from app.services.answering.rows import AllAnswered
     from app.services.forecasts import ForecastService
 
@@ -90,7 +90,7 @@ def _document(blocks: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _partial_response(
-    refs: Sequence[Any], answers: "Sequence[Asked]", now: datetime, fields: Sequence[str]
+    refs: Sequence[Any], answers: "Sequence[LazyAnswer]", now: datetime, fields: Sequence[str]
 ) -> Response:
     """Return the response of a batch that may contain refusals."""
     from app.api.batches.forecasts import forecast_texts  # noqa: PLC0415 - as above
@@ -139,7 +139,7 @@ def _answers(
     forecasts: "ForecastService",
     project_id: ProjectId,
     requests: Sequence[ForecastRequest | DomainError],
-) -> "Sequence[Asked]":
+) -> "Sequence[LazyAnswer]":
     """Return the answer to each question, or its refusal."""
     if isinstance(requests, AlikeRequests):
         return forecasts.ask_many(project_id, requests)

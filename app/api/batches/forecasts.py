@@ -36,7 +36,7 @@ from app.domain.alike import AlikeScenarios, configurations_of
 from app.domain.columns import Repeated
 from app.domain.configurations import Work
 from app.domain.forecasts import Interval, SupportReport
-from app.services.answering.answers import Asked
+from app.services.answering.answers import LazyAnswer
 from app.services.answering.columns import AnswerColumns
 from app.services.answering.energy import EnergyRate, energies_over
 from app.services.answering.rounding import significant
@@ -55,7 +55,9 @@ _RUNS_HOLE: Final = "*"
 """No run has this id."""
 
 
-def forecast_texts(answers: Sequence[Asked], now: datetime, members: Sequence[str]) -> list[bytes]:
+def forecast_texts(
+    answers: Sequence[LazyAnswer], now: datetime, members: Sequence[str]
+) -> list[bytes]:
     """Return the JSON of each forecast with the requested members.
 
     Refusals are skipped.

@@ -9,12 +9,12 @@ from app.domain.errors import DomainError
 from app.domain.forecasts import Forecast, ForecastRequest
 from app.pricing.resolution import PriceBook
 from app.services.answering.columns import AnswerColumns
-from app.services.answering.questions import Questioner
+from app.services.answering.questions import ScenarioResolver
 from app.services.answering.rows import AllAnswered, Answered
 from app.services.serving import ServedRegressor
 
 Answer = Forecast | DomainError
-Asked = Answered | DomainError
+LazyAnswer = Answered | DomainError
 """A forecast whose parts are computed when first needed, or a refusal."""
 
 
@@ -25,29 +25,31 @@ def answer_all(
     return [whole(answer) for answer in ask_all(requests, served, book, now)]
 
 
-def whole(answer: Asked) -> Answer:
+def whole(answer: LazyAnswer) -> Answer:
     """Return a forecast with all its parts computed."""
     return answer.to_forecast() if isinstance(answer, Answered) else answer
 
 
 def ask_all(
     requests: Sequence[ForecastRequest], served: ServedRegressor, book: PriceBook, now: datetime
-) -> Sequence[Asked]:
+) -> Sequence[LazyAnswer]:
     """Return lazy answers in order: only what is asked for is computed."""
-    questioner = Questioner(served, book)
+    resolver = ScenarioResolver(served, book)
     if isinstance(requests, AlikeRequests):
-        alike = questioner.ask_alike(requests.scenarios)
-        if alike is not None:
-            return _answered(requests, alike, served, book, now)
-    read = [_read(request, questioner) for request in requests]
-    scenarios = [scenario for scenario in read if isinstance(scenario, Scenario)]
-    if len(scenarios) == len(read):
+        shared_form = resolver.resolve_columns(requests.scenarios)
+        if shared_form is not None:
+            return _answered(requests, shared_form, served, book, now)
+    results = [_resolved(request, resolver) for request in requests]
+    scenarios = [scenario for scenario in results if isinstance(scenario, Scenario)]
+    if len(scenarios) == len(results):
         return _answered(requests, scenarios, served, book, now)
-    asked = [
-        request for request, each in zip(requests, read, strict=True) if isinstance(each, Scenario)
+    answerable = [
+        request
+        for request, result in zip(requests, results, strict=True)
+        if isinstance(result, Scenario)
     ]
-    found = iter(_answered(asked, scenarios, served, book, now))
-    return [next(found) if isinstance(each, Scenario) else each for each in read]
+    answers = iter(_answered(answerable, scenarios, served, book, now))
+    return [next(answers) if isinstance(result, Scenario) else result for result in results]
 
 
 def _answered(
@@ -56,21 +58,21 @@ def _answered(
     served: ServedRegressor,
     book: PriceBook,
     now: datetime,
-) -> Sequence[Asked]:
+) -> Sequence[LazyAnswer]:
     if not requests:
         return []
     columns = AnswerColumns(requests, scenarios, served, book, now)
     if not columns.refusals:
         return AllAnswered(columns)
-    answers: list[Asked] = [Answered(columns, row) for row in range(len(requests))]
+    answers: list[LazyAnswer] = [Answered(columns, row) for row in range(len(requests))]
     for row, refusal in columns.refusals.items():
         answers[row] = refusal
     return answers
 
 
-def _read(request: ForecastRequest, questioner: Questioner) -> Scenario | DomainError:
+def _resolved(request: ForecastRequest, resolver: ScenarioResolver) -> Scenario | DomainError:
     try:
-        return questioner.ask(request.scenario)
+        return resolver.resolve(request.scenario)
     except DomainError as error:
         # A traceback would keep all frames alive, one of which holds this result.
         return error.with_traceback(None)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from app.domain.alike import column_of, configurations_of, digests_of
-from app.domain.columns import Repeated, beside, made_once
+from app.domain.columns import Repeated, map_distinct, zip_columns
 from app.domain.configurations import Configuration, Purchase, Scenario
 from app.domain.energy import EnergyForecast, EnergyTerms
 from app.domain.errors import DomainError
@@ -41,9 +41,9 @@ from app.services.answering.durations import (
     offers_for,
 )
 from app.services.answering.energy import EnergyRate, energy_rate, place_of
-from app.services.answering.figures import Figures, known
+from app.services.answering.figures import Figures, none_if_nan
 from app.services.answering.interruptions import report_of
-from app.services.answering.purchases import twin_of
+from app.services.answering.purchases import counterpart_of
 from app.services.answering.rounding import significant
 from app.services.answering.targets import targets_of
 from app.services.answering.warnings import Warnings
@@ -79,9 +79,9 @@ class AnswerColumns:
         self.requests, self.scenarios = requests, scenarios
         self.served, self.book, self.now = served, book, now
         self._inquiry, self._work = served.ask(features_of(scenarios, served))
-        self._bought = self._buy()
+        self._figures_and_refusals = self._forecast_figures()
 
-    def _buy(self) -> tuple[Figures, dict[int, DomainError]]:
+    def _forecast_figures(self) -> tuple[Figures, dict[int, DomainError]]:
         """Return the figures; offers are looked up where some may be for spot capacity."""
         if self._is_any_spot:
             forecast, refusals = interrupted(self._work, self.requests, self.scenarios, self.offers)
@@ -96,12 +96,12 @@ class AnswerColumns:
     @property
     def figures(self) -> Figures:
         """Durations with their bounds, time limits and probabilities."""
-        return self._bought[0]
+        return self._figures_and_refusals[0]
 
     @property
     def refusals(self) -> dict[int, DomainError]:
         """The refusals of rows that cannot be answered, by row."""
-        return self._bought[1]
+        return self._figures_and_refusals[1]
 
     @once
     def digests(self) -> list[str]:
@@ -161,41 +161,44 @@ class AnswerColumns:
     @once
     def purchases(self) -> Sequence[tuple[PurchaseOption, ...]]:
         """The two ways to buy each row about spot capacity: on demand and spot."""
-        asked, spot = column_of(self.requests, "spot"), self.spot
-        if not self._is_any_spot and not any(map(_is_about_spot, Repeated.of(asked).distinct)):
+        spot_terms, spot = column_of(self.requests, "spot"), self.spot
+        if not self._is_any_spot and not any(map(_is_about_spot, Repeated.of(spot_terms).distinct)):
             return Repeated.alone((), len(self.requests))
         options: list[tuple[PurchaseOption, ...]] = [()] * len(self.requests)
         rows = [
             row
-            for row, terms in enumerate(asked)
+            for row, terms in enumerate(spot_terms)
             if row not in self.refusals and (spot[row] is not None or _is_about_spot(terms))
         ]
         on_spot = [self.spot[row] is not None for row in rows]
-        twins = [
-            twin_of(self.requests[row], self.scenarios[row], is_on_spot=is_on_spot)
+        pairs = [
+            counterpart_of(self.requests[row], self.scenarios[row], is_on_spot=is_on_spot)
             for row, is_on_spot in zip(rows, on_spot, strict=True)
         ]
-        requests, scenarios = [twin[0] for twin in twins], [twin[1] for twin in twins]
+        requests, scenarios = (
+            [pair[0] for pair in pairs],
+            [pair[1] for pair in pairs],
+        )
         others = AnswerColumns(requests, scenarios, self.served, self.book, self.now)
-        for place, (row, is_on_spot) in enumerate(zip(rows, on_spot, strict=True)):
+        for position, (row, is_on_spot) in enumerate(zip(rows, on_spot, strict=True)):
             own = self._option(row, is_on_spot=is_on_spot)
-            other = others._option(place, is_on_spot=not is_on_spot)
+            other = others._option(position, is_on_spot=not is_on_spot)
             options[row] = (other, own) if is_on_spot else (own, other)
         return options
 
     def _option(self, row: int, *, is_on_spot: bool) -> PurchaseOption:
-        asked = Purchase.SPOT if is_on_spot else Purchase.ON_DEMAND
+        requested = Purchase.SPOT if is_on_spot else Purchase.ON_DEMAND
         refusal = self.refusals.get(row)
         if refusal is not None:
-            return PurchaseOption(asked, None, None, str(refusal))
+            return PurchaseOption(requested, None, None, str(refusal))
         cost = self.cost_of(row)
-        bought = asked if cost is None else cost.price.purchase
-        return PurchaseOption(bought, self.figures.durations[row], cost)
+        purchase = requested if cost is None else cost.price.purchase
+        return PurchaseOption(purchase, self.figures.durations[row], cost)
 
     @once
-    def _bought_by(self) -> Repeated[tuple[Any, ...]]:
+    def _energy_inputs(self) -> Repeated[tuple[Any, ...]]:
         """Configuration, energy terms, price query and offer of each row; few are distinct."""
-        return beside(
+        return zip_columns(
             configurations_of(self.scenarios),
             column_of(self.requests, "energy"),
             column_of(self.requests, "pricing"),
@@ -205,7 +208,7 @@ class AnswerColumns:
     @once
     def energy_rates(self) -> Repeated[EnergyRate]:
         """The power and emission rate of each row; equal rows share one."""
-        return self._bought_by.made(lambda grounds: self._energy_rate(*grounds))
+        return self._energy_inputs.made(lambda inputs: self._energy_rate(*inputs))
 
     def _energy_rate(
         self,
@@ -237,7 +240,7 @@ class AnswerColumns:
     @once
     def reports(self) -> list[SupportReport]:
         """How well the runs support each row; rows with equal support share one report."""
-        return made_once(self.support, self.report_of)
+        return map_distinct(self.support, self.report_of)
 
     def report_of(self, support: Support) -> SupportReport:
         """Return how well the runs support a row, in the domain's terms."""
@@ -263,10 +266,10 @@ class AnswerColumns:
     def explanations(self) -> list[dict[str, float]]:
         """The share of each phase or term in the duration of each row."""
         has_phases = self.served.portfolio.phases is not None
-        explained = self._inquiry.phases if has_phases else self._inquiry.explanation
+        shares_of_rows = self._inquiry.phases if has_phases else self._inquiry.explanation
         return [
             {name: float(f"{share:.4g}") for name, share in explanation}
-            for explanation in explained
+            for explanation in shares_of_rows
         ]
 
     @property
@@ -277,10 +280,12 @@ class AnswerColumns:
     @once
     def chances_to_fit(self) -> tuple[list[float | None], Sequence[str]]:
         """The probability that each row fits into memory, and what that is based on."""
-        found = self.served.portfolio.feasibility(self._inquiry.features)
-        chances = significant(found.probability, 4)
+        feasibility = self.served.portfolio.feasibility(self._inquiry.features)
+        probabilities = significant(feasibility.probability, 4)
         # In nearly all cases every probability is known.
-        return (list(map(known, chances)) if isnan(sum(chances)) else [*chances]), found.basis
+        return (
+            list(map(none_if_nan, probabilities)) if isnan(sum(probabilities)) else [*probabilities]
+        ), feasibility.basis
 
     @once
     def lessons(self) -> Sequence[tuple[Lesson, ...] | None]:
@@ -289,11 +294,15 @@ class AnswerColumns:
         if not rows:
             return Repeated.alone(None, len(self.requests))
         lessons: list[tuple[Lesson, ...] | None] = [None] * len(self.requests)
-        asked = self._inquiry.features.take(np.array(rows))
-        for row, taught in zip(rows, self.served.portfolio.taught_by(asked), strict=True):
+        features = self._inquiry.features.take(np.array(rows))
+        for row, row_lessons in zip(rows, self.served.portfolio.taught_by(features), strict=True):
             lessons[row] = tuple(
-                Lesson(tuple(map(RunId, each.run_ids)), float(f"{each.influence:.4g}"), each.about)
-                for each in taught
+                Lesson(
+                    tuple(map(RunId, lesson.run_ids)),
+                    float(f"{lesson.influence:.4g}"),
+                    lesson.about,
+                )
+                for lesson in row_lessons
             )
         return lessons
 
@@ -301,13 +310,13 @@ class AnswerColumns:
     def warnings(self) -> Repeated[tuple[ForecastWarning, ...]]:
         """What callers should know before they rely on each row."""
         warnings = Warnings(self.served, self.now)
-        grounds = beside(
+        inputs = zip_columns(
             configurations_of(self.scenarios),
             column_of(self.requests, "pricing"),
             self.offers,
             self.energy_rates.made(lambda rate: rate.factor),
         )
-        common = grounds.made(lambda each: warnings.on_grounds(*each))
+        common = inputs.made(lambda row: warnings.on_grounds(*row))
         levels = self.figures.levels
         return warnings.of_rows(common, self.supports, self.chances_to_fit[0], levels)
 

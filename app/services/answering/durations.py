@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from app.domain.alike import AlikeRequests, AlikeScenarios, column_of, configurations_of
-from app.domain.columns import Repeated, beside
+from app.domain.columns import Repeated, zip_columns
 from app.domain.configurations import Configuration, Purchase, Scenario, leaves_nodes_open
 from app.domain.errors import DomainError
 from app.domain.forecasts import ForecastRequest
@@ -25,8 +25,10 @@ def features_of(scenarios: Sequence[Scenario], served: ServedRegressor) -> Featu
     """Return the features of the questions that the regressor sees."""
     report = served.portfolio.report
     if isinstance(scenarios, AlikeScenarios) and len(scenarios) > 1:
-        clusters = scenarios.configurations.made(lambda each: to_cluster(each, report))
-        features = alike_features(scenarios.bought_as(clusters))
+        clusters = scenarios.configurations.made(
+            lambda configuration: to_cluster(configuration, report)
+        )
+        features = alike_features(scenarios.with_configurations(clusters))
     else:
         features = scenario_features([to_features(scenario, report) for scenario in scenarios])
     return with_sizes(features) if INSTANCE_VCPUS in report.numeric_ranges else features
@@ -50,26 +52,26 @@ def offers_for(
     open, the number that was filled in does not exclude machines on which the workers do not fit
     that way.
     """
-    durations, known = seconds.tolist(), configurations_of(scenarios)
-    asked = beside(Repeated.of(column_of(requests, "pricing")), _open_nodes(requests))
-    if len(asked.distinct) == 1:
-        query, is_open = asked.distinct[0]
+    durations, configurations = seconds.tolist(), configurations_of(scenarios)
+    queries = zip_columns(Repeated.of(column_of(requests, "pricing")), _open_nodes(requests))
+    if len(queries.distinct) == 1:
+        query, is_open = queries.distinct[0]
         return book.resolve_all(
-            known, query, currency=currency, seconds=durations, nodes_assumed=is_open
+            configurations, query, currency=currency, seconds=durations, nodes_assumed=is_open
         )
     groups = _Groups(list)
-    for row, key in enumerate(asked):
+    for row, key in enumerate(queries):
         groups[key].append(row)
     offers: list[Offer | None] = [None] * len(requests)
     for (query, is_open), rows in groups.items():
-        found = book.resolve_all(
-            [known[row] for row in rows],
+        resolved = book.resolve_all(
+            [configurations[row] for row in rows],
             query,
             currency=currency,
             seconds=[durations[row] for row in rows],
             nodes_assumed=is_open,
         )
-        for row, offer in zip(rows, found, strict=True):
+        for row, offer in zip(rows, resolved, strict=True):
             offers[row] = offer
     return Repeated.of(offers)
 
@@ -77,12 +79,18 @@ def offers_for(
 def _open_nodes(requests: Sequence[ForecastRequest]) -> Repeated[bool]:
     """Return which requests leave their nodes open."""
     if isinstance(requests, AlikeRequests):
-        found = requests.scenarios.configurations.made(leaves_nodes_open)
+        is_open = requests.scenarios.configurations.made(leaves_nodes_open)
     else:
-        found = Repeated.of([leaves_nodes_open(each.scenario.configuration) for each in requests])
+        is_open = Repeated.of(
+            [leaves_nodes_open(request.scenario.configuration) for request in requests]
+        )
     # Different configurations often agree on this: fewer distinct objects are compared faster.
-    said = set(found.distinct)
-    return Repeated.alone(said.pop(), len(found)) if len(said) == 1 else Repeated.of(list(found))
+    distinct = set(is_open.distinct)
+    return (
+        Repeated.alone(distinct.pop(), len(is_open))
+        if len(distinct) == 1
+        else Repeated.of(list(is_open))
+    )
 
 
 def interrupted(
@@ -99,8 +107,8 @@ def interrupted(
         )
         if is_spot(request.pricing, request.scenario.configuration, offer)
     }
-    later, refusals = with_interruptions(forecast, spot)
-    return later, dict(refusals)
+    interrupted_forecast, refusals = with_interruptions(forecast, spot)
+    return interrupted_forecast, dict(refusals)
 
 
 def machines_of(configuration: Configuration, offer: Offer | None) -> int:
@@ -127,13 +135,13 @@ def is_any_spot(requests: Sequence[ForecastRequest], scenarios: Sequence[Scenari
     if not isinstance(scenarios, AlikeScenarios):
         return any(map(may_be_spot, requests, scenarios))
     # Offers follow what was asked for: the regressor's terms rename only the GPUs.
-    asked = (scenarios.configurations, Repeated.of(column_of(requests, "pricing")))
-    return any(each.purchase is Purchase.SPOT for column in asked for each in column.distinct)
+    columns = (scenarios.configurations, Repeated.of(column_of(requests, "pricing")))
+    return any(item.purchase is Purchase.SPOT for column in columns for item in column.distinct)
 
 
 def may_be_spot(request: ForecastRequest, scenario: Scenario) -> bool:
     """Whether an offer for a request may be for spot capacity: only if that is asked for."""
     if scenario is not request.scenario and scenario.configuration.purchase is Purchase.SPOT:
         return True
-    asked = request.scenario.configuration.purchase
-    return asked is Purchase.SPOT or request.pricing.purchase is Purchase.SPOT
+    purchase = request.scenario.configuration.purchase
+    return purchase is Purchase.SPOT or request.pricing.purchase is Purchase.SPOT

@@ -89,16 +89,19 @@ def energies_over(
     0 where they are unknown.
     """
     if len(seconds) <= _FEW:
-        hours = [rate.kilowatt_hours(each) for rate, each in zip(rates, seconds, strict=True)]
-        carbon = [
-            each * (rate.kg_co2e_per_kwh or 0.0) for rate, each in zip(rates, hours, strict=True)
+        energy_kwh = [
+            rate.kilowatt_hours(value) for rate, value in zip(rates, seconds, strict=True)
         ]
-        return np.array(hours), np.array(carbon)
+        carbon_kg = [
+            value * (rate.kg_co2e_per_kwh or 0.0)
+            for rate, value in zip(rates, energy_kwh, strict=True)
+        ]
+        return np.array(energy_kwh), np.array(carbon_kg)
     table = np.array([rate.terms() for rate in rates.distinct]).T
     rows = np.frombuffer(rates.places, dtype=np.int64)
     watts, workers, pue, intensity = table.take(rows, axis=1)
-    hours = kilowatt_hours(watts, workers, np.array(seconds), pue)
-    return hours, hours * intensity
+    energy_kwh = kilowatt_hours(watts, workers, np.array(seconds), pue)
+    return energy_kwh, energy_kwh * intensity
 
 
 def energy_rate(
@@ -122,10 +125,10 @@ def energy_rate(
 
 
 def _no_factor(place: tuple[str | None, str | None]) -> str:
-    named = " ".join(each for each in place if each is not None)
-    if not named:
+    names = " ".join(name for name in place if name is not None)
+    if not names:
         return _NO_PLACE
-    return f"No grid factor is known for {named}; store one with POST /v1/grid-factors."
+    return f"No grid factor is known for {names}; store one with POST /v1/grid-factors."
 
 
 def place_of(

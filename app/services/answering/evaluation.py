@@ -17,7 +17,7 @@ from app.pricing.resolution import PriceBook
 from app.services.answering.durations import features_of, is_spot, machines_of
 from app.services.answering.energy import energy_rate, place_of
 from app.services.answering.interruptions import with_interruptions
-from app.services.answering.questions import Questioner
+from app.services.answering.questions import ScenarioResolver
 from app.services.serving import ServedRegressor
 from models import BoolArray, FeatureTable, FloatArray
 
@@ -54,9 +54,9 @@ class Evaluated:
         return not (self.configurations or self.infeasible)
 
 
-def _nothing() -> Evaluated:
-    none = np.empty(0)
-    candidates = Candidates(none, none, none, none, none, none, none.astype(np.bool_), none)
+def _empty() -> Evaluated:
+    empty = np.empty(0)
+    candidates = Candidates(empty, empty, empty, empty, empty, empty, empty.astype(np.bool_), empty)
     return Evaluated([], candidates, [], [])
 
 
@@ -69,8 +69,8 @@ def evaluate(
 ) -> Evaluated:
     """Return candidates' durations, costs, energy, emissions and memory fit, by one forecast."""
     if not configurations:
-        return _nothing()
-    scenarios = _scenarios(request, configurations, Questioner(served, book))
+        return _empty()
+    scenarios = _scenarios(request, configurations, ScenarioResolver(served, book))
     features = features_of(scenarios, served)
     work = served.predict(features)
     offers = book.resolve_all(
@@ -80,28 +80,30 @@ def evaluate(
         seconds=work.median().tolist(),
         nodes_assumed=not request.search.nodes,
     )
-    named, offered = list(scenarios.configurations), list(offers)
+    resolved, offered = list(scenarios.configurations), list(offers)
     spot = {
         row: (request.spot, machines_of(configuration, offer))
-        for row, (configuration, offer) in enumerate(zip(named, offered, strict=True))
+        for row, (configuration, offer) in enumerate(zip(resolved, offered, strict=True))
         if is_spot(request.pricing, configuration, offer)
     }
     forecast, refusals = with_interruptions(work, spot)
-    rows = [row for row in range(len(named)) if row not in refusals]
+    rows = [row for row in range(len(resolved)) if row not in refusals]
     kept = np.array(rows, dtype=np.intp)
     duration, bound = forecast.median()[kept], forecast.quantile(request.confidence)[kept]
-    known, bought = [named[row] for row in rows], [offered[row] for row in rows]
+    feasible, feasible_offers = [resolved[row] for row in rows], [offered[row] for row in rows]
     foreign = [
-        None if offer is None or offer.is_as_asked else offer.price.currency for offer in bought
+        None if offer is None or offer.is_as_asked else offer.price.currency
+        for offer in feasible_offers
     ]
-    paid = [
-        None if name is not None else offer for offer, name in zip(bought, foreign, strict=True)
+    billable_offers = [
+        None if name is not None else offer
+        for offer, name in zip(feasible_offers, foreign, strict=True)
     ]
-    cost, cost_bound = costs_of(paid, np.stack([duration, bound]))
-    energy, carbon = _energy(request, known, bought, served, book, now)
-    remaining = features if len(known) == len(named) else features.take(kept)
+    cost, cost_bound = costs_of(billable_offers, np.stack([duration, bound]))
+    energy, carbon = _energy(request, feasible, feasible_offers, served, book, now)
+    feasible_features = features if len(feasible) == len(resolved) else features.take(kept)
     return Evaluated(
-        configurations=known,
+        configurations=feasible,
         candidates=Candidates(
             duration_s=duration,
             duration_bound_s=bound,
@@ -109,11 +111,11 @@ def evaluate(
             cost_bound=cost_bound,
             energy_kwh=duration * energy,
             kg_co2e=duration * carbon,
-            within_range=_within_range(request, remaining, served),
-            fits_probability=_fits(remaining, served),
+            within_range=_within_range(request, feasible_features, served),
+            fits_probability=_fits(feasible_features, served),
         ),
         infeasible=[
-            Infeasible(named[row], refusal.checkpoint_interval_s)
+            Infeasible(resolved[row], refusal.checkpoint_interval_s)
             for row, refusal in refusals.items()
         ],
         foreign_currencies=foreign,
@@ -121,12 +123,14 @@ def evaluate(
 
 
 def _scenarios(
-    request: RecommendationRequest, configurations: Sequence[Configuration], questioner: Questioner
+    request: RecommendationRequest,
+    configurations: Sequence[Configuration],
+    resolver: ScenarioResolver,
 ) -> AlikeScenarios:
     """Return the questions of all candidates with nodes filled in; each name is resolved once."""
-    known = questioner.ask(Scenario(configurations[0], request.work, request.parameters))
-    asked = Repeated.of(configurations).made(questioner.named)
-    return AlikeScenarios.of(known, asked, {}, {})
+    first = resolver.resolve(Scenario(configurations[0], request.work, request.parameters))
+    resolved = Repeated.of(configurations).made(resolver.resolve_configuration)
+    return AlikeScenarios.of(first, resolved, {}, {})
 
 
 def _energy(
@@ -145,21 +149,23 @@ def _energy(
         unknown = np.full(len(configurations), np.nan)
         return unknown, unknown
     as_of = request.pricing.as_of or now
-    known: dict[tuple[str | None, _Place], tuple[float, float]] = {}
+    rates: dict[tuple[str | None, _Place], tuple[float, float]] = {}
     figures = []
     for configuration, offer in zip(configurations, offers, strict=True):
         place = place_of(configuration, request.pricing, offer)
         key = (configuration.gpu_type, place)
-        if key not in known:
-            one = replace(configuration, workers=1)
-            told = energy_rate(one, request.energy, served.power, book.grid, place, as_of).over(1.0)
-            known[key] = _number(told.kilowatt_hours), _number(told.kg_co2e)
-        figures.append((*known[key], configuration.workers))
+        if key not in rates:
+            one_worker = replace(configuration, workers=1)
+            forecast = energy_rate(
+                one_worker, request.energy, served.power, book.grid, place, as_of
+            ).over(1.0)
+            rates[key] = _nan_if_none(forecast.kilowatt_hours), _nan_if_none(forecast.kg_co2e)
+        figures.append((*rates[key], configuration.workers))
     table = np.array(figures, dtype=np.float64).reshape(-1, 3)
     return table[:, 0] * table[:, 2], table[:, 1] * table[:, 2]
 
 
-def _number(figure: float | None) -> float:
+def _nan_if_none(figure: float | None) -> float:
     return np.nan if figure is None else figure
 
 

@@ -31,7 +31,7 @@ class Figures:
     @once
     def median(self) -> list[float]:
         """Median durations in seconds."""
-        return _shown(self._forecast.median())
+        return _rounded(self._forecast.median())
 
     @once
     def levels(self) -> list[float]:
@@ -41,8 +41,8 @@ class Figures:
     @once
     def bounds(self) -> tuple[list[float], list[float]]:
         """Lower and upper bounds of the durations in seconds."""
-        shown = _shown(np.concatenate(_by_level(self.levels, self._forecast.interval)))
-        return shown[: len(self._requests)], shown[len(self._requests) :]
+        bounds_s = _rounded(np.concatenate(_by_level(self.levels, self._forecast.interval)))
+        return bounds_s[: len(self._requests)], bounds_s[len(self._requests) :]
 
     @once
     def durations(self) -> list[Interval]:
@@ -60,12 +60,12 @@ class Figures:
     @once
     def deadline(self) -> list[float]:
         """The probabilities of keeping the deadlines; NaN where there is none."""
-        return _chances(self._forecast, column_of(self._requests, "deadline_s"))
+        return _probabilities(self._forecast, column_of(self._requests, "deadline_s"))
 
     def within_budget(self, offers: Sequence[Offer | None]) -> list[float]:
         """Return the probabilities of keeping the budgets; NaN without a budget or a price."""
         pairs = zip(self._requests, offers, strict=True)
-        return _chances(self._forecast, [_affordable(*pair) for pair in pairs])
+        return _probabilities(self._forecast, [_affordable(*pair) for pair in pairs])
 
 
 def _by_level(
@@ -75,14 +75,15 @@ def _by_level(
     distinct = set(levels)
     if len(distinct) == 1:
         return figures(levels[0])
-    found = {level: figures(level) for level in distinct}
-    names = range(len(found[levels[0]]))
+    by_level = {level: figures(level) for level in distinct}
+    indices = range(len(by_level[levels[0]]))
     return tuple(
-        np.array([found[level][name][row] for row, level in enumerate(levels)]) for name in names
+        np.array([by_level[level][index][row] for row, level in enumerate(levels)])
+        for index in indices
     )
 
 
-def _shown(seconds: FloatArray) -> list[float]:
+def _rounded(seconds: FloatArray) -> list[float]:
     """Return seconds to seven significant digits: costs are computed from what is shown."""
     return significant(seconds, 7)
 
@@ -94,16 +95,16 @@ def _affordable(request: ForecastRequest, offer: Offer | None) -> float | None:
     return math.inf if seconds is None else seconds
 
 
-def _chances(forecast: InterruptedForecast, seconds: Sequence[float | None]) -> list[float]:
+def _probabilities(forecast: InterruptedForecast, seconds: Sequence[float | None]) -> list[float]:
     if set(seconds) == {None}:
         return [math.nan] * len(seconds)
-    asked = np.array([math.nan if value is None else value for value in seconds])
-    finite = np.where(np.isfinite(asked) & (asked > 0.0), asked, 1.0)
-    chances = np.where(np.isinf(asked), 1.0, forecast.probability_below(finite))
-    chances = np.where(asked <= 0.0, 0.0, chances)
-    return [float(f"{value:.6g}") for value in np.where(np.isnan(asked), np.nan, chances)]
+    limits = np.array([math.nan if value is None else value for value in seconds])
+    finite = np.where(np.isfinite(limits) & (limits > 0.0), limits, 1.0)
+    probabilities = np.where(np.isinf(limits), 1.0, forecast.probability_below(finite))
+    probabilities = np.where(limits <= 0.0, 0.0, probabilities)
+    return [float(f"{value:.6g}") for value in np.where(np.isnan(limits), np.nan, probabilities)]
 
 
-def known(probability: float) -> float | None:
+def none_if_nan(probability: float) -> float | None:
     """Return a probability, None where none was asked for."""
     return None if math.isnan(probability) else probability

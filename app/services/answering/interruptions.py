@@ -42,14 +42,16 @@ _NO_ROWS: Final = np.empty(0, dtype=np.intp)
 _NO_CURVES: Final[FloatArray] = np.empty((0, len(_SCORES)))
 
 
-def _chance(score: float) -> float:
+def _normal_cdf(score: float) -> float:
     """Return the standard normal's distribution function."""
     # Not by scipy: the first spot forecast of a process should not wait for its import.
     return erfc(-score / sqrt(2.0)) / 2.0
 
 
-_NODE_CHANCES: Final[FloatArray] = np.array([_chance(score) for score in _NODES.tolist()])
-_SCORE_CHANCES: Final[FloatArray] = np.array([_chance(score) for score in _SCORES.tolist()])
+_NODE_PROBABILITIES: Final[FloatArray] = np.array([_normal_cdf(score) for score in _NODES.tolist()])
+_SCORE_PROBABILITIES: Final[FloatArray] = np.array(
+    [_normal_cdf(score) for score in _SCORES.tolist()]
+)
 
 
 def interruptions_of(terms: SpotTerms, instances: int) -> Interruptions:
@@ -98,8 +100,8 @@ class InterruptedForecast:
     def interval(self, confidence: float) -> tuple[FloatArray, FloatArray]:
         """Return lower and upper bounds in seconds for a new run, each of shape (n,)."""
         lower, upper = self.moments.interval(confidence)
-        beyond = (1.0 - confidence) / 2.0
-        return self._with_rows(lower, beyond), self._with_rows(upper, 1.0 - beyond)
+        tail = (1.0 - confidence) / 2.0
+        return self._with_rows(lower, tail), self._with_rows(upper, 1.0 - tail)
 
     def quantile(self, probability: float) -> FloatArray:
         """Return the durations in seconds that a new run stays below, shape (n,)."""
@@ -107,12 +109,12 @@ class InterruptedForecast:
 
     def probability_below(self, seconds: FloatArray) -> FloatArray:
         """Return the probability that a new run takes less than `seconds`, shape (n,)."""
-        chances = self.moments.probability_below(seconds)
+        probabilities = self.moments.probability_below(seconds)
         for row, curve in zip(self.rows.tolist(), self.log_seconds, strict=True):
-            asked = float(seconds[row])
-            score = np.interp(np.log(asked), curve, _SCORES, -np.inf) if asked > 0 else -np.inf
-            chances[row] = _chance(float(score))
-        return chances
+            limit_s = float(seconds[row])
+            score = np.interp(np.log(limit_s), curve, _SCORES, -np.inf) if limit_s > 0 else -np.inf
+            probabilities[row] = _normal_cdf(float(score))
+        return probabilities
 
     def widths(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return the log medians, and the distances of `NORMAL_KNOTS[1:]` below and above them.
@@ -164,63 +166,67 @@ def with_interruptions(
     groups: defaultdict[Interruptions, list[int]] = defaultdict(list)
     for row, (terms, instances) in rows.items():
         groups[interruptions_of(terms, instances)].append(row)
-    works = _work_nodes(forecast)
+    log_work = _work_nodes(forecast)
     curves: dict[int, FloatArray] = {}
-    for met, members in groups.items():
-        chosen = np.array(members)
-        work_s = np.exp(log_median[chosen])
-        moments = completion(work_s, met)
+    for interruptions, members in groups.items():
+        indices = np.array(members)
+        work_s = np.exp(log_median[indices])
+        moments = completion(work_s, interruptions)
         factors = moments.expected_s / work_s
-        stretch = _elasticity(work_s, scale[chosen], met)
-        for place, row in enumerate(members):
-            if factors[place] <= MAX_FACTOR:
-                logs = log_median[row] + stretch[place] * (works[row] - log_median[row])
-                curves[row] = _combined(logs, float(work_s[place]), met)
+        stretch = _elasticity(work_s, scale[indices], interruptions)
+        for position, row in enumerate(members):
+            if factors[position] <= MAX_FACTOR:
+                logs = log_median[row] + stretch[position] * (log_work[row] - log_median[row])
+                curves[row] = _combined(logs, float(work_s[position]), interruptions)
             else:
-                refusals[row] = _refusal(met, float(factors[place]), float(work_s[place]))
+                refusals[row] = _refusal(
+                    interruptions, float(factors[position]), float(work_s[position])
+                )
         relative = moments.standard_deviation_s / moments.expected_s
-        spread = np.log1p(np.minimum(relative, MAX_FACTOR) ** 2)
-        log_median[chosen] = np.log(moments.expected_s) - spread / 2
-        scale[chosen] = np.sqrt((stretch * scale[chosen]) ** 2 + spread)
-    kept = np.array(sorted(curves), dtype=np.intp)
-    moved = replace(forecast, log_median=log_median, scale=scale)
-    table = np.array([curves[row] for row in kept.tolist()]).reshape(-1, len(_SCORES))
-    return InterruptedForecast(moved, kept, table), refusals
+        log_variance = np.log1p(np.minimum(relative, MAX_FACTOR) ** 2)
+        log_median[indices] = np.log(moments.expected_s) - log_variance / 2
+        scale[indices] = np.sqrt((stretch * scale[indices]) ** 2 + log_variance)
+    interrupted = np.array(sorted(curves), dtype=np.intp)
+    adjusted = replace(forecast, log_median=log_median, scale=scale)
+    table = np.array([curves[row] for row in interrupted.tolist()]).reshape(-1, len(_SCORES))
+    return InterruptedForecast(adjusted, interrupted, table), refusals
 
 
 def _work_nodes(forecast: ForecastDistribution) -> FloatArray:
     """Return the log durations of the work at the scores of `_NODES`, shape (n, n_nodes)."""
-    chances = _NODE_CHANCES.tolist()
-    return np.log(np.stack([forecast.quantile(chance) for chance in chances], axis=1))
+    probabilities = _NODE_PROBABILITIES.tolist()
+    return np.log(
+        np.stack([forecast.quantile(probability) for probability in probabilities], axis=1)
+    )
 
 
 def _combined(log_work: FloatArray, work_s: float, terms: Interruptions) -> FloatArray:
     """Return the log quantiles of interrupted work at `_SCORES`."""
-    added = overhead_quantiles(work_s, terms, _NODE_CHANCES)
-    written = checkpoints_s(np.array([work_s]), terms)[0]
+    overheads_s = overhead_quantiles(work_s, terms, _NODE_PROBABILITIES)
+    checkpoints_written_s = checkpoints_s(np.array([work_s]), terms)[0]
     # Work that escapes interruption is a point mass.
-    distinct, same = np.unique(added, return_inverse=True)
-    factors = np.log1p((distinct + written) / work_s)
+    distinct, inverse = np.unique(overheads_s, return_inverse=True)
+    factors = np.log1p((distinct + checkpoints_written_s) / work_s)
     logs = (log_work[:, None] + factors[None, :]).ravel()
-    weights = np.outer(_weights(), np.bincount(same, _weights())).ravel()
+    weights = np.outer(_weights(), np.bincount(inverse, _weights())).ravel()
     order = np.argsort(logs, kind="stable")
-    reached = np.cumsum(weights[order]) - weights[order] / 2
-    found: FloatArray = np.interp(_SCORE_CHANCES, reached, logs[order])
-    return found
+    cumulative = np.cumsum(weights[order]) - weights[order] / 2
+    log_quantiles: FloatArray = np.interp(_SCORE_PROBABILITIES, cumulative, logs[order])
+    return log_quantiles
 
 
 def report_of(work_s: float, terms: SpotTerms, instances: int) -> SpotReport:
     """Return the assumptions on the interruptions of a work, and their expected effect."""
-    met = interruptions_of(terms, instances)
-    moments = completion(np.array([work_s]), met)
-    best = optimal_checkpoint_interval_s(met)
-    told = np.concatenate([moments.interruptions, moments.expected_s])
-    expected_interruptions, expected_s = significant(told, _DIGITS)
+    interruptions = interruptions_of(terms, instances)
+    moments = completion(np.array([work_s]), interruptions)
+    best = optimal_checkpoint_interval_s(interruptions)
+    expected = np.concatenate([moments.interruptions, moments.expected_s])
+    expected_interruptions, expected_s = significant(expected, _DIGITS)
     return SpotReport(
-        interruptions_per_hour=met.per_hour,
-        checkpoint_interval_s=met.checkpoint_interval_s,
-        checkpoint_s=met.checkpoint_s,
-        restart_s=met.restart_s,
+        interruptions_per_hour=interruptions.per_hour,
+        checkpoint_interval_s=interruptions.checkpoint_interval_s,
+        checkpoint_s=interruptions.checkpoint_s,
+        restart_s=interruptions.restart_s,
         expected_interruptions=expected_interruptions,
         expected_seconds=expected_s,
         optimal_checkpoint_interval_s=best if math.isfinite(best) else None,
@@ -237,8 +243,8 @@ def _elasticity(work_s: FloatArray, scale: FloatArray, terms: Interruptions) -> 
 
 def _refusal(terms: Interruptions, factor: float, work_s: float) -> SpotInfeasibleError:
     interval = optimal_checkpoint_interval_s(terms)
-    better = Interruptions(terms.per_hour, interval, terms.checkpoint_s, terms.restart_s)
-    best = completion(np.array([work_s]), better).expected_s[0] / work_s
+    optimal = Interruptions(terms.per_hour, interval, terms.checkpoint_s, terms.restart_s)
+    best = completion(np.array([work_s]), optimal).expected_s[0] / work_s
     would_do = math.isfinite(interval) and best <= MAX_FACTOR
     return SpotInfeasibleError(
         expected_factor=factor, checkpoint_interval_s=interval if would_do else None
@@ -249,5 +255,5 @@ def _refusal(terms: Interruptions, factor: float, work_s: float) -> SpotInfeasib
 def _weights() -> FloatArray:
     """Return the probability mass around each node, shape (n_nodes,)."""
     edges = np.concatenate([[-np.inf], (_NODES[1:] + _NODES[:-1]) / 2, [np.inf]])
-    weights: FloatArray = np.diff([_chance(edge) for edge in edges.tolist()])
+    weights: FloatArray = np.diff([_normal_cdf(edge) for edge in edges.tolist()])
     return weights

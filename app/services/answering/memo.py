@@ -30,7 +30,7 @@ class WeakGrounds:
         self._portfolio, self._book = weakref.ref(served.portfolio), weakref.ref(book)
         self._told_as = (served.currency, served.is_stale)
 
-    def are(self, served: ServedRegressor, book: PriceBook) -> bool:
+    def match(self, served: ServedRegressor, book: PriceBook) -> bool:
         """Whether an answer on these grounds would be the same."""
         return (
             self._portfolio() is served.portfolio
@@ -112,10 +112,10 @@ class AnswerMemo:
         """Return the remembered answer if it still holds, else the computed one."""
         key = (served.workload_id, _key(request))
         day = now.date()
-        known = self._answers.get(key)
-        if known is not None and known.day == day and known.grounds.are(served, book):
+        cached = self._answers.get(key)
+        if cached is not None and cached.day == day and cached.grounds.match(served, book):
             self.figures.hits += 1
-            return known.answer
+            return cached.answer
         self.figures.misses += 1
         answer = compute()
         grounds = WeakGrounds(served, book, request.regressor_version)

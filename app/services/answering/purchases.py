@@ -6,7 +6,7 @@ from app.domain.configurations import Purchase, Scenario
 from app.domain.forecasts import ForecastRequest
 
 
-def twin_of(
+def counterpart_of(
     request: ForecastRequest, scenario: Scenario, *, is_on_spot: bool
 ) -> tuple[ForecastRequest, Scenario]:
     """Return a question as it would be bought the other way."""

@@ -36,7 +36,7 @@ def may_need_prices(configuration: Configuration) -> bool:
     return configuration.gpu_type is None or leaves_nodes_open(configuration)
 
 
-class Questioner:
+class ScenarioResolver:
     """Puts scenarios into a regressor's terms; each hardware name is resolved once.
 
     Parameters
@@ -56,9 +56,9 @@ class Questioner:
             for column in self._report.numeric_ranges
             if column.startswith(PARAMETER) and column not in self._report.category_levels
         }
-        self._hardware: dict[Hardware, _Known] = {}
+        self._hardware: dict[Hardware, _ResolvedHardware] = {}
 
-    def ask(self, scenario: Scenario) -> Scenario:
+    def resolve(self, scenario: Scenario) -> Scenario:
         """Return a scenario in the regressor's terms: names of hardware, types of parameters.
 
         Nodes that are left open are filled in where all runs had the same workers per node, or
@@ -73,80 +73,82 @@ class Questioner:
         InvalidRequestError
             If a numeric parameter is given as a word, or is beyond `MAX_PARAMETER`.
         """
-        configuration, report = self.named(scenario.configuration), self._report
-        asked = scenario.parameters
-        if self._are_numbers(asked):
+        configuration, report = self.resolve_configuration(scenario.configuration), self._report
+        given = scenario.parameters
+        if self._are_numbers(given):
             if configuration is scenario.configuration:
                 return scenario
-            return Scenario(configuration, scenario.work, asked)
-        _refuse_unknown(asked, report)
-        parameters = {name: _typed(name, value, report) for name, value in asked.items()}
-        if configuration is scenario.configuration and parameters == asked:
+            return Scenario(configuration, scenario.work, given)
+        _refuse_unknown(given, report)
+        parameters = {name: _typed(name, value, report) for name, value in given.items()}
+        if configuration is scenario.configuration and parameters == given:
             return scenario
         return Scenario(configuration, scenario.work, parameters)
 
-    def ask_alike(self, scenarios: AlikeScenarios) -> AlikeScenarios | None:
-        """Return what `ask` does for scenarios of one form; None where they must be asked singly.
+    def resolve_columns(self, scenarios: AlikeScenarios) -> AlikeScenarios | None:
+        """Return what `resolve` does for scenarios of one form; None where each needs its own.
 
         That is the case if a GPU is refused or a parameter is not of its type.
         """
         if not all(map(self._is_typed, scenarios.parameters, scenarios.parameters.values())):
             return None
         try:
-            return scenarios.bought_as(scenarios.configurations.made(self.named))
+            return scenarios.with_configurations(
+                scenarios.configurations.made(self.resolve_configuration)
+            )
         except DomainError:
             return None
 
     def _is_typed(self, name: str, column: Sequence[ParameterValue]) -> bool:
         """Whether all values of a parameter have the type that the regressor takes it for."""
         values = column.distinct if isinstance(column, Repeated) else column
-        kinds = set(map(type, values))
-        if str not in kinds:
+        types = set(map(type, values))
+        if str not in types:
             return name in self._numbers and all(map(_is_number, (min(values), max(values))))
-        return kinds == {str} and PARAMETER + name in self._report.category_levels
+        return types == {str} and PARAMETER + name in self._report.category_levels
 
     def density(self, gpu_type: str | None, instance_type: str | None) -> float | None:
         """Return how many workers of a question share a node, None where that is unknown."""
-        return self._known((gpu_type, instance_type)).density
+        return self._resolve_hardware((gpu_type, instance_type)).density
 
-    def named(self, configuration: Configuration) -> Configuration:
+    def resolve_configuration(self, configuration: Configuration) -> Configuration:
         """Return a configuration with hardware in the regressor's terms, and nodes filled in.
 
         Raises
         ------
         AmbiguousGpuError, UnknownGpuError
-            As for `ask`.
+            As for `resolve`.
         """
         key = (configuration.gpu_type, configuration.instance_type)
-        known = self._known(key)
+        resolved = self._resolve_hardware(key)
         nodes = configuration.nodes
-        if nodes is None and known.density is not None:
-            nodes = nodes_for(configuration.workers, known.density)
-        if known.names == key and nodes == configuration.nodes:
+        if nodes is None and resolved.density is not None:
+            nodes = nodes_for(configuration.workers, resolved.density)
+        if resolved.names == key and nodes == configuration.nodes:
             return configuration
-        gpu_type, instance_type = known.names
+        gpu_type, instance_type = resolved.names
         return replace(configuration, gpu_type=gpu_type, instance_type=instance_type, nodes=nodes)
 
-    def _known(self, names: Hardware) -> "_Known":
-        known = self._hardware.get(names)
-        if known is None:
-            known = self._hardware[names] = self._look_up(*names)
-        return known
+    def _resolve_hardware(self, names: Hardware) -> "_ResolvedHardware":
+        resolved = self._hardware.get(names)
+        if resolved is None:
+            resolved = self._hardware[names] = self._look_up(*names)
+        return resolved
 
-    def _look_up(self, gpu_type: str | None, instance_type: str | None) -> "_Known":
+    def _look_up(self, gpu_type: str | None, instance_type: str | None) -> "_ResolvedHardware":
         """Return the regressor's names of hardware, and the workers per node."""
         gpu = gpu_type
         if gpu_type is not None:
             gpu = resolve_gpu(gpu_type, self._report.category_levels.get(_GPU, ()))
         elif instance_type is not None:
-            known = self._gpu_types
-            gpu = None if self._book is None else implied_gpu(instance_type, known, self._book)
+            gpu_types = self._gpu_types
+            gpu = None if self._book is None else implied_gpu(instance_type, gpu_types, self._book)
         instance = _as_measured(instance_type, self._report)
         if self._placement is None:
-            return _Known((gpu, instance), None)
+            return _ResolvedHardware((gpu, instance), None)
         machine = Configuration(gpu, instance)
         gpus = None if self._book is None else self._book.gpus_of(machine)
-        return _Known((gpu, instance), self._placement.density(gpu, instance, gpus))
+        return _ResolvedHardware((gpu, instance), self._placement.density(gpu, instance, gpus))
 
     def _are_numbers(self, parameters: Mapping[str, ParameterValue]) -> bool:
         """Whether all parameters are numbers, as the regressor's are: the common case."""
@@ -155,7 +157,7 @@ class Questioner:
         )
 
 
-class _Known(NamedTuple):
+class _ResolvedHardware(NamedTuple):
     """Hardware in the regressor's terms, with the workers per node where they are known."""
 
     names: Hardware
@@ -168,7 +170,7 @@ def _as_measured(instance_type: str | None, report: FitReport) -> str | None:
         return None
     measured = report.category_levels.get(_INSTANCE, ())
     folded = instance_type.casefold()
-    return next((each for each in measured if each.casefold() == folded), instance_type)
+    return next((name for name in measured if name.casefold() == folded), instance_type)
 
 
 def to_features(scenario: Scenario, report: FitReport) -> Scenario:
@@ -192,24 +194,26 @@ def to_cluster(configuration: Configuration, report: FitReport) -> Configuration
     return replace(configuration, instance_type=None)
 
 
-def _refuse_unknown(asked: Mapping[str, ParameterValue], report: FitReport) -> None:
+def _refuse_unknown(parameters: Mapping[str, ParameterValue], report: FitReport) -> None:
     known = report.category_levels.keys() | report.numeric_ranges.keys()
-    unknown = sorted(name for name in asked if PARAMETER + name not in known)
+    unknown = sorted(name for name in parameters if PARAMETER + name not in known)
     if unknown:
-        raise UnknownFieldError([_unknown_parameter(name, asked[name], report) for name in unknown])
+        raise UnknownFieldError(
+            [_unknown_parameter(name, parameters[name], report) for name in unknown]
+        )
 
 
 def _typed(name: str, value: ParameterValue, report: FitReport) -> ParameterValue:
     levels = report.category_levels.get(PARAMETER + name)
     if levels is None:
         return _as_number(name, value)
-    return value if isinstance(value, str) else _as_word(value, levels)
+    return value if isinstance(value, str) else _as_level(value, levels)
 
 
-def _as_word(value: float, levels: tuple[str, ...]) -> str:
+def _as_level(value: float, levels: tuple[str, ...]) -> str:
     """Return the level that a number stands for: 16 and 16.0 are one, however the runs wrote it."""
     spellings = (f"{value:.12g}", str(value))
-    return next((each for each in spellings if each in levels), spellings[0])
+    return next((spelling for spelling in spellings if spelling in levels), spellings[0])
 
 
 def _is_number(value: ParameterValue) -> bool:

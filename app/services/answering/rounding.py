@@ -33,18 +33,18 @@ def significant(values: FloatArray, digits: int) -> list[float]:
         texts = f"%.{digits}g " * len(values) % tuple(values.tolist())
         return list(map(float, texts.split()))
     with np.errstate(all="ignore"):
-        is_told = np.isfinite(values) & (values != 0.0)
-        size = np.where(is_told, np.floor(np.log10(np.abs(values))), 0.0)
-        shift = digits - 1 - size
-        is_sure = np.abs(shift) < len(_POWERS)
-        power = _POWERS[np.abs(np.where(is_sure, shift, 0.0)).astype(np.int64)]
+        is_regular = np.isfinite(values) & (values != 0.0)
+        exponent = np.where(is_regular, np.floor(np.log10(np.abs(values))), 0.0)
+        shift = digits - 1 - exponent
+        is_exact = np.abs(shift) < len(_POWERS)
+        power = _POWERS[np.abs(np.where(is_exact, shift, 0.0)).astype(np.int64)]
         scaled = np.where(shift >= 0, values * power, values / power)
-        whole = np.rint(scaled)
+        integers = np.rint(scaled)
         # The product is itself rounded: near a half, the text decides.
-        is_sure &= np.abs(np.abs(scaled - whole) - 0.5) > _NEAR_HALF
-        is_sure |= ~is_told  # 0, infinite or NaN: as it is
-        found = np.where(shift >= 0, whole / power, whole * power)
-        rounded: list[float] = np.where(is_told, found, values).tolist()
-    for row in np.flatnonzero(~is_sure).tolist():
+        is_exact &= np.abs(np.abs(scaled - integers) - 0.5) > _NEAR_HALF
+        is_exact |= ~is_regular  # 0, infinite or NaN: as it is
+        restored = np.where(shift >= 0, integers / power, integers * power)
+        rounded: list[float] = np.where(is_regular, restored, values).tolist()
+    for row in np.flatnonzero(~is_exact).tolist():
         rounded[row] = float(f"{values[row]:.{digits}g}")
     return rounded

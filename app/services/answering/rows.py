@@ -26,7 +26,7 @@ from app.domain.forecasts import (
 )
 from app.domain.identifiers import ForecastId, Slug, WorkloadId
 from app.services.answering.columns import AnswerColumns
-from app.services.answering.figures import known
+from app.services.answering.figures import none_if_nan
 
 
 class Answered:
@@ -104,12 +104,12 @@ class Answered:
     @property
     def deadline_probability(self) -> float | None:
         """The probability of keeping the deadline, None where there is none."""
-        return known(self.columns.figures.deadline[self.row])
+        return none_if_nan(self.columns.figures.deadline[self.row])
 
     @property
     def budget_probability(self) -> float | None:
         """The probability of keeping the budget, None where it is unknown."""
-        return known(self.columns.within_budget[self.row])
+        return none_if_nan(self.columns.within_budget[self.row])
 
     @property
     def support(self) -> SupportReport:

@@ -35,19 +35,21 @@ def targets_of(
         How many samples the target takes, None where no run reached one.
     """
     answers: list[TargetForecast | None] = [None] * len(requests)
-    asked = [_samples(scenario.work) for scenario in scenarios]
-    rows = [row for row, samples in enumerate(asked) if samples and isfinite(durations[row].upper)]
+    requested = [_samples(scenario.work) for scenario in scenarios]
+    rows = [
+        row for row, samples in enumerate(requested) if samples and isfinite(durations[row].upper)
+    ]
     if law is None or not rows:
         return answers
     batches = np.array([scenarios[row].work.batch_size for row in rows], dtype=np.float64)
     mean, variance = law.moments(batches)
     for row, center, spread in zip(rows, mean.tolist(), np.sqrt(variance).tolist(), strict=True):
         work, offer = scenarios[row].work, offers[row]
-        samples = _needed(center, spread, requests[row].confidence)
-        duration = _times(durations[row], samples, asked[row] or 1.0)
+        samples = _samples_needed(center, spread, requests[row].confidence)
+        duration = _scaled(durations[row], samples, requested[row] or 1.0)
         answers[row] = TargetForecast(
             samples=samples,
-            epochs=_per(samples, work.dataset_size or 1.0),
+            epochs=_epochs(samples, work.dataset_size or 1.0),
             duration_seconds=duration,
             cost=None if offer is None else cost_of(offer, duration),
         )
@@ -61,26 +63,26 @@ def _samples(work: Work) -> float | None:
     return work.dataset_size * work.epochs
 
 
-def _needed(mean: float, spread: float, confidence: float) -> Interval:
+def _samples_needed(mean: float, deviation: float, confidence: float) -> Interval:
     """Return the samples that a new run needs, from the mean and deviation of their logarithm."""
-    half = NormalDist().inv_cdf((1 + confidence) / 2) * spread
-    return _shown(exp(mean), exp(mean - half), exp(mean + half), confidence)
+    half_width = NormalDist().inv_cdf((1 + confidence) / 2) * deviation
+    return _rounded(exp(mean), exp(mean - half_width), exp(mean + half_width), confidence)
 
 
-def _times(duration: Interval, samples: Interval, asked: float) -> Interval:
+def _scaled(duration: Interval, samples: Interval, requested: float) -> Interval:
     """Return the duration for the needed samples, given that for the requested ones."""
-    median = duration.median * samples.median / asked
+    median = duration.median * samples.median / requested
     below = hypot(log(duration.median / duration.lower), log(samples.median / samples.lower))
     above = hypot(log(duration.upper / duration.median), log(samples.upper / samples.median))
-    return _shown(median, median * exp(-below), median * exp(above), duration.confidence)
+    return _rounded(median, median * exp(-below), median * exp(above), duration.confidence)
 
 
-def _per(samples: Interval, size: float) -> Interval:
+def _epochs(samples: Interval, size: float) -> Interval:
     bounds = (samples.median / size, samples.lower / size, samples.upper / size)
-    return _shown(*bounds, confidence=samples.confidence)
+    return _rounded(*bounds, confidence=samples.confidence)
 
 
-def _shown(median: float, lower: float, upper: float, confidence: float) -> Interval:
+def _rounded(median: float, lower: float, upper: float, confidence: float) -> Interval:
     """Return an interval to seven significant digits, as durations are shown."""
     low, middle, high = (float(f"{bound:.7g}") for bound in (lower, median, upper))
     return Interval(middle, low, high, confidence)

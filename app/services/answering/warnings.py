@@ -42,15 +42,15 @@ class Warnings:
     ) -> Repeated[tuple[ForecastWarning, ...]]:
         """Return each row's warnings: on memory, on its duration, then those of `on_grounds`."""
         # Most rows have no warnings but those on their grounds.
-        asked = enumerate(zip(fits_probability, confidence, strict=True))
-        doubtful = [row for row, (fits, level) in asked if fits is not None and fits < level]
+        pairs = enumerate(zip(fits_probability, confidence, strict=True))
+        doubtful = [row for row, (fits, level) in pairs if fits is not None and fits < level]
         rows = range(len(on_grounds)) if self._has_outliers else {*doubtful, *supports.outside}
-        told, places = list(on_grounds.distinct), on_grounds.places[:]
+        distinct, places = list(on_grounds.distinct), on_grounds.places[:]
         for row in rows:
             grounds, support = on_grounds[row], supports.of(row)
-            places[row] = len(told)
-            told.append(self._of(grounds, support, fits_probability[row], confidence[row]))
-        return Repeated(told, places)
+            places[row] = len(distinct)
+            distinct.append(self._of(grounds, support, fits_probability[row], confidence[row]))
+        return Repeated(distinct, places)
 
     def _of(
         self,
@@ -85,24 +85,24 @@ def _on_support(
     support: Support, measured: Mapping[str, Sequence[str]]
 ) -> Iterator[ForecastWarning]:
     if support.axes:
-        told = "; ".join(
+        listed = "; ".join(
             f"{axis.name} {say_number(axis.asked)} lies outside the measured"
             f" {say_number(axis.measured_min)} to {say_number(axis.measured_max)}"
             for axis in support.axes
         )
         yield ForecastWarning(
             "beyond_range",
-            f"{told}.",
+            f"{listed}.",
             "The interval is widened; measure a run nearer to the question and fit again.",
         )
     if support.unseen_levels:
-        told = ", ".join(
+        listed = ", ".join(
             f"{name} {level!r}{_other_spelling(level, measured.get(name, ()))}"
             for name, level in support.unseen_levels
         )
         yield ForecastWarning(
             "unseen_level",
-            f"Never measured for this workload: {told}.",
+            f"Never measured for this workload: {listed}.",
             "The interval is widened; measure a run with it and fit again.",
         )
     if support.unidentified:
@@ -116,11 +116,11 @@ def _on_support(
 
 def _other_spelling(level: str, measured: Sequence[str]) -> str:
     """Return the measured levels that differ only by case, spaces and hyphens."""
-    alike = [repr(other) for other in measured if _squeeze(other) == _squeeze(level)]
-    return f" ({' and '.join(alike)} was measured; spelling matters)" if alike else ""
+    variants = [repr(other) for other in measured if _normalized(other) == _normalized(level)]
+    return f" ({' and '.join(variants)} was measured; spelling matters)" if variants else ""
 
 
-def _squeeze(level: str) -> str:
+def _normalized(level: str) -> str:
     return level.translate(_SEPARATORS).casefold()
 
 
@@ -134,19 +134,21 @@ def _on_memory(fits_probability: float | None, confidence: float) -> Iterator[Fo
 
 
 def _on_outliers(support: Support, served: ServedRegressor) -> Iterator[ForecastWarning]:
-    near = set(support.nearest_run_ids)
-    odd = [
+    nearest = set(support.nearest_run_ids)
+    outliers = [
         outlier
         for outlier in served.portfolio.report.evidence.outliers
-        if near & {outlier.run_id, outlier.beside}
+        if nearest & {outlier.run_id, outlier.beside}
     ]
-    if odd:
-        told = ", ".join(
-            f"{each.run_id} ({each.ratio:.2g} times as long)" for each in odd[:_MOST_NAMED]
+    if outliers:
+        listed = ", ".join(
+            f"{outlier.run_id} ({outlier.ratio:.2g} times as long)"
+            for outlier in outliers[:_MOST_NAMED]
         )
         yield ForecastWarning(
             "outliers_nearby",
-            f"{len(odd)} of the nearest runs took a time far from what the others suggest: {told}.",
+            f"{len(outliers)} of the nearest runs took a time far from what the others suggest:"
+            f" {listed}.",
             "They count less; exclude them (PATCH /v1/runs/{run}) if something went wrong there.",
         )
 
@@ -193,17 +195,19 @@ def _on_contradictions(
         ("region", configuration.region, pricing.region),
         ("purchase", configuration.purchase, pricing.purchase),
     )
-    apart = [
-        f"pricing.{name} {priced}, not for configuration.{name} {asked}"
-        for name, asked, priced in pairs
-        if asked is not None and priced is not None and asked.casefold() != priced.casefold()
+    contradictions = [
+        f"pricing.{name} {priced}, not for configuration.{name} {configured}"
+        for name, configured, priced in pairs
+        if configured is not None
+        and priced is not None
+        and configured.casefold() != priced.casefold()
     ]
-    if not apart:
+    if not contradictions:
         return ()
     return (
         ForecastWarning(
             "pricing_overrules",
-            f"The bill is for {'; for '.join(apart)}.",
+            f"The bill is for {'; for '.join(contradictions)}.",
             "Name it once, in the configuration or in pricing.",
         ),
     )
@@ -242,11 +246,11 @@ def _on_price(
 
 
 def _on_currency(offer: Offer, as_of: datetime) -> Iterator[ForecastWarning]:
-    own, asked, conversion = offer.price.currency, offer.asked_currency, offer.conversion
+    own, requested, conversion = offer.price.currency, offer.asked_currency, offer.conversion
     if not offer.is_as_asked:
         yield ForecastWarning(
             "currency_not_converted",
-            f"The price is in {own}; no exchange rate to {asked} is known for that day.",
+            f"The price is in {own}; no exchange rate to {requested} is known for that day.",
             f"Store one with POST /v1/exchange-rates, or ask with pricing.currency {own}.",
         )
     if conversion is not None and is_stale_rate(conversion, as_of):
@@ -261,7 +265,7 @@ def _on_currency(offer: Offer, as_of: datetime) -> Iterator[ForecastWarning]:
 
 def _on_factor(factor: GridFactor | None, as_of: datetime) -> Iterator[ForecastWarning]:
     if factor is not None and is_stale_factor(factor, as_of):
-        place = " ".join(each for each in (factor.provider, factor.region) if each is not None)
+        place = " ".join(name for name in (factor.provider, factor.region) if name is not None)
         yield ForecastWarning(
             "stale_grid_factor",
             f"The grid factor{f' of {place}' if place else ''} is"

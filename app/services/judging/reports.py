@@ -13,7 +13,7 @@ from app.domain.identifiers import Slug
 from app.domain.prices import PriceQuery
 from app.domain.runs import Run
 from app.pricing.billing import exact_cost
-from app.services.answering.questions import Questioner
+from app.services.answering.questions import ScenarioResolver
 from app.services.judging.expectations import expectations, experience
 from app.services.judging.history import History
 from app.services.judging.runs import judge_runs
@@ -94,26 +94,25 @@ def with_costs(judged: Sequence[JudgedRun], histories: Mapping[Slug, History]) -
 
     Costs are in the workload's currency where an exchange rate leads there.
     """
-    questioners = {
-        slug: Questioner(history.served, history.book)
+    resolvers = {
+        slug: ScenarioResolver(history.served, history.book)
         for slug, history in histories.items()
         if history.served is not None
     }
     return [
-        replace(each, cost=_cost(each, histories[each.run.workload], questioners))
-        for each in judged
+        replace(each, cost=_cost(each, histories[each.run.workload], resolvers)) for each in judged
     ]
 
 
 def _cost(
-    each: JudgedRun, history: History, questioners: Mapping[Slug, Questioner]
+    each: JudgedRun, history: History, resolvers: Mapping[Slug, ScenarioResolver]
 ) -> RunCost | None:
     served = history.served
     if each.expected_median_seconds is None or served is None:
         return None
     told = each.run.scenario.configuration
     [offer] = history.book.resolve_all(
-        [questioners[each.run.workload].named(told)],
+        [resolvers[each.run.workload].resolve_configuration(told)],
         PriceQuery(),
         currency=served.currency,
         seconds=[each.expected_median_seconds],

@@ -11,7 +11,7 @@ from app.domain.errors import DomainError, RegressorUnavailableError
 from app.domain.runs import Run, RunStatus
 from app.pricing.resolution import PriceBook
 from app.services.answering.durations import features_of
-from app.services.answering.questions import Questioner
+from app.services.answering.questions import ScenarioResolver
 from app.services.serving import ServedRegressor
 from models import FeatureTable, FloatArray, ForecastDistribution
 
@@ -71,14 +71,14 @@ def judge_runs(runs: Sequence[Run], served: ServedRegressor, book: PriceBook) ->
     `book` fills in what a run leaves out, as it does for a question: the GPUs of its machines.
     """
     refusals: dict[int, str] = {}
-    questioner = Questioner(served, book)
+    resolver = ScenarioResolver(served, book)
     rows, scenarios = [], []
     for row, run in enumerate(runs):
         if run.status is not RunStatus.SUCCEEDED:
             refusals[row] = f"The run did not succeed ({run.status})."
             continue
         try:
-            scenarios.append(questioner.ask(run.scenario))
+            scenarios.append(resolver.resolve(run.scenario))
             rows.append(row)
         except DomainError as error:
             refusals[row] = str(error)

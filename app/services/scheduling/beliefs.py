@@ -14,7 +14,7 @@ from app.domain.identifiers import ProjectId, Slug
 from app.pricing.offers import Offer
 from app.pricing.resolution import PriceBook
 from app.services.answering.durations import interrupted, is_spot, offers_for, predict
-from app.services.answering.questions import Questioner, may_need_prices
+from app.services.answering.questions import ScenarioResolver, may_need_prices
 from app.services.prices import PriceService
 from app.services.serving import RegressorCache, ServedRegressor
 from models import NORMAL_KNOTS, ConvergenceLaw, FloatArray
@@ -118,11 +118,11 @@ def _gather(
     problems: dict[int, DomainError],
 ) -> _Gathered:
     asked, scenarios = [], []
-    questioner = Questioner(served, book)
+    resolver = ScenarioResolver(served, book)
     resolved: dict[tuple[object, ...], Scenario] = {}
     for row in rows:
         try:
-            scenarios.append(_resolve(requests[row].scenario, questioner, resolved))
+            scenarios.append(_resolve(requests[row].scenario, resolver, resolved))
             asked.append(row)
         except DomainError as error:
             problems[row] = error
@@ -144,15 +144,15 @@ def _gather(
 
 
 def _resolve(
-    scenario: Scenario, questioner: Questioner, resolved: dict[tuple[object, ...], Scenario]
+    scenario: Scenario, resolver: ScenarioResolver, resolved: dict[tuple[object, ...], Scenario]
 ) -> Scenario:
     """Return a scenario in the regressor's terms; each name and job's parameters are read once."""
     configuration = scenario.configuration
     key = (configuration.gpu_type, configuration.instance_type, id(scenario.parameters))
     known = resolved.get(key)
     if known is None:
-        known = resolved[key] = questioner.ask(scenario)
-    return Scenario(questioner.named(configuration), scenario.work, known.parameters)
+        known = resolved[key] = resolver.resolve(scenario)
+    return Scenario(resolver.resolve_configuration(configuration), scenario.work, known.parameters)
 
 
 def _merge(gathered: Sequence[_Gathered], problems: dict[int, DomainError]) -> Beliefs:

@@ -9,7 +9,7 @@ from typing import Final
 from app.domain.configurations import Configuration
 from app.domain.recommendations import Objective, RecommendationRequest
 from app.pricing.resolution import PriceBook
-from app.services.answering.questions import Hardware, Questioner
+from app.services.answering.questions import Hardware, ScenarioResolver
 from app.services.searching.hardware import hardware_of
 from app.services.searching.terms import Buying, Terms, narrowed, refuse_beyond
 from app.services.serving import ServedRegressor
@@ -55,8 +55,8 @@ def candidate_configurations(
     refuse_beyond(MAX_CANDIDATES, len(hardware) * buying.fewest * each)
     placed = buying.placed(hardware)
     refuse_beyond(MAX_CANDIDATES, len(placed) * each)
-    questioner = Questioner(served, book)
-    dense = tuple((pair, terms, questioner.density(*pair)) for pair, terms in placed)
+    resolver = ScenarioResolver(served, book)
+    dense = tuple((pair, terms, resolver.density(*pair)) for pair, terms in placed)
     return _product(dense, nodes, workers)
 
 

@@ -17,7 +17,7 @@ from app.pricing.resolution import PriceBook
 from app.services.answering.durations import features_of
 from app.services.answering.evaluation import Evaluated, evaluate
 from app.services.answering.interruptions import interruptions_of
-from app.services.answering.questions import Questioner
+from app.services.answering.questions import ScenarioResolver
 from app.services.searching.room import Misplaced
 from app.services.serving import ServedRegressor
 
@@ -123,9 +123,9 @@ def _with_batch(asked: Asked, configuration: Configuration, changes: list[Needed
     each = np.unique(np.geomspace(1.0, max(size / configuration.workers, 1.0), _SIZES).astype(int))
     sizes = [float(count * configuration.workers) for count in each.tolist()]
     works = [replace(request.work, batch_size=value) for value in sizes]
-    questioner = Questioner(asked.served, asked.book)
+    resolver = ScenarioResolver(asked.served, asked.book)
     scenarios = [
-        questioner.ask(Scenario(configuration, work, request.parameters)) for work in works
+        resolver.resolve(Scenario(configuration, work, request.parameters)) for work in works
     ]
     features = features_of(scenarios, asked.served)
     chances = asked.served.portfolio.feasibility(features).probability
