@@ -39,12 +39,12 @@ _logger = logging.getLogger(__name__)
 _TOKEN_PARTS: Final = 3
 _KEY_ID_BYTES: Final = 6
 _SECRET_BYTES: Final = 32
-_UNTOLD: Final = "(too long for an identifier; not shown, it may be a secret)"
+_NOT_SHOWN: Final = "(too long for an identifier; not shown, it may be a secret)"
 _MAX_TOKEN_LENGTH: Final = 200
 _FRESH_FOR: Final = timedelta(seconds=5)
 _NOTE_USE_EVERY: Final = timedelta(minutes=1)
 _MAX_CACHED: Final = 10_000
-_ANYBODY: Final = ""
+_ANONYMOUS: Final = ""
 """The name of a caller without a key; the name of a key is a hash."""
 
 
@@ -95,7 +95,7 @@ def _bearer_token(authorization: str | None) -> str | None:
 
 
 @dataclass(slots=True)
-class _Known:
+class _CachedKey:
     """What was last read about a token; `key` is None if it names none."""
 
     key: ApiKey | None
@@ -114,9 +114,9 @@ class AccessService:
 
     def __init__(self, context: ServiceContext) -> None:
         self._context = context
-        self._known: OrderedDict[str, _Known] = OrderedDict()
+        self._cached: OrderedDict[str, _CachedKey] = OrderedDict()
         self._notes = ThreadPoolExecutor(max_workers=1, thread_name_prefix="key-use")
-        self._anybody = AnonymousCaller(context)
+        self._anonymous = AnonymousCaller(context)
         self.requires_keys = keys_required(context.settings)
         self._tokens = None if context.settings.oidc_issuer is None else open_tokens(context)
 
@@ -134,19 +134,19 @@ class AccessService:
         if token is None:
             if self.requires_keys:
                 raise UnauthenticatedError("the request has no bearer key")
-            return await self._anybody.principal()
+            return await self._anonymous.principal()
         if self._tokens is not None and is_token(token):
             return await self._tokens.authenticate(token)
         if len(token) > _MAX_TOKEN_LENGTH:
             raise UnauthenticatedError("the key is unknown")
         now = self._context.now()
-        known = await self._know(token, now)
-        if known.key is None:
+        cached = await self._look_up(token, now)
+        if cached.key is None:
             raise UnauthenticatedError("the key is unknown")
-        if not known.key.is_usable(now):
-            state = "expired" if known.key.revoked_at is None else "revoked"
-            raise UnauthenticatedError(f"the key {known.key.key_id!r} is {state}")
-        return self._admit(known, known.key, now)
+        if not cached.key.is_usable(now):
+            state = "expired" if cached.key.revoked_at is None else "revoked"
+            raise UnauthenticatedError(f"the key {cached.key.key_id!r} is {state}")
+        return self._admit(cached, cached.key, now)
 
     async def still_admits(self, authorization: str | None, caller: Principal) -> bool:
         """Whether an Authorization header still names a caller with the same scopes.
@@ -168,57 +168,59 @@ class AccessService:
         """
         token = _bearer_token(authorization)
         if token is None:
-            return _ANYBODY
+            return _ANONYMOUS
         is_verified = self._tokens is not None and is_token(token)
         return None if is_verified or len(token) > _MAX_TOKEN_LENGTH else _sha256(token)
 
     def at_hand(self, name: str) -> Principal | None:
         """Return the same as `authenticate`, None where that would wait or refuse."""
-        if name == _ANYBODY:
-            return None if self.requires_keys else self._anybody.at_hand()
+        if name == _ANONYMOUS:
+            return None if self.requires_keys else self._anonymous.at_hand()
         now = self._context.now()
-        known = self._known.get(name)
-        if known is None or known.key is None or not known.is_fresh(now):
+        cached = self._cached.get(name)
+        if cached is None or cached.key is None or not cached.is_fresh(now):
             return None
-        return self._admit(known, known.key, now) if known.key.is_usable(now) else None
+        return self._admit(cached, cached.key, now) if cached.key.is_usable(now) else None
 
-    def _admit(self, known: _Known, key: ApiKey, now: datetime) -> Principal:
-        self._note_use(known, key.key_id, now)
-        return Principal(key.project_id, key.scopes, key.key_id, known.requests_per_minute)
+    def _admit(self, cached: _CachedKey, key: ApiKey, now: datetime) -> Principal:
+        self._note_use(cached, key.key_id, now)
+        return Principal(key.project_id, key.scopes, key.key_id, cached.requests_per_minute)
 
-    async def _know(self, token: str, now: datetime) -> _Known:
+    async def _look_up(self, token: str, now: datetime) -> _CachedKey:
         digest = _sha256(token)
-        known = self._known.get(digest)
-        if known is not None and known.is_fresh(now):
-            return known
-        if known is None:
-            return self._remember(digest, *await asyncio.to_thread(self._find, token, digest), now)
-        known.is_reading = True
-        reading = asyncio.create_task(self._read_anew(token, digest, known, now))
+        cached = self._cached.get(digest)
+        if cached is not None and cached.is_fresh(now):
+            return cached
+        if cached is None:
+            return self._cache(digest, *await asyncio.to_thread(self._find, token, digest), now)
+        cached.is_reading = True
+        reading = asyncio.create_task(self._refresh(token, digest, cached, now))
         # A silent database is waited for in the background after this.
         await asyncio.wait([reading], timeout=self._context.settings.database_patience_s)
-        return reading.result() if reading.done() else known
+        return reading.result() if reading.done() else cached
 
-    async def _read_anew(self, token: str, digest: str, known: _Known, now: datetime) -> _Known:
+    async def _refresh(
+        self, token: str, digest: str, cached: _CachedKey, now: datetime
+    ) -> _CachedKey:
         try:
             # The request that started this may end earlier.
             with deadlines.unlimited():
                 key, per_minute = await asyncio.to_thread(self._find, token, digest)
         except StorageUnavailableError:
-            key, per_minute = known.key, known.requests_per_minute
+            key, per_minute = cached.key, cached.requests_per_minute
         finally:
-            known.is_reading = False
-        return self._remember(digest, key, per_minute, now)
+            cached.is_reading = False
+        return self._cache(digest, key, per_minute, now)
 
-    def _remember(
+    def _cache(
         self, digest: str, key: ApiKey | None, per_minute: int | None, now: datetime
-    ) -> _Known:
-        earlier = self._known.pop(digest, None)
-        known = _Known(key, per_minute, now, earlier.use_noted_at if earlier else None)
-        self._known[digest] = known
-        if len(self._known) > _MAX_CACHED:
-            self._known.popitem(last=False)
-        return known
+    ) -> _CachedKey:
+        previous = self._cached.pop(digest, None)
+        cached = _CachedKey(key, per_minute, now, previous.use_noted_at if previous else None)
+        self._cached[digest] = cached
+        if len(self._cached) > _MAX_CACHED:
+            self._cached.popitem(last=False)
+        return cached
 
     def _find(self, token: str, digest: str) -> tuple[ApiKey | None, int | None]:
         """Return the key of a token and its project's limit of requests per minute."""
@@ -231,9 +233,9 @@ class AccessService:
                 return None, None
             return found[0], stores.quotas.get(found[0].project_id).requests_per_minute
 
-    def _note_use(self, known: _Known, key_id: KeyId, now: datetime) -> None:
-        if known.use_noted_at is None or now - known.use_noted_at >= _NOTE_USE_EVERY:
-            known.use_noted_at = now
+    def _note_use(self, cached: _CachedKey, key_id: KeyId, now: datetime) -> None:
+        if cached.use_noted_at is None or now - cached.use_noted_at >= _NOTE_USE_EVERY:
+            cached.use_noted_at = now
             self._notes.submit(self._write_use, key_id, now)
 
     def _write_use(self, key_id: KeyId, now: datetime) -> None:
@@ -282,12 +284,12 @@ class AccessService:
             )
         return key, token
 
-    def revoke_key(self, named: str) -> KeyId:
+    def revoke_key(self, key: str) -> KeyId:
         """Make a key invalid, in every process within seconds; return its identifier.
 
         Parameters
         ----------
-        named
+        key
             Its identifier, or the whole key, of which only the identifier is read and reported.
 
         Raises
@@ -295,12 +297,12 @@ class AccessService:
         NotFoundError
             If there is no such key.
         """
-        now, key_id = self._context.now(), _key_id_in(named)
+        now, key_id = self._context.now(), _key_id_in(key)
         with self._context.database.transaction() as stores:
             found = stores.access.find_key(key_id)
             if found is None:
                 is_short = len(key_id) <= 2 * _KEY_ID_BYTES
-                raise NotFoundError("key", key_id if is_short else _UNTOLD)
+                raise NotFoundError("key", key_id if is_short else _NOT_SHOWN)
             stores.access.revoke_key(key_id, now)
             stores.access.record_audit(found[0].project_id, None, now, "key.revoke", key_id)
         return key_id
@@ -308,7 +310,7 @@ class AccessService:
     def list_keys(self) -> list[tuple[ApiKey, Project]]:
         """Return the keys of all projects, each with its project."""
         with self._context.database.reading() as stores:
-            projects = {each.project_id: each for each in stores.access.list_projects()}
+            projects = {project.project_id: project for project in stores.access.list_projects()}
             return [(key, projects[key.project_id]) for key in stores.access.list_keys()]
 
     def list_audit(self, project: str, *, limit: int) -> list[AuditEntry]:

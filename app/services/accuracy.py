@@ -33,7 +33,7 @@ MAX_RUNS: Final = 10_000
 MAX_VERSIONS: Final = 50
 """The most regressor versions that runs are compared with, newest first."""
 
-_MOST_LOG_ERROR: Final = 100.0
+_MAX_LOG_ERROR: Final = 100.0
 """Errors are capped at this: a run may take next to no time."""
 
 DRIFT_THRESHOLDS: Final = thresholds_for(0.005, 2000)
@@ -44,7 +44,7 @@ Half of these are due to the thresholds, the rest to the estimated noise (`bench
 
 
 @dataclass(frozen=True, slots=True)
-class _Earlier:
+class _EarlierForecast:
     """The forecast that a run is compared with."""
 
     version: int
@@ -63,8 +63,8 @@ class _Timeline:
         self.versions.append(forecast.regressor_version)
 
     def version_before(self, instant: datetime) -> int | None:
-        made = bisect_left(self.created_at, instant)
-        return self.versions[made - 1] if made else None
+        n_earlier = bisect_left(self.created_at, instant)
+        return self.versions[n_earlier - 1] if n_earlier else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,7 @@ class AccuracyService:
         earlier = _newest_versions(_earlier_forecasts(runs, recorded, publications))
         book = self._prices.book(project_id)
         judged = _judge(runs, earlier, load, book)
-        by_source = {run_id: each.source for run_id, each in earlier.items()}
+        by_source = {run_id: forecast.source for run_id, forecast in earlier.items()}
         return AccuracyReport(
             workload=slug,
             start=end - window,
@@ -151,45 +151,45 @@ def _earlier_forecasts(
     runs: Sequence[Run],
     recorded: Sequence[RecordedForecast],
     publications: Sequence[Publication],
-) -> dict[RunId, _Earlier]:
-    named = {each.forecast_id: each.regressor_version for each in recorded}
-    alike: defaultdict[str | None, _Timeline] = defaultdict(_Timeline)
+) -> dict[RunId, _EarlierForecast]:
+    version_by_id = {forecast.forecast_id: forecast.regressor_version for forecast in recorded}
+    timelines: defaultdict[str | None, _Timeline] = defaultdict(_Timeline)
     for forecast in recorded:
-        alike[forecast.scenario_sha256].add(forecast)
-    found: dict[RunId, _Earlier] = {}
+        timelines[forecast.scenario_sha256].add(forecast)
+    found: dict[RunId, _EarlierForecast] = {}
     for run in runs:
-        version = named.get(run.forecast_id) if run.forecast_id is not None else None
+        version = version_by_id.get(run.forecast_id) if run.forecast_id is not None else None
         source = ForecastSource.NAMED
         if version is None:
-            version = alike[run.scenario.digest()].version_before(run.created_at)
+            version = timelines[run.scenario.digest()].version_before(run.created_at)
             source = ForecastSource.MATCHED
         if version is None:
             version = version_before(publications, run.created_at)
             source = ForecastSource.STANDING
         if version is not None:
-            found[run.run_id] = _Earlier(version, source)
+            found[run.run_id] = _EarlierForecast(version, source)
     return found
 
 
-def _newest_versions(earlier: dict[RunId, _Earlier]) -> dict[RunId, _Earlier]:
-    versions = sorted({each.version for each in earlier.values()}, reverse=True)
+def _newest_versions(earlier: dict[RunId, _EarlierForecast]) -> dict[RunId, _EarlierForecast]:
+    versions = sorted({forecast.version for forecast in earlier.values()}, reverse=True)
     newest = frozenset(versions[:MAX_VERSIONS])
-    return {run_id: each for run_id, each in earlier.items() if each.version in newest}
+    return {run_id: forecast for run_id, forecast in earlier.items() if forecast.version in newest}
 
 
 def _judge(
-    runs: Sequence[Run], earlier: Mapping[RunId, _Earlier], load: Load, book: PriceBook
+    runs: Sequence[Run], earlier: Mapping[RunId, _EarlierForecast], load: Load, book: PriceBook
 ) -> _Judged:
     groups: defaultdict[int, list[Run]] = defaultdict(list)
     for run in runs:
         if run.run_id in earlier:
             groups[earlier[run.run_id].version].append(run)
     parts = [
-        _judge_by(asked, served, book)
-        for version, asked in groups.items()
+        _judge_by(group, served, book)
+        for version, group in groups.items()
         if (served := load(version)) is not None
     ]
-    parts.append(_judge_nothing())
+    parts.append(_none_judged())
     return _Judged(
         [run_id for part in parts for run_id in part.run_ids],
         np.concatenate([part.errors for part in parts]),
@@ -199,7 +199,7 @@ def _judge(
     )
 
 
-def _judge_nothing() -> _Judged:
+def _none_judged() -> _Judged:
     levels = np.empty((len(LEVELS), 0))
     nothing = np.empty(0)
     return _Judged([], nothing, levels > 0, levels, nothing > 0)
@@ -208,26 +208,26 @@ def _judge_nothing() -> _Judged:
 def _judge_by(runs: Sequence[Run], served: ServedRegressor, book: PriceBook) -> _Judged:
     judged = judge_runs(runs, served, book)
     if not judged.rows:
-        return _judge_nothing()
+        return _none_judged()
     medians, observed = judged.forecast.median(), judged.observed_seconds
     bounds = [judged.forecast.interval(level) for level in LEVELS]
-    support = served.portfolio.support(judged.features)
+    supports = served.portfolio.support(judged.features)
     return _Judged(
         run_ids=[runs[row].run_id for row in judged.rows],
-        errors=np.expm1(np.minimum(-judged.log_ratios(), _MOST_LOG_ERROR)),
+        errors=np.expm1(np.minimum(-judged.log_ratios(), _MAX_LOG_ERROR)),
         covered=np.array([(low <= observed) & (observed <= high) for low, high in bounds]),
         widths=np.array([(high - low) / medians for low, high in bounds]),
-        within_range=np.array([each.within_range for each in support], dtype=np.bool_),
+        within_range=np.array([support.within_range for support in supports], dtype=np.bool_),
     )
 
 
-def _figures(judged: _Judged, chosen: NDArray[np.bool_]) -> AccuracyFigures | None:
-    if not chosen.any():
+def _figures(judged: _Judged, mask: NDArray[np.bool_]) -> AccuracyFigures | None:
+    if not mask.any():
         return None
-    errors = judged.errors[chosen]
+    errors = judged.errors[mask]
     names = [f"{level:g}" for level in LEVELS]
-    coverage = judged.covered[:, chosen].mean(axis=1).tolist()
-    widths = np.median(judged.widths[:, chosen], axis=1).tolist()
+    coverage = judged.covered[:, mask].mean(axis=1).tolist()
+    widths = np.median(judged.widths[:, mask], axis=1).tolist()
     return AccuracyFigures(
         runs=len(errors),
         mape=float(np.abs(errors).mean()),
@@ -240,10 +240,10 @@ def _figures(judged: _Judged, chosen: NDArray[np.bool_]) -> AccuracyFigures | No
 def _by_source(
     judged: _Judged, sources: Mapping[RunId, ForecastSource]
 ) -> dict[ForecastSource, AccuracyFigures]:
-    found = {}
+    by_source = {}
     for source in ForecastSource:
-        chosen = np.array([sources[run_id] is source for run_id in judged.run_ids], dtype=np.bool_)
-        figures = _figures(judged, chosen)
+        mask = np.array([sources[run_id] is source for run_id in judged.run_ids], dtype=np.bool_)
+        figures = _figures(judged, mask)
         if figures is not None:
-            found[source] = figures
-    return found
+            by_source[source] = figures
+    return by_source

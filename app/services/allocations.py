@@ -34,12 +34,12 @@ from app.services.scheduling.options import (
     forecasts_of,
     goal_values,
     is_kept,
+    omission_of,
     options_of,
     questions_of,
-    why_none,
 )
 
-_LEAST_LIMIT_S = 0.1
+_MIN_LIMIT_S = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,19 +87,19 @@ class AllocationService:
         problem = _problem(request, forecasts, values, allowed)
         solution = _solve(request, problem)
         omitted = _omitted(request, options, beliefs, forecasts, on_time, problem)
-        return _tell(request, forecasts, beliefs, problem, solution, omitted)
+        return _to_allocation(request, forecasts, beliefs, problem, solution, omitted)
 
 
 def _require_one_currency(beliefs: Beliefs) -> None:
     currencies = {offer.price.currency for offer in beliefs.offers if offer is not None}
     if len(currencies) > 1:
-        listed = ", ".join(sorted(currencies))
+        names = ", ".join(sorted(currencies))
         fault = Fault(
             "Costs cannot be compared.",
             "Ask with one pricing.currency; store missing rates with POST /v1/exchange-rates.",
             field="pricing",
         )
-        raise InvalidRequestError(f"The prices are in several currencies: {listed}.", [fault])
+        raise InvalidRequestError(f"The prices are in several currencies: {names}.", [fault])
 
 
 def _problem(
@@ -119,11 +119,11 @@ def _solve(request: AllocationRequest, problem: _Problem) -> Solution:
     solver = allocate_makespan if request.goal is Goal.MAKESPAN else allocate
     ends_at = time.monotonic() + request.time_limit_s
     arguments = (problem.options, problem.jobs.size, problem.capacity)
-    whole = solver(*arguments, time_limit_s=request.time_limit_s)
-    if whole is not None:
-        return whole
-    left_s = max(ends_at - time.monotonic(), _LEAST_LIMIT_S)
-    partial = solver(*arguments, problem.weights, time_limit_s=left_s)
+    complete = solver(*arguments, time_limit_s=request.time_limit_s)
+    if complete is not None:
+        return complete
+    remaining_s = max(ends_at - time.monotonic(), _MIN_LIMIT_S)
+    partial = solver(*arguments, problem.weights, time_limit_s=remaining_s)
     assert partial is not None
     if request.on_shortage is Shortage.REFUSE:
         raise _shortage(request, problem, partial)
@@ -133,17 +133,17 @@ def _solve(request: AllocationRequest, problem: _Problem) -> Solution:
 def _shortage(
     request: AllocationRequest, problem: _Problem, partial: Solution
 ) -> InsufficientCapacityError:
-    least = np.full(problem.jobs.size, np.iinfo(np.int64).max)
-    np.minimum.at(least, problem.options.job, problem.options.gpus)
+    min_gpus = np.full(problem.jobs.size, np.iinfo(np.int64).max)
+    np.minimum.at(min_gpus, problem.options.job, problem.options.gpus)
     refs = [request.jobs[job].ref for job in problem.jobs.tolist()]
     is_placed = (partial.choice != NOTHING).tolist()
     return InsufficientCapacityError(
-        needed=int(least.sum()),
+        needed=int(min_gpus.sum()),
         offered=int(problem.capacity.sum()),
         fitting=[ref for ref, placed in zip(refs, is_placed, strict=True) if placed],
         left_out=[
             (ref, int(gpus))
-            for ref, placed, gpus in zip(refs, is_placed, least, strict=True)
+            for ref, placed, gpus in zip(refs, is_placed, min_gpus, strict=True)
             if not placed
         ],
     )
@@ -158,25 +158,25 @@ def _omitted(
     problem: _Problem,
 ) -> list[OmittedJob]:
     """Return the jobs that have no option at all, and why."""
-    asked = {option.job for option in options}
-    known = set(forecasts.of("job").tolist())
-    punctual = set(forecasts.of("job")[on_time].tolist())
+    jobs_with_options = {option.job for option in options}
+    jobs_with_forecasts = set(forecasts.of("job").tolist())
+    jobs_on_time = set(forecasts.of("job")[on_time].tolist())
     refusals = {options[row].job: error for row, error in sorted(beliefs.problems.items())}
     omitted = []
     for index in sorted(set(range(len(request.jobs))) - set(problem.jobs.tolist())):
         job = request.jobs[index]
-        if index not in asked:
-            omitted.append(OmittedJob(job, why_none(request, job)))
-        elif index not in known:
+        if index not in jobs_with_options:
+            omitted.append(OmittedJob(job, omission_of(request, job)))
+        elif index not in jobs_with_forecasts:
             omitted.append(OmittedJob(job, Omission.NO_FORECAST, refusals[index]))
-        elif index not in punctual:
+        elif index not in jobs_on_time:
             omitted.append(OmittedJob(job, Omission.DEADLINE))
         else:
             omitted.append(OmittedJob(job, Omission.PRICE_UNKNOWN))
     return omitted
 
 
-def _tell(
+def _to_allocation(
     request: AllocationRequest,
     forecasts: Forecasts,
     beliefs: Beliefs,
@@ -226,11 +226,11 @@ def _objective(goal: Goal, problem: _Problem, solution: Solution) -> float | Non
 def _allocated(
     request: AllocationRequest, forecasts: Forecasts, beliefs: Beliefs, rows: IntArray
 ) -> tuple[AllocatedJob, ...]:
-    left, restart = forecasts.left.take(rows), forecasts.restart_s[rows]
-    lower, upper = left.interval(request.confidence)
+    remaining, restart = forecasts.left.take(rows), forecasts.restart_s[rows]
+    lower, upper = remaining.interval(request.confidence)
     bands = zip(
-        (left.mean() + restart).tolist(),
-        (left.median() + restart).tolist(),
+        (remaining.mean() + restart).tolist(),
+        (remaining.median() + restart).tolist(),
         (lower + restart).tolist(),
         (upper + restart).tolist(),
         strict=True,

@@ -32,8 +32,8 @@ class AssessmentService:
             groups[run.workload].append(index)
         verdicts: dict[int, Assessment] = {}
         for slug, rows in groups.items():
-            asked = [runs[row] for row in rows]
-            verdicts.update(zip(rows, self._assess_group(project_id, slug, asked), strict=True))
+            group = [runs[row] for row in rows]
+            verdicts.update(zip(rows, self._assess_group(project_id, slug, group), strict=True))
         return [verdicts[index] for index in range(len(runs))]
 
     def _assess_group(
@@ -56,26 +56,26 @@ def _unknown(reason: str) -> Assessment:
 
 def _judge(runs: Sequence[Run], served: ServedRegressor, book: PriceBook) -> list[Assessment]:
     judged = judge_runs(runs, served, book)
-    answers = {row: _unknown(reason) for row, reason in judged.refusals.items()}
+    assessments = {row: _unknown(reason) for row, reason in judged.refusals.items()}
     forecast = judged.forecast
     lower, upper = forecast.interval(_CONFIDENCE)
     figures = zip(
         judged.rows, judged.probability_below(), forecast.median(), lower, upper, strict=True
     )
-    for row, chance, median, low, high in figures:
-        p_value = 2.0 * min(chance, 1.0 - chance)
-        answers[row] = Assessment(
-            verdict=_verdict(chance, p_value),
+    for row, probability, median, low, high in figures:
+        p_value = 2.0 * min(probability, 1.0 - probability)
+        assessments[row] = Assessment(
+            verdict=_verdict(probability, p_value),
             expected_median_seconds=float(f"{median:.7g}"),
             expected_lower_seconds=float(f"{low:.7g}"),
             expected_upper_seconds=float(f"{high:.7g}"),
             ratio=float(f"{runs[row].duration_seconds / median:.6g}"),
             p_value=float(f"{p_value:.6g}"),
         )
-    return [answers[row] for row in range(len(runs))]
+    return [assessments[row] for row in range(len(runs))]
 
 
-def _verdict(chance: float, p_value: float) -> Verdict:
+def _verdict(probability: float, p_value: float) -> Verdict:
     if p_value >= SIGNIFICANCE:
         return Verdict.AS_EXPECTED
-    return Verdict.SLOWER if chance > 1.0 / 2.0 else Verdict.FASTER
+    return Verdict.SLOWER if probability > 1.0 / 2.0 else Verdict.FASTER

@@ -42,14 +42,14 @@ _BACK_UP_BEFORE: Final = (
     "Take the backup with the release that has served so far; where there is none, run"
     " `trainfare migrate` first."
 )
-_MEND_ROW: Final = "Fix the row in the database that was backed up, and take another backup."
+_FIX_ROW: Final = "Fix the row in the database that was backed up, and take another backup."
 
 
 def _damaged(path: Path, reason: object) -> BackupError:
     return BackupError(f"{path} is damaged or not a backup: {reason}.", _DAMAGED)
 
 
-class _Lines:
+class _LineWriter:
     """Writes JSON lines and remembers their hash."""
 
     def __init__(self, file: IO[bytes]) -> None:
@@ -65,7 +65,7 @@ class _Lines:
         return self._hash.hexdigest()
 
 
-class _Archive:
+class _ArchiveReader:
     """Reads an archive from its start, once."""
 
     def __init__(self, path: Path, lines: IO[bytes]) -> None:
@@ -116,11 +116,11 @@ class _Archive:
 
 
 @contextmanager
-def _reading(path: Path) -> Iterator[_Archive]:
+def _reading(path: Path) -> Iterator[_ArchiveReader]:
     try:
         with path.open("rb") as file:
             stream = zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True)
-            yield _Archive(path, io.BufferedReader(stream))
+            yield _ArchiveReader(path, io.BufferedReader(stream))
     except OSError as error:
         raise BackupError(f"Cannot read {path}: {error.strerror}.", "Check the path.") from error
     except (zstandard.ZstdError, ValueError, KeyError, TypeError, AttributeError) as error:
@@ -167,7 +167,7 @@ class BackupService:
         """
         if path.exists() and not overwrite:
             raise BackupError(f"{path} exists.", "Name another file, or pass --overwrite.")
-        self._check_apart(path)
+        self._check_is_other_file(path)
         self._require_head(_BACK_UP_BEFORE)
         draft = path.with_name(f".{path.name}.{os.getpid()}.part")
         try:
@@ -192,7 +192,7 @@ class BackupService:
         except SchemaMismatchError as error:
             raise BackupError(str(error), remedy) from None
 
-    def _check_apart(self, path: Path) -> None:
+    def _check_is_other_file(self, path: Path) -> None:
         file = self._context.database.file
         parts = [] if file is None else [f"{file}{end}" for end in ("", "-wal", "-shm")]
         if any(path.exists() and Path(part).exists() and path.samefile(part) for part in parts):
@@ -205,7 +205,7 @@ class BackupService:
             compressor.stream_writer(file, closefd=False) as stream,
             self._context.database.reading() as stores,
         ):
-            lines = _Lines(stream)
+            lines = _LineWriter(stream)
             stores.dumps.freeze()
             header = {"revision": head_revision(), "created_at": created_at.isoformat()}
             lines.write({"format": _FORMAT, **header})
@@ -242,7 +242,7 @@ class BackupService:
         except MigrationBlockedError as error:
             raise BackupError(str(error), "Stop the service and its fitters first.") from None
         except RefusedRowError as error:
-            raise BackupError(f"{error} Nothing was changed.", _MEND_ROW) from error
+            raise BackupError(f"{error} Nothing was changed.", _FIX_ROW) from error
         return summary
 
     def _check_target(self, summary: BackupSummary, *, overwrite: bool) -> None:

@@ -56,7 +56,7 @@ class CapacityService:
         restarts = np.zeros(len(gpu_types))
         for column, row in enumerate(beliefs.known):
             restarts[column] = _restart_s(jobs[row], gpu_types[column])
-            jobs[row] = _on_the_move(jobs[row], restarts[column])
+            jobs[row] = _without_elapsed(jobs[row], restarts[column])
         draws = draws_for(len(jobs), max(request.capacity.values(), default=1))
         durations = draw_durations(remaining_of(jobs, beliefs), request.seed, draws)
         durations += restarts
@@ -68,16 +68,18 @@ class CapacityService:
         now = self._context.now()
         demands = []
         for name, members_of in groups.items():
-            columns, large = _fitting(members_of, beliefs.known, jobs, request.capacity.get(name))
-            omitted += [OmittedFromDemand(job, "too_large") for job in large]
+            columns, too_large = _fitting(
+                members_of, beliefs.known, jobs, request.capacity.get(name)
+            )
+            omitted += [OmittedFromDemand(job, "too_large") for job in too_large]
             members = [jobs[beliefs.known[column]] for column in columns]
             demands.append(_demand(request, name, members, durations[:, columns], now))
         return CapacityView(request, tuple(demands), tuple(omitted))
 
 
-def _gpu_type(job: DemandedJob, asked: Scenario) -> str:
+def _gpu_type(job: DemandedJob, resolved: Scenario) -> str:
     """Return the GPU that a job names, or else the one implied by its instance type."""
-    return job.scenario.configuration.gpu_type or asked.configuration.gpu_type or ANY_TYPE
+    return job.scenario.configuration.gpu_type or resolved.configuration.gpu_type or ANY_TYPE
 
 
 def _by_type(request: CapacityRequest, gpu_types: Sequence[str]) -> dict[str, list[int]]:
@@ -90,7 +92,7 @@ def _by_type(request: CapacityRequest, gpu_types: Sequence[str]) -> dict[str, li
     return groups
 
 
-def _on_the_move(job: DemandedJob, restart_s: float) -> DemandedJob:
+def _without_elapsed(job: DemandedJob, restart_s: float) -> DemandedJob:
     """Return the job, for a moved one without its elapsed time, which belongs to another place."""
     return replace(job, elapsed_s=None) if restart_s else job
 
@@ -110,13 +112,13 @@ def _fitting(
     columns: Sequence[int], known: Sequence[int], jobs: Sequence[QueuedJob], capacity: int | None
 ) -> tuple[list[int], list[QueuedJob]]:
     """Return the jobs that fit a capacity, and those that never do."""
-    large = [
+    too_large = [
         column
         for column in columns
         if capacity is not None and _gpus(jobs[known[column]]) > capacity
     ]
-    kept = [column for column in columns if column not in set(large)]
-    return kept, [jobs[known[column]] for column in large]
+    fitting = [column for column in columns if column not in set(too_large)]
+    return fitting, [jobs[known[column]] for column in too_large]
 
 
 def _gpus(job: QueuedJob) -> int:

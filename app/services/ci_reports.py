@@ -36,7 +36,7 @@ from app.domain.pages import DEFAULT_PAGE_SIZE, Page
 from app.domain.runs import Run
 from app.services.context import ServiceContext
 from app.services.judging.history import History, read_history
-from app.services.judging.reports import cost_change, creeping, judged_runs, with_costs
+from app.services.judging.reports import cost_change, drifting_workloads, judged_runs, with_costs
 from app.services.page_tokens import identifier_of
 from app.services.prices import PriceService
 from app.services.refitting.inclusions import include_runs, lock_runs
@@ -116,7 +116,7 @@ class CiReportService:
             slug: read_history(self._context, self._regressors, book, project_id, slug)
             for slug in _slugs(request)
         }
-        answered: list[Document] = []
+        documents: list[Document] = []
 
         def finish(stores: Stores, result: UploadResult) -> None:
             report = self._judge(stores, project_id, request, result, histories)
@@ -124,14 +124,14 @@ class CiReportService:
             stores.ci.add(project_id, StoredReport(report.report_id, report.created_at, document))
             if ticket is not None and answer is not None:
                 keep(stores, ticket, answer(document))
-            answered.append(document)
+            documents.append(document)
 
         body = io.BytesIO(orjson.dumps(_documents(request)))
         options = UploadOptions(offers_skipping=False, exclusion=_exclusion(request))
         self._uploads.upload(
             project_id, body, UploadFormat.JSON, options, key_id=key_id, finish=finish
         )
-        return answered[0]
+        return documents[0]
 
     def _judge(
         self,
@@ -145,14 +145,14 @@ class CiReportService:
         runs = _stored_runs(stores, project_id, result)
         judged = with_costs(judged_runs(runs, histories, request.gate), histories)
         slugs = sorted({run.workload for run in runs})
-        drifts = creeping(stores, slugs, histories) if request.is_on_base else {}
+        drifts = drifting_workloads(stores, slugs, histories) if request.is_on_base else {}
         workloads = stores.workloads.find_many(project_id, slugs)
-        lately = {
+        runs_last_month = {
             slug: stores.runs.count_usable(workload.workload_id, now - _MONTH)
             for slug, workload in workloads.items()
         }
         active = [stores.fits.active(workload.workload_id) for workload in workloads.values()]
-        verdict = combine([each.verdict for each in judged], has_drift=bool(drifts))
+        verdict = combine([run.verdict for run in judged], has_drift=bool(drifts))
         return CiReport(
             report_id=CiReportId(new_identifier("ci", now=now)),
             created_at=now,
@@ -162,7 +162,7 @@ class CiReportService:
             runs=tuple(judged),
             duplicates=_duplicates(result),
             drifts=drifts,
-            cost_change=cost_change(judged, request.runs_per_month, lately),
+            cost_change=cost_change(judged, request.runs_per_month, runs_last_month),
             fits=tuple(fit for fit in active if fit is not None),
         )
 
@@ -204,10 +204,10 @@ class CiReportService:
             If the project has no such report, or no run of it is left.
         """
         with self._context.database.transaction() as stores:
-            found, runs = _lock(stores, caller.project_id, report_id)
-            found = self._promoted(stores, caller, found, runs)
-            self._audit(stores, caller, "ci.promote", found)
-        return found
+            report, runs = _lock(stores, caller.project_id, report_id)
+            report = self._promoted(stores, caller, report, runs)
+            self._audit(stores, caller, "ci.promote", report)
+        return report
 
     def acknowledge(
         self, caller: Principal, report_id: str, *, author: str, reason: str
@@ -224,49 +224,53 @@ class CiReportService:
         """
         now = self._context.now()
         with self._context.database.transaction() as stores:
-            found, runs = _lock(stores, caller.project_id, report_id)
+            report, runs = _lock(stores, caller.project_id, report_id)
             since = {run.workload: run.created_at for run in reversed(runs)}
             workloads = stores.workloads.find_many(caller.project_id, set(since))
             for slug, workload in workloads.items():
-                key = workload.workload_id
+                workload_id = workload.workload_id
                 stores.ci.add_baseline(
-                    Baseline(key, since[slug], author, reason, found.report_id, now)
+                    Baseline(workload_id, since[slug], author, reason, report.report_id, now)
                 )
-            found = self._promoted(stores, caller, found, runs)
-            taken = Acknowledgement(author, reason, now)
-            stores.ci.note_acknowledgement(found.report_id, taken)
-            found = replace(found, acknowledgement=taken)
-            self._audit(stores, caller, "ci.acknowledge", found)
-        return found
+            report = self._promoted(stores, caller, report, runs)
+            acknowledgement = Acknowledgement(author, reason, now)
+            stores.ci.note_acknowledgement(report.report_id, acknowledgement)
+            report = replace(report, acknowledgement=acknowledgement)
+            self._audit(stores, caller, "ci.acknowledge", report)
+        return report
 
     def _promoted(
-        self, stores: Stores, caller: Principal, found: StoredReport, runs: Sequence[Run]
+        self, stores: Stores, caller: Principal, report: StoredReport, runs: Sequence[Run]
     ) -> StoredReport:
         # Runs excluded for another reason stay excluded.
         runs = [run for run in runs if (run.excluded_reason or "").endswith(_UNPROMOTED)]
         now = self._context.lease_now(stores)
         include_runs(stores, caller, runs, now, self._context.settings)
-        stores.ci.note_promotion(found.report_id, now)
-        return replace(found, promoted_at=found.promoted_at or now)
+        stores.ci.note_promotion(report.report_id, now)
+        return replace(report, promoted_at=report.promoted_at or now)
 
-    def _audit(self, stores: Stores, caller: Principal, action: str, found: StoredReport) -> None:
-        taken = found.acknowledgement
-        detail = {} if taken is None else {"author": taken.author, "reason": taken.reason}
+    def _audit(self, stores: Stores, caller: Principal, action: str, report: StoredReport) -> None:
+        acknowledgement = report.acknowledgement
+        detail = (
+            {}
+            if acknowledgement is None
+            else {"author": acknowledgement.author, "reason": acknowledgement.reason}
+        )
         now = self._context.now()
         stores.access.record_audit(
-            caller.project_id, caller.key_id, now, action, found.report_id, detail
+            caller.project_id, caller.key_id, now, action, report.report_id, detail
         )
 
 
 def _require(
     stores: Stores, project_id: ProjectId, report_id: str, *, lock: bool = False
 ) -> StoredReport:
-    found = None
+    report = None
     if is_identifier("ci", report_id):
-        found = stores.ci.get(project_id, CiReportId(report_id), lock=lock)
-    if found is None:
+        report = stores.ci.get(project_id, CiReportId(report_id), lock=lock)
+    if report is None:
         raise NotFoundError("CI report", report_id)
-    return found
+    return report
 
 
 def _lock(
@@ -276,16 +280,16 @@ def _lock(
 
     Workloads are locked before reports, as in the removal of a workload.
     """
-    found = _require(stores, project_id, report_id)
-    runs = lock_runs(stores, project_id, _run_ids(found))
-    found = _require(stores, project_id, report_id, lock=True)
+    report = _require(stores, project_id, report_id)
+    runs = lock_runs(stores, project_id, _run_ids(report))
+    report = _require(stores, project_id, report_id, lock=True)
     if not runs:
         raise ReportWithoutRunsError(report_id)
-    return found, runs
+    return report, runs
 
 
-def _run_ids(found: StoredReport) -> list[RunId]:
-    return [RunId(run["run_id"]) for run in found.document["runs"]]
+def _run_ids(report: StoredReport) -> list[RunId]:
+    return [RunId(run["run_id"]) for run in report.document["runs"]]
 
 
 def _slugs(request: CiReportRequest) -> set[Slug]:
@@ -305,17 +309,17 @@ def _documents(request: CiReportRequest) -> list[Any]:
         "git_branch": request.branch,
         "pull_request": request.pull_request,
     }
-    known = {name: value for name, value in labels.items() if value is not None}
-    return [_document(entry, request.workload, known) for entry in request.documents]
+    given_labels = {name: value for name, value in labels.items() if value is not None}
+    return [_document(entry, request.workload, given_labels) for entry in request.documents]
 
 
 def _document(entry: Any, workload: Slug | None, labels: Mapping[str, str]) -> Any:
     if not isinstance(entry, Mapping):
         return entry
     filled = {"workload": workload, **entry} if workload is not None else dict(entry)
-    own = filled.get("labels")
-    if labels and (own is None or isinstance(own, Mapping)):
-        filled["labels"] = {**labels, **(own or {})}
+    own_labels = filled.get("labels")
+    if labels and (own_labels is None or isinstance(own_labels, Mapping)):
+        filled["labels"] = {**labels, **(own_labels or {})}
     return filled
 
 

@@ -40,18 +40,18 @@ class CurveService:
             If the question cannot be answered anywhere on the axis.
         """
         values = axis.values()
-        asked = [
-            replace(request, scenario=_moved(request.scenario, axis.name, value))
+        requests = [
+            replace(request, scenario=_at_value(request.scenario, axis.name, value))
             for value in values
         ]
         forecasts: list[Forecast] = []
-        for answer in self._forecasts.forecast_many(project_id, asked):
+        for answer in self._forecasts.forecast_many(project_id, requests):
             if isinstance(answer, DomainError):
                 raise answer
             forecasts.append(answer)
         points = _points(axis, values, forecasts)
-        named = request.scenario.configuration.nodes
-        measured = self._measured(project_id, forecasts[0], axis, named)
+        requested_nodes = request.scenario.configuration.nodes
+        measured = self._measured(project_id, forecasts[0], axis, requested_nodes)
         return Curve(axis, tuple(points), measured)
 
     def _measured(
@@ -64,10 +64,10 @@ class CurveService:
         book = self._prices.book(project_id)
         runs = with_implied_gpus(runs, known_gpus(runs, book), book)
         configuration = replace(forecast.scenario.configuration, nodes=nodes)
-        return _alike(runs, replace(forecast.scenario, configuration=configuration), axis)
+        return _matching(runs, replace(forecast.scenario, configuration=configuration), axis)
 
 
-def _moved(scenario: Scenario, name: str, value: float) -> Scenario:
+def _at_value(scenario: Scenario, name: str, value: float) -> Scenario:
     if name == "workers":
         workers = replace(scenario.configuration, workers=round(value))
         return replace(scenario, configuration=workers)
@@ -77,8 +77,8 @@ def _moved(scenario: Scenario, name: str, value: float) -> Scenario:
     if name in NUMERIC_FEATURES:
         return replace(scenario, work=replace(scenario.work, **{name: value}))
     if name.startswith(PARAMETER):
-        changed = {name.removeprefix(PARAMETER): value}
-        return replace(scenario, parameters={**scenario.parameters, **changed})
+        changed_parameter = {name.removeprefix(PARAMETER): value}
+        return replace(scenario, parameters={**scenario.parameters, **changed_parameter})
     known = ", ".join((*NUMERIC_FEATURES, f"{PARAMETER}NAME"))
     fault = Fault(f"{name!r} is not an axis.", f"Use one of {known}.", field="over", value=name)
     raise InvalidRequestError("There is no such axis.", [fault])
@@ -114,22 +114,22 @@ def _gain(before: Forecast, after: Forecast) -> float | None:
     return (before.duration_seconds.median - after.duration_seconds.median) / float(extra)
 
 
-def _alike(runs: RunColumns, scenario: Scenario, axis: Axis) -> tuple[MeasuredPoint, ...]:
-    wanted = _wanted(scenario, axis.name)
+def _matching(runs: RunColumns, scenario: Scenario, axis: Axis) -> tuple[MeasuredPoint, ...]:
+    fixed = _fixed_features(scenario, axis.name)
     points = []
     for index, run_id in enumerate(runs.run_ids):
         value = _cell(runs, index, axis.name)
         if not isinstance(value, int | float) or not axis.start <= value <= axis.stop:
             continue
-        if all(_cell(runs, index, name) == asked for name, asked in wanted.items()):
+        if all(_cell(runs, index, name) == expected for name, expected in fixed.items()):
             points.append(MeasuredPoint(run_id, float(value), runs.duration_seconds[index]))
     return tuple(points[-_MAX_MEASURED:])
 
 
-def _wanted(scenario: Scenario, axis: str) -> dict[str, ParameterValue]:
+def _fixed_features(scenario: Scenario, axis: str) -> dict[str, ParameterValue]:
     """Return the features that the question gives, except those of the axis."""
     configuration, work = scenario.configuration, scenario.work
-    named: dict[str, Any] = {
+    features: dict[str, Any] = {
         "gpu_type": configuration.gpu_type,
         "instance_type": configuration.instance_type,
         "nodes": configuration.nodes,
@@ -139,7 +139,7 @@ def _wanted(scenario: Scenario, axis: str) -> dict[str, ParameterValue]:
         "epochs": work.epochs,
         **{PARAMETER + name: value for name, value in scenario.parameters.items()},
     }
-    return {name: value for name, value in named.items() if value is not None and name != axis}
+    return {name: value for name, value in features.items() if value is not None and name != axis}
 
 
 def _cell(runs: RunColumns, index: int, name: str) -> ParameterValue | None:

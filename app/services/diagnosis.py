@@ -29,10 +29,10 @@ _WAIT_FOR_IT: Final = (
     "Let NTP set all clocks. Refit policies overlook new runs until that time: ask for fits"
     " meanwhile."
 )
-_MEND_FIRST: Final = "Fix the other findings, or restore the last backup; then check again."
+_FIX_FIRST: Final = "Fix the other findings, or restore the last backup; then check again."
 
 
-def _named(items: Sequence[str]) -> str:
+def _listed(items: Sequence[str]) -> str:
     more = f" and {len(items) - _NAMED} more" if len(items) > _NAMED else ""
     return ", ".join(items[:_NAMED]) + more
 
@@ -67,7 +67,7 @@ class DiagnosisService:
 
     def _check_contents(self) -> Iterator[Check]:
         """Check each part in a transaction of its own: damage may end the transaction."""
-        looks: dict[str, Callable[[Stores], Check]] = {
+        checks: dict[str, Callable[[Stores], Check]] = {
             "sessions": self._check_sessions,
             "tables": self._check_tables,
             "writing": self._check_writing,
@@ -79,13 +79,13 @@ class DiagnosisService:
             "counts": self._check_counts,
             "clock": self._check_clock,
         }
-        for name, look in looks.items():
+        for name, check in checks.items():
             try:
                 with self._context.database.reading() as stores:
-                    found = look(stores)
+                    found = check(stores)
             except StorageUnavailableError as error:
                 detail = f"cannot be examined: {error.reason}"
-                found = Check(name, is_ok=False, detail=detail, remedy=_MEND_FIRST)
+                found = Check(name, is_ok=False, detail=detail, remedy=_FIX_FIRST)
             yield found
 
     def _check_sessions(self, _stores: Stores) -> Check:
@@ -100,7 +100,9 @@ class DiagnosisService:
 
     def _check_tables(self, _stores: Stores) -> Check:
         missing = missing_parts(self._context.database)
-        detail = f"missing: {_named(missing)}" if missing else "all are as the migrations made them"
+        detail = (
+            f"missing: {_listed(missing)}" if missing else "all are as the migrations made them"
+        )
         remedy = "Recreate what was dropped, as the migrations do, or restore the last backup."
         return Check("tables", not missing, detail, remedy)
 
@@ -124,17 +126,17 @@ class DiagnosisService:
         damaged = [
             f"{slug} version {version}" for slug, version in stores.diagnosis.damaged_artifacts()
         ]
-        detail = f"damaged: {_named(damaged)}" if damaged else "every artefact matches its hash"
+        detail = f"damaged: {_listed(damaged)}" if damaged else "every artefact matches its hash"
         return Check("artefacts", not damaged, detail, "Fit the named workloads again.")
 
     def _check_formats(self, stores: Stores) -> Check:
         """Report versions published by another release that this one cannot read."""
         others = [
-            f"{slug} version {version} (format {kind})"
-            for slug, version, kind in stores.diagnosis.published_formats()
-            if kind != FORMAT_VERSION
+            f"{slug} version {version} (format {format_version})"
+            for slug, version, format_version in stores.diagnosis.published_formats()
+            if format_version != FORMAT_VERSION
         ]
-        detail = f"of another release: {_named(others)}" if others else "all are this release's"
+        detail = f"of another release: {_listed(others)}" if others else "all are this release's"
         remedy = (
             "Wait for the fitters of this release, which fit earlier formats again; for a later"
             " format run its release. Until then the previous version answers, if there is one."
@@ -150,32 +152,32 @@ class DiagnosisService:
                 portfolio.predict(far_questions(portfolio.report))
             except ArtifactError as error:
                 unusable.append(f"{slug} version {version} ({error})")
-        detail = f"cannot be used: {_named(unusable)}" if unusable else "all published ones answer"
+        detail = f"cannot be used: {_listed(unusable)}" if unusable else "all published ones answer"
         remedy = "Publish an earlier version of the named workloads, then fit them again."
         return Check("regressors", not unusable, detail, remedy)
 
     def _check_leases(self, stores: Stores) -> Check:
         grace = timedelta(seconds=_ORPHANED_AFTER_LEASES * self._context.settings.lease_s)
-        orphans = stores.diagnosis.orphaned_fits(self._context.lease_now(stores) - grace)
-        detail = f"abandoned: {_named(orphans)}" if orphans else "no fit is abandoned"
-        return Check("leases", not orphans, detail, "Start a fitter: it takes them over.")
+        orphaned = stores.diagnosis.orphaned_fits(self._context.lease_now(stores) - grace)
+        detail = f"abandoned: {_listed(orphaned)}" if orphaned else "no fit is abandoned"
+        return Check("leases", not orphaned, detail, "Start a fitter: it takes them over.")
 
     def _check_counts(self, stores: Stores) -> Check:
         wrong = [slug for _, _, slug in stores.run_counts.wrong()]
-        detail = f"counted wrongly: {_named(wrong)}" if wrong else "all counts of runs are right"
+        detail = f"counted wrongly: {_listed(wrong)}" if wrong else "all counts of runs are right"
         return Check("counts", not wrong, detail, "Run `trainfare recount`.")
 
     def _check_clock(self, stores: Stores) -> Check:
-        moment, now = stores.leases.clock(), self._context.now()
+        database_now, now = stores.leases.clock(), self._context.now()
         newest = stores.diagnosis.newest_record()
         if newest is not None and (newest - now).total_seconds() > _CLOCK_TOLERANCE_S:
             detail = f"the newest record is of {newest:%Y-%m-%d %H:%M} UTC, ahead of this clock"
             return Check("clock", is_ok=False, detail=detail, remedy=_WAIT_FOR_IT)
-        off_s = 0.0 if moment is None else (moment - now).total_seconds()
+        offset_s = 0.0 if database_now is None else (database_now - now).total_seconds()
         return Check(
             "clock",
-            is_ok=abs(off_s) <= _CLOCK_TOLERANCE_S,
-            detail=f"the database's clock differs by {abs(off_s):.1f} s",
+            is_ok=abs(offset_s) <= _CLOCK_TOLERANCE_S,
+            detail=f"the database's clock differs by {abs(offset_s):.1f} s",
             remedy="Let NTP set both clocks: prices and what is recorded depend on them.",
         )
 

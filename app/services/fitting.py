@@ -106,23 +106,27 @@ class FittingService:
             # Read first: a run included between the two reads would count as seen, but be unread.
             included_at = stores.runs.last_included_at(claim.workload_id)
             columns = stores.runs.usable_for_fit(claim.workload_id, request.runs_since)
-            others = stores.runs.evidence_for_fit(claim.workload_id, request.runs_since)
+            evidence_columns = stores.runs.evidence_for_fit(claim.workload_id, request.runs_since)
             pool = _pool(stores, claim)
             book = PriceBook(stores.prices.in_force(claim.project_id), self._context.now())
         seen_until = max(columns.created_at, default=_BEGINNING)
         with self._context.database.transaction() as stores:
             stores.leases.note_seen(claim, max(seen_until, included_at or _BEGINNING))
-        known = known_gpus(columns, book)
-        runs = run_table(with_implied_gpus(columns, known, book))
-        told = evidence(replace(others, runs=with_implied_gpus(others.runs, known, book)))
+        gpu_types = known_gpus(columns, book)
+        runs = run_table(with_implied_gpus(columns, gpu_types, book))
+        run_evidence = evidence(
+            replace(
+                evidence_columns, runs=with_implied_gpus(evidence_columns.runs, gpu_types, book)
+            )
+        )
         if are_sized(runs.features):
             runs = replace(runs, features=with_sizes(runs.features))
-            told = with_sizes_of_runs(told)
+            run_evidence = with_sizes_of_runs(run_evidence)
         return FitTask(
             request=request,
             runs=runs,
             hardware=hardware_descriptions(_gpu_types(runs, pool)),
-            evidence=told,
+            evidence=run_evidence,
             incumbent=self._incumbent(claim),
             pool=pool,
         )
@@ -204,7 +208,7 @@ class FittingService:
                 now=now,
             )
         _logger.info("fit succeeded", extra=_fields(claim, version=version, step=step))
-        self._ask_again(claim)
+        self._request_refit(claim)
         return True
 
     def fail(self, claim: ClaimedFit, problem: FitProblem) -> None:
@@ -213,9 +217,9 @@ class FittingService:
             stores.leases.fail(claim, problem, self._context.lease_now(stores))
         extra = _fields(claim, code=problem.code, detail=problem.detail)
         _logger.warning("fit failed", extra=extra)
-        self._ask_again(claim)
+        self._request_refit(claim)
 
-    def _ask_again(self, claim: ClaimedFit) -> None:
+    def _request_refit(self, claim: ClaimedFit) -> None:
         """Request the next fit if the policy wants one for runs that came during this one.
 
         In a transaction of its own: uploads lock the project's limits before they look at fits.

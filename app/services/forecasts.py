@@ -120,12 +120,14 @@ class ForecastService:
         groups = rows_by_regressor(requests)
         if len(groups) == 1:
             return self._group(project_id, *next(iter(groups)), requests, book)
-        answered: list[LazyAnswer] = []
+        answers: list[LazyAnswer] = []
         for (slug, version), rows in groups.items():
-            asked = [requests[row] for row in rows]
-            answered += self._group(project_id, slug, version, asked, book)
-        places = {row: place for place, row in enumerate(chain.from_iterable(groups.values()))}
-        return [answered[places[row]] for row in range(len(requests))]
+            group = [requests[row] for row in rows]
+            answers += self._group(project_id, slug, version, group, book)
+        positions = {
+            row: position for position, row in enumerate(chain.from_iterable(groups.values()))
+        }
+        return [answers[positions[row]] for row in range(len(requests))]
 
     def _group(
         self,

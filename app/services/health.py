@@ -108,11 +108,11 @@ class HealthService:
     def _check_fitter(self, *, reveal: bool) -> Check:
         queued, fitters = self.count_queue()
         reason = f" ({fitters.waits_for})" if reveal and fitters.waits_for else ""
-        hindered = f", {fitters.waiting} of them waiting for Ray{reason}" if fitters.waiting else ""
+        waiting = f", {fitters.waiting} of them waiting for Ray{reason}" if fitters.waiting else ""
         return Check(
             "fitter",
             is_ok=fitters.alive > fitters.waiting,
-            detail=f"{say_count(fitters.alive, 'fitter')} alive{hindered},"
+            detail=f"{say_count(fitters.alive, 'fitter')} alive{waiting},"
             f" {say_count(queued, 'fit')} waiting",
             remedy=_START_RAY if fitters.waiting else _START_A_FITTER,
         )

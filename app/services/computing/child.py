@@ -32,13 +32,13 @@ def main() -> None:
     tasks: SimpleQueue[FitTask] = SimpleQueue()
     threading.Thread(target=_receive, args=(connection, tasks), daemon=True).start()
 
-    def tell(share: float, step: str) -> None:
+    def report(share: float, step: str) -> None:
         connection.send(Progress(share, step))
 
     # If the fitter is gone, even by kill -9, nobody waits for the answer.
     with suppress(ConnectionError):
         while True:
-            connection.send(answer(tasks.get(), tell))
+            connection.send(answer(tasks.get(), report))
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ from app.services.computing.task import (
     FitTask,
     OnProgress,
 )
-from app.services.computing.words import ChildWords
+from app.services.computing.words import ChildLog
 
 _logger = logging.getLogger(__name__)
 _GOODBYE_S: Final = 5.0
@@ -72,7 +72,7 @@ class _Child:
                 start_new_session=True,
             )
         assert self._process.stderr is not None
-        self._words = ChildWords(self._process.stderr)
+        self._child_log = ChildLog(self._process.stderr)
         # The child sees this connection close when this process dies, for whatever reason.
         self._connection: Connection[FitTask, Message] = Connection(ours.detach())
 
@@ -83,7 +83,7 @@ class _Child:
     def compute(
         self, task: FitTask, on_progress: OnProgress, *, beat_s: float, limit_s: float
     ) -> FitOutcome:
-        self._words.belong_here()
+        self._child_log.use_caller_context()
         try:
             self._connection.send(task)
             return self._await(on_progress, beat_s, limit_s)
@@ -121,7 +121,7 @@ class _Child:
     def kill(self) -> None:
         self._process.kill()
         self._process.wait()
-        self._words.end(_GOODBYE_S)
+        self._child_log.end(_GOODBYE_S)
         self._connection.close()
 
 

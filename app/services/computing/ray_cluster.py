@@ -33,13 +33,13 @@ from app.services.computing.task import (
 _logger = logging.getLogger(__name__)
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
-_TAKEN_UP_AGAIN: Final = 3
+_MAX_RESTARTS: Final = 3
 """How often Ray restarts a task whose node was lost."""
 _ANSWER_S: Final = 1.0
 _CALLS_AT_ONCE: Final = 4
 """One call computes, others report progress or ask for it."""
 _IN_FLIGHT_PER_CORE: Final = 2
-_SHOWN: Final = 300
+_MAX_REASON_LENGTH: Final = 300
 _PROBE_S: Final = 3.0
 _FIRST_PAUSE_S: Final = 1.0
 _LONGEST_PAUSE_S: Final = 30.0
@@ -56,7 +56,7 @@ _OTHER_VERSION: Final = "Version mismatch"
 """How Ray's message begins about a cluster with another version of Ray or Python."""
 
 
-def _place(address: str) -> tuple[str, int]:
+def _host_and_port(address: str) -> tuple[str, int]:
     """Return the host and port of a cluster's address."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     return host.strip("[]"), int(port)
@@ -75,12 +75,12 @@ def _apply(function: Callable[[_Item], _Result], item: _Item) -> _Result:
 
 def _cluster_map(function: Callable[[_Item], _Result], items: Iterable[_Item]) -> Iterator[_Result]:
     """Apply a function to items on all nodes, only a few items ahead, with results in order."""
-    ahead = _IN_FLIGHT_PER_CORE * max(int(ray.cluster_resources().get("CPU", 1)), 1)
+    max_in_flight = _IN_FLIGHT_PER_CORE * max(int(ray.cluster_resources().get("CPU", 1)), 1)
     shared, pending = ray.put(function), deque[Any]()
-    remote = ray.remote(num_cpus=1, max_retries=_TAKEN_UP_AGAIN)(_apply)
+    remote = ray.remote(num_cpus=1, max_retries=_MAX_RESTARTS)(_apply)
     for item in items:
         pending.append(remote.remote(shared, item))
-        if len(pending) >= ahead:
+        if len(pending) >= max_in_flight:
             yield ray.get(pending.popleft())
     while pending:
         yield ray.get(pending.popleft())
@@ -88,7 +88,7 @@ def _cluster_map(function: Callable[[_Item], _Result], items: Iterable[_Item]) -
 
 def _compute(task: FitTask, foreman: Any) -> Done | Refused:
     return answer(
-        task, lambda share, step: foreman.tell.remote(Progress(share, step)), _cluster_map
+        task, lambda share, step: foreman.report.remote(Progress(share, step)), _cluster_map
     )
 
 
@@ -103,14 +103,14 @@ class _Foreman:
     def __init__(self) -> None:
         self._latest = _WAITING
 
-    def tell(self, progress: Progress) -> None:
+    def report(self, progress: Progress) -> None:
         self._latest = progress
 
     def latest(self) -> Progress:
         return self._latest
 
     def compute(self, task: FitTask) -> Done | Refused:
-        for _ in range(_TAKEN_UP_AGAIN):
+        for _ in range(_MAX_RESTARTS):
             try:
                 return self._attempt(task)
             except RayTaskError:
@@ -141,7 +141,7 @@ class _Computation:
         remote = ray.remote(
             num_cpus=0,
             max_concurrency=_CALLS_AT_ONCE,
-            max_restarts=_TAKEN_UP_AGAIN,
+            max_restarts=_MAX_RESTARTS,
             # Each attempt to reach the actor while it moves to another node counts as a retry.
             max_task_retries=-1,
         )
@@ -242,12 +242,12 @@ class RayComputer(Computer):
         try:
             self._probe()
         except OSError as error:
-            return str(error)[:_SHOWN]
+            return str(error)[:_MAX_REASON_LENGTH]
         return None
 
     def _probe(self) -> None:
         # Where nothing listens, Ray itself waits for minutes, ignoring SIGTERM.
-        socket.create_connection(_place(self._address), _PROBE_S).close()
+        socket.create_connection(_host_and_port(self._address), _PROBE_S).close()
 
     def _reconnect(self) -> bool:
         """Try to connect; after each failure the pause before the next attempt doubles."""
@@ -257,7 +257,7 @@ class RayComputer(Computer):
         try:
             self._connect()
         except _LOST as error:
-            self._put_off(str(error)[:_SHOWN])
+            self._postpone(str(error)[:_MAX_REASON_LENGTH])
             return False
         except RuntimeError as error:
             if not str(error).startswith(_OTHER_VERSION):
@@ -266,10 +266,10 @@ class RayComputer(Computer):
         self._waits_for, self._pause_s, self._is_silent = None, _FIRST_PAUSE_S, False
         return True
 
-    def _put_off(self, reason: str) -> None:
+    def _postpone(self, reason: str) -> None:
         self._waits_for = f"{self._address}: {reason}"
-        told = {"address": self._address, "reason": reason, "next_attempt_in_s": self._pause_s}
-        _logger.warning("no Ray cluster answers", extra=told)
+        fields = {"address": self._address, "reason": reason, "next_attempt_in_s": self._pause_s}
+        _logger.warning("no Ray cluster answers", extra=fields)
         self._next_attempt = self._clock() + self._pause_s
         self._pause_s = min(2 * self._pause_s, _LONGEST_PAUSE_S)
 
@@ -313,16 +313,16 @@ class RayComputer(Computer):
         self, computation: _Computation, on_progress: OnProgress, limit_s: float
     ) -> FitOutcome:
         deadline, latest = math.inf, Progress(0.0, "starting")
-        told_at = self._clock()
+        last_progress_at = self._clock()
         on_progress(latest.share, latest.step)
         try:
             while not computation.has_ended(self._beat_s):
-                told = computation.progress()
-                latest = told or latest
+                progress = computation.progress()
+                latest = progress or latest
                 on_progress(latest.share, latest.step)
-                told_at = told_at if told is None else self._clock()
-                self._check_silence(self._clock() - told_at)
-                is_computed = told is not None and told != _WAITING
+                last_progress_at = last_progress_at if progress is None else self._clock()
+                self._check_silence(self._clock() - last_progress_at)
+                is_computed = progress is not None and progress != _WAITING
                 deadline = min(deadline, self._clock() + limit_s) if is_computed else math.inf
                 if self._clock() > deadline:
                     raise TimedOutError(limit_s)

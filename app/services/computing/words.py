@@ -9,7 +9,7 @@ _logger = logging.getLogger(__name__)
 _LONGEST_LINE: Final = 4096
 
 
-class ChildWords:
+class ChildLog:
     """Logs each line with the identifiers of the fit that the child computes.
 
     Parameters
@@ -21,14 +21,14 @@ class ChildWords:
     def __init__(self, stream: IO[str]) -> None:
         self._stream = stream
         self._context = Context()
-        self._thread = threading.Thread(target=self._listen, name="fit-words", daemon=True)
+        self._thread = threading.Thread(target=self._log_lines, name="fit-words", daemon=True)
         self._thread.start()
 
-    def belong_here(self) -> None:
+    def use_caller_context(self) -> None:
         """Log what follows with the caller's log fields and span."""
         self._context = copy_context()
 
-    def _listen(self) -> None:
+    def _log_lines(self) -> None:
         with self._stream:
             while line := self._stream.readline(_LONGEST_LINE):
                 if text := line.rstrip():

@@ -84,9 +84,9 @@ class IssuerKeys:
             self._tried_at = self._now()
             self._fetching = asyncio.create_task(self._refresh(self._tried_at))
             await asyncio.wait([self._fetching])
-        elif self._fetching is not None and self._known(key_id) is None:
+        elif self._fetching is not None and self._cached(key_id) is None:
             await asyncio.wait([self._fetching])
-        found = self._known(key_id)
+        found = self._cached(key_id)
         if found is not None:
             return found
         if self._fetched_at != self._tried_at:
@@ -94,7 +94,7 @@ class IssuerKeys:
             raise IssuerUnavailableError
         raise InvalidTokenError("the token's key is not one of its issuer's")
 
-    def _known(self, key_id: str | None) -> SigningKey | None:
+    def _cached(self, key_id: str | None) -> SigningKey | None:
         if key_id is None and len(self._keys) == 1:
             return next(iter(self._keys.values()))
         return self._keys.get(key_id)
@@ -104,7 +104,7 @@ class IssuerKeys:
         if self._tried_at is not None and now - self._tried_at < _FETCH_AT_MOST_EVERY:
             return False
         is_old = self._fetched_at is None or now - self._fetched_at >= _FETCH_AT_LEAST_EVERY
-        return is_old or self._known(key_id) is None
+        return is_old or self._cached(key_id) is None
 
     async def _refresh(self, begun_at: datetime) -> None:
         try:
@@ -139,10 +139,10 @@ class IssuerKeys:
         content = bytearray()
         # Loading the trusted certificates takes a while.
         client = await asyncio.to_thread(partial(httpx2.AsyncClient, **options))
-        async with client, client.stream("GET", url) as answer:
-            answer.raise_for_status()
-            async for piece in answer.aiter_bytes():
-                content += piece
+        async with client, client.stream("GET", url) as response:
+            response.raise_for_status()
+            async for chunk in response.aiter_bytes():
+                content += chunk
                 if len(content) > _MAX_BYTES:
                     raise ValueError("the document is too large")
         document = orjson.loads(content)

@@ -89,7 +89,7 @@ class TokenService:
         if token is None or now - token.verified_at >= _VERIFIED_FOR:
             key = await self._key_of(text)
             token = await asyncio.to_thread(self._verify, text, key, now)
-            self._remember(digest, token)
+            self._cache(digest, token)
         self._check_times(token, now)
         project = await self._project(token.project, now)
         if project.project_id is None:
@@ -98,7 +98,7 @@ class TokenService:
             project.project_id, token.scopes, token.caller, project.requests_per_minute
         )
 
-    def _remember(self, digest: bytes, token: _Token) -> None:
+    def _cache(self, digest: bytes, token: _Token) -> None:
         self._tokens[digest] = token
         if len(self._tokens) > _MAX_CACHED:
             self._tokens.popitem(last=False)
@@ -145,17 +145,17 @@ class TokenService:
             raise InvalidTokenError("the token is not valid yet")
 
     async def _project(self, name: str, now: datetime) -> _Project:
-        known = self._projects.get(name)
-        if known is not None and now - known.read_at < _PROJECT_FRESH_FOR:
-            return known
+        cached = self._projects.get(name)
+        if cached is not None and now - cached.read_at < _PROJECT_FRESH_FOR:
+            return cached
         try:
-            patience_s = None if known is None else self._settings.database_patience_s
+            patience_s = None if cached is None else self._settings.database_patience_s
             async with asyncio.timeout(patience_s):
                 found = await asyncio.to_thread(self._read_project, name, now)
         except (StorageUnavailableError, TimeoutError):
-            if known is None:
+            if cached is None:
                 raise
-            return known
+            return cached
         if len(self._projects) >= _MAX_CACHED:
             self._projects.clear()
         self._projects[name] = found
@@ -173,10 +173,10 @@ class TokenService:
 def _invalid(error: Exception) -> InvalidTokenError:
     # The library's messages may quote what was sent.
     if isinstance(error, jwt.MissingRequiredClaimError):
-        words = f"it has no `{error.claim}`"
+        reason = f"it has no `{error.claim}`"
     else:
-        words = _FAULTS.get(type(error), type(error).__name__)
-    return InvalidTokenError(f"the token is not valid ({words})")
+        reason = _FAULTS.get(type(error), type(error).__name__)
+    return InvalidTokenError(f"the token is not valid ({reason})")
 
 
 def _read(claims: Mapping[str, Any], settings: Settings, now: datetime) -> _Token:
@@ -208,13 +208,13 @@ def _instant(value: object) -> float:
     return float(value)
 
 
-def _scopes(claim: object, mapped: Mapping[str, tuple[Scope, ...]]) -> Iterator[Scope]:
+def _scopes(claim: object, scope_map: Mapping[str, tuple[Scope, ...]]) -> Iterator[Scope]:
     """Yield the scopes that a claim's words grant: mapped ones, or scopes by their own names."""
     words = claim.split() if isinstance(claim, str) else claim
     for word in words if isinstance(words, list) else ():
         if not isinstance(word, str):
             continue
-        if word in mapped:
-            yield from mapped[word]
-        elif word in set(Scope) and not mapped:
+        if word in scope_map:
+            yield from scope_map[word]
+        elif word in set(Scope) and not scope_map:
             yield Scope(word)

@@ -23,7 +23,7 @@ ALLOWANCE: Final = 1.15
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasuredConfiguration:
     """A measured configuration: its workers, its forecast and its repetitions.
 
     `log_median` is the forecast median of a new run, in log seconds.
@@ -47,31 +47,31 @@ class Bound:
     longer: float
 
 
-Known = Mapping[str, Sequence[Measured]]
+MeasuredByWork = Mapping[str, Sequence[MeasuredConfiguration]]
 
 
 def work_of(scenario: Scenario) -> str:
     """Return a key of the work that is the same for all numbers of workers."""
-    anyone = replace(scenario.configuration, workers=1, nodes=None)
-    return replace(scenario, configuration=anyone).digest()
+    any_workers = replace(scenario.configuration, workers=1, nodes=None)
+    return replace(scenario, configuration=any_workers).digest()
 
 
 def measured_by_work(
     judged_runs: Sequence[Run], cells: Sequence[Cell], judged: JudgedRuns
-) -> dict[str, list[Measured]]:
+) -> dict[str, list[MeasuredConfiguration]]:
     """Return the measured configurations of each work, each one once."""
-    found: dict[str, dict[int, Measured]] = {}
+    found: dict[str, dict[int, MeasuredConfiguration]] = {}
     medians = judged.forecast.log_median.tolist()
     for run, cell, log_median in zip(judged_runs, cells, medians, strict=True):
         configuration = run.scenario.configuration
-        found.setdefault(work_of(run.scenario), {})[cell.group] = Measured(
+        found.setdefault(work_of(run.scenario), {})[cell.group] = MeasuredConfiguration(
             configuration.workers, configuration.nodes, log_median, cell
         )
-    return {work: list(each.values()) for work, each in found.items()}
+    return {work: list(by_group.values()) for work, by_group in found.items()}
 
 
 def bound_of(
-    run: Run, known: Known, seen: Repetitions, log_seconds: float, upper: float
+    run: Run, by_work: MeasuredByWork, repetitions: Repetitions, log_seconds: float, upper: float
 ) -> Bound | None:
     """Return the lowest bound for a run, None where no run on more workers gives one.
 
@@ -79,9 +79,9 @@ def bound_of(
     ----------
     run
         The run to be judged.
-    known
+    by_work
         The measured configurations by work.
-    seen
+    repetitions
         Statistics of their repetitions.
     log_seconds
         Log duration of the run, less the acknowledged level.
@@ -90,18 +90,18 @@ def bound_of(
     """
     configuration = run.scenario.configuration
     bounds = []
-    for each in known.get(work_of(run.scenario), ()):
-        if each.workers <= configuration.workers or _is_denser(each, configuration.nodes):
+    for measured in by_work.get(work_of(run.scenario), ()):
+        if measured.workers <= configuration.workers or _is_denser(measured, configuration.nodes):
             continue
-        rounds = ceil(each.workers / configuration.workers)
-        allowed = log(rounds) + log(ALLOWANCE) * log2(each.workers / configuration.workers)
-        most = each.log_median + allowed
-        expected = seen.expect(each.cell)
-        longer = expected.probability_above(log_seconds - most)
-        bounds.append(Bound(most + expected.quantile(upper), longer))
+        rounds = ceil(measured.workers / configuration.workers)
+        allowed = log(rounds) + log(ALLOWANCE) * log2(measured.workers / configuration.workers)
+        log_bound = measured.log_median + allowed
+        expected = repetitions.expect(measured.cell)
+        longer = expected.probability_above(log_seconds - log_bound)
+        bounds.append(Bound(log_bound + expected.quantile(upper), longer))
     return min(bounds, key=lambda bound: bound.log_upper, default=None)
 
 
-def _is_denser(measured: Measured, nodes: int | None) -> bool:
+def _is_denser(measured: MeasuredConfiguration, nodes: int | None) -> bool:
     """Whether the measured workers were on fewer nodes, where they communicate faster."""
     return nodes is not None and nodes > (measured.nodes or inf)

@@ -25,7 +25,9 @@ def _no_level(served: ServedRegressor) -> float:  # noqa: ARG001 - one for every
 
 def version_before(publications: Sequence[Publication], instant: datetime) -> int | None:
     """Return the version published before an instant, None if there is none."""
-    versions = [each.version for each in publications if each.published_at < instant]
+    versions = [
+        publication.version for publication in publications if publication.published_at < instant
+    ]
     return versions[-1] if versions else None
 
 
@@ -71,51 +73,58 @@ class DriftWatch:
         publications
             The versions and when they were published, the oldest first.
         """
-        everything = runs
+        all_runs = runs
         while runs:
             version = version_before(publications, runs[0].created_at)
             served = None if version is None else self.load(version)
-            found, until = None, runs[0]
+            report, last = None, runs[0]
             if served is not None:
-                known = [run for run in everything if run.created_at < runs[0].created_at]
-                known = [run for run in known if run.created_at <= served.fitted_at]
-                found = self._report(known, runs, served)
-                if found is None or found.alarm is None:
-                    return found
-                until = found.alarm
-            anew = _next_publication(publications, until.created_at)
-            if anew is None:
-                return found
-            runs = [run for run in runs if run.created_at > anew]
+                fitted_runs = [run for run in all_runs if run.created_at < runs[0].created_at]
+                fitted_runs = [run for run in fitted_runs if run.created_at <= served.fitted_at]
+                report = self._report(fitted_runs, runs, served)
+                if report is None or report.alarm is None:
+                    return report
+                last = report.alarm
+            next_published_at = _next_publication(publications, last.created_at)
+            if next_published_at is None:
+                return report
+            runs = [run for run in runs if run.created_at > next_published_at]
         return None
 
     def _report(
-        self, known: Sequence[Run], runs: Sequence[Run], served: ServedRegressor
+        self, fitted_runs: Sequence[Run], runs: Sequence[Run], served: ServedRegressor
     ) -> DriftReport | None:
-        before = since_last_change(known, served)
+        before = since_last_change(fitted_runs, served)
         judged = judge_runs([*before, *runs], served, self.book)
         rows = [row - len(before) for row in judged.rows]
-        seen = [runs[row] for row in rows if row >= 0]
-        if not seen:
+        charted = [runs[row] for row in rows if row >= 0]
+        if not charted:
             return None
-        everything = [[*before, *runs][row] for row in judged.rows]
-        learned = len(rows) - len(seen)
-        scores = _scores(everything, judged, served, self.level(served), learned=learned)
-        found = chart(scores, self.thresholds, slower_only=self.slower_only)
+        judged_runs = [[*before, *runs][row] for row in judged.rows]
+        learned = len(rows) - len(charted)
+        scores = _scores(judged_runs, judged, served, self.level(served), learned=learned)
+        result = chart(scores, self.thresholds, slower_only=self.slower_only)
         return DriftReport(
-            statistic=found.statistic,
-            threshold=found.threshold,
+            statistic=result.statistic,
+            threshold=result.threshold,
             regressor_version=served.version,
-            runs=len(seen),
-            changed_runs=len(seen) - found.start,
-            change_ratio=found.change_ratio,
-            since=seen[found.start] if found.start < len(seen) else None,
-            alarm=None if found.first_alarm is None else seen[found.first_alarm],
+            runs=len(charted),
+            changed_runs=len(charted) - result.start,
+            change_ratio=result.change_ratio,
+            since=charted[result.start] if result.start < len(charted) else None,
+            alarm=None if result.first_alarm is None else charted[result.first_alarm],
         )
 
 
 def _next_publication(publications: Sequence[Publication], after: datetime) -> datetime | None:
-    return next((each.published_at for each in publications if each.published_at >= after), None)
+    return next(
+        (
+            publication.published_at
+            for publication in publications
+            if publication.published_at >= after
+        ),
+        None,
+    )
 
 
 def _scores(

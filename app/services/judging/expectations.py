@@ -9,7 +9,7 @@ from app.decisions.repetitions import Repetitions, repetitions
 from app.domain.ci import CONFIDENCE
 from app.domain.runs import Run
 from app.pricing.resolution import PriceBook
-from app.services.judging.bounds import Known, bound_of, measured_by_work
+from app.services.judging.bounds import MeasuredByWork, bound_of, measured_by_work
 from app.services.judging.runs import JudgedRuns, cells_of, judge_runs, since_last_change
 from app.services.serving import ServedRegressor
 from models import FloatArray
@@ -38,7 +38,7 @@ class Experience:
 
     seen: Repetitions | None
     numbers: dict[str, int]
-    by_work: Known = field(default_factory=dict)
+    by_work: MeasuredByWork = field(default_factory=dict)
 
 
 def experience(
@@ -80,15 +80,15 @@ def experience(
         if is_in_fit and run.created_at > served.fitted_at:
             is_in_fit = False
             seen.count_once()
-        chance = seen.expect(cell).probability_above(ratio)
-        seen.learn(ratio, cell, is_normal=is_in_fit or chance >= fail_probability)
+        probability = seen.expect(cell).probability_above(ratio)
+        seen.learn(ratio, cell, is_normal=is_in_fit or probability >= fail_probability)
     if is_in_fit:
         seen.count_once()
     return Experience(seen, numbers, measured_by_work(usable, cells, judged))
 
 
 def expectations(
-    runs: Sequence[Run], judged: JudgedRuns, known: Experience, normal: float
+    runs: Sequence[Run], judged: JudgedRuns, past: Experience, normal: float
 ) -> Expectations:
     """Return what runs were expected to take.
 
@@ -98,48 +98,48 @@ def expectations(
     factor = float(np.exp(normal))
     forecast = judged.forecast
     lower, upper = forecast.interval(CONFIDENCE)
-    found = Expectations(
+    result = Expectations(
         median=factor * forecast.median(),
         lower=factor * lower,
         upper=factor * upper,
         longer=1.0 - forecast.probability_below(judged.observed_seconds / factor),
     )
-    if known.seen is not None:
-        _sharpen(found, runs, judged, known, normal)
-    return found
+    if past.seen is not None:
+        _refine(result, runs, judged, past, normal)
+    return result
 
 
-def _sharpen(
-    found: Expectations, runs: Sequence[Run], judged: JudgedRuns, known: Experience, normal: float
+def _refine(
+    result: Expectations, runs: Sequence[Run], judged: JudgedRuns, past: Experience, normal: float
 ) -> None:
-    assert known.seen is not None
-    medians, ratios = found.median.copy(), judged.log_ratios() - normal
+    assert past.seen is not None
+    medians, ratios = result.median.copy(), judged.log_ratios() - normal
     tail = (1.0 - CONFIDENCE) / 2.0
-    usable, numbers = [runs[row] for row in judged.rows], dict(known.numbers)
+    usable, numbers = [runs[row] for row in judged.rows], dict(past.numbers)
     for index, (run, cell) in enumerate(
         zip(usable, cells_of(usable, judged, numbers), strict=True)
     ):
-        if cell.group >= len(known.numbers):
-            _bound(found, index, run, known, normal)
+        if cell.group >= len(past.numbers):
+            _bound(result, index, run, past, normal)
             continue
-        expected = known.seen.expect(cell)
+        expected = past.seen.expect(cell)
         for bounds, logarithm in (
-            (found.median, expected.mean),
-            (found.lower, expected.quantile(tail)),
-            (found.upper, expected.quantile(1.0 - tail)),
+            (result.median, expected.mean),
+            (result.lower, expected.quantile(tail)),
+            (result.upper, expected.quantile(1.0 - tail)),
         ):
             bounds[index] = medians[index] * np.exp(logarithm)
-        found.longer[index] = expected.probability_above(float(ratios[index]))
+        result.longer[index] = expected.probability_above(float(ratios[index]))
 
 
-def _bound(found: Expectations, index: int, run: Run, known: Experience, normal: float) -> None:
-    assert known.seen is not None
+def _bound(result: Expectations, index: int, run: Run, past: Experience, normal: float) -> None:
+    assert past.seen is not None
     upper = 1.0 - (1.0 - CONFIDENCE) / 2.0
     log_seconds = float(np.log(run.duration_seconds)) - normal
-    bound = bound_of(run, known.by_work, known.seen, log_seconds, upper)
+    bound = bound_of(run, past.by_work, past.seen, log_seconds, upper)
     if bound is None:
         return
-    most = float(np.exp(bound.log_upper + normal))
-    for figures in (found.median, found.lower, found.upper):
-        figures[index] = min(figures[index], most)
-    found.longer[index] = min(found.longer[index], bound.longer)
+    bound_s = float(np.exp(bound.log_upper + normal))
+    for figures in (result.median, result.lower, result.upper):
+        figures[index] = min(figures[index], bound_s)
+    result.longer[index] = min(result.longer[index], bound.longer)

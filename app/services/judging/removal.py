@@ -38,7 +38,7 @@ def without_workload(document: Mapping[str, Any], slug: Slug) -> dict[str, Any] 
     return {
         **document,
         "runs": runs,
-        "drift": [each for each in document["drift"] if each["workload"] != slug],
+        "drift": [drift for drift in document["drift"] if drift["workload"] != slug],
         "fit": None if fit is not None and fit["workload"] == slug else fit,
         "cost_change": None,
         "summary": _SUMMARY,

@@ -29,8 +29,8 @@ def judged_runs(
         groups[run.workload].append(index)
     judged: dict[int, JudgedRun] = {}
     for slug, rows in groups.items():
-        asked = [runs[row] for row in rows]
-        judged.update(zip(rows, _expected(asked, histories[slug], gate), strict=True))
+        group = [runs[row] for row in rows]
+        judged.update(zip(rows, _expected(group, histories[slug], gate), strict=True))
     return _with_verdicts([judged[index] for index in range(len(runs))], gate)
 
 
@@ -39,15 +39,15 @@ def _expected(runs: Sequence[Run], history: History, gate: Gate) -> list[JudgedR
     if served is None:
         return [_unknown(run, history.reason) for run in runs]
     judged = judge_runs(runs, served, history.book)
-    found = {row: _unknown(runs[row], reason) for row, reason in judged.refusals.items()}
+    by_row = {row: _unknown(runs[row], reason) for row, reason in judged.refusals.items()}
     normal = history.level(served)
     reported = {run.run_id for run in runs}
     past = [run for run in history.past if run.run_id not in reported]
-    known = experience(past, served, normal, gate.fail_probability, history.book)
-    expected = expectations(runs, judged, known, normal)
+    learned = experience(past, served, normal, gate.fail_probability, history.book)
+    expected = expectations(runs, judged, learned, normal)
     for index, row in enumerate(judged.rows):
         run, median = runs[row], float(expected.median[index])
-        found[row] = JudgedRun(
+        by_row[row] = JudgedRun(
             run=run,
             verdict=GateVerdict.PASS,
             expected_median_seconds=_shown(median),
@@ -57,7 +57,7 @@ def _expected(runs: Sequence[Run], history: History, gate: Gate) -> list[JudgedR
             p_value=_shown(expected.longer[index]),
             regressor_version=served.version,
         )
-    return [found[row] for row in range(len(runs))]
+    return [by_row[row] for row in range(len(runs))]
 
 
 def _unknown(run: Run, reason: str | None) -> JudgedRun:
@@ -69,19 +69,18 @@ def _shown(value: float) -> float:
 
 
 def _with_verdicts(judged: Sequence[JudgedRun], gate: Gate) -> list[JudgedRun]:
-    tested = {
-        index: GatedRun(each.p_value, each.ratio)
-        for index, each in enumerate(judged)
-        if each.p_value is not None and each.ratio is not None
+    gated = {
+        index: GatedRun(run.p_value, run.ratio)
+        for index, run in enumerate(judged)
+        if run.p_value is not None and run.ratio is not None
     }
-    verdicts = dict(zip(tested, judge(list(tested.values()), gate), strict=True))
+    verdicts = dict(zip(gated, judge(list(gated.values()), gate), strict=True))
     return [
-        replace(each, verdict=verdicts.get(index, each.verdict))
-        for index, each in enumerate(judged)
+        replace(run, verdict=verdicts.get(index, run.verdict)) for index, run in enumerate(judged)
     ]
 
 
-def creeping(
+def drifting_workloads(
     stores: Stores, slugs: Sequence[Slug], histories: Mapping[Slug, History]
 ) -> dict[Slug, DriftReport]:
     """Return the workloads whose durations creep up, run by run."""
@@ -99,34 +98,32 @@ def with_costs(judged: Sequence[JudgedRun], histories: Mapping[Slug, History]) -
         for slug, history in histories.items()
         if history.served is not None
     }
-    return [
-        replace(each, cost=_cost(each, histories[each.run.workload], resolvers)) for each in judged
-    ]
+    return [replace(run, cost=_cost(run, histories[run.run.workload], resolvers)) for run in judged]
 
 
 def _cost(
-    each: JudgedRun, history: History, resolvers: Mapping[Slug, ScenarioResolver]
+    judged: JudgedRun, history: History, resolvers: Mapping[Slug, ScenarioResolver]
 ) -> RunCost | None:
     served = history.served
-    if each.expected_median_seconds is None or served is None:
+    if judged.expected_median_seconds is None or served is None:
         return None
-    told = each.run.scenario.configuration
+    configuration = judged.run.scenario.configuration
     [offer] = history.book.resolve_all(
-        [resolvers[each.run.workload].resolve_configuration(told)],
+        [resolvers[judged.run.workload].resolve_configuration(configuration)],
         PriceQuery(),
         currency=served.currency,
-        seconds=[each.expected_median_seconds],
-        nodes_assumed=leaves_nodes_open(told),
+        seconds=[judged.expected_median_seconds],
+        nodes_assumed=leaves_nodes_open(configuration),
     )
     if offer is None:
         return None
-    observed = exact_cost(offer, each.run.duration_seconds)
-    expected = exact_cost(offer, each.expected_median_seconds)
+    observed = exact_cost(offer, judged.run.duration_seconds)
+    expected = exact_cost(offer, judged.expected_median_seconds)
     return RunCost(observed, expected, offer.price.currency)
 
 
 def cost_change(
-    judged: Sequence[JudgedRun], runs_per_month: int | None, lately: Mapping[Slug, int]
+    judged: Sequence[JudgedRun], runs_per_month: int | None, runs_last_month: Mapping[Slug, int]
 ) -> CostChange | None:
     """Return the mean cost change of the runs, in the currency that most of them have.
 
@@ -137,18 +134,20 @@ def cost_change(
     runs_per_month
         How often such a run is made; None: as often as the workloads with a cost in that currency
         ran in the last month.
-    lately
+    runs_last_month
         The runs of each workload in the last month.
     """
     priced: defaultdict[str, list[JudgedRun]] = defaultdict(list)
-    for each in judged:
-        if each.cost is not None:
-            priced[each.cost.currency].append(each)
+    for run in judged:
+        if run.cost is not None:
+            priced[run.cost.currency].append(run)
     if not priced:
         return None
-    currency, told = max(priced.items(), key=lambda item: len(item[1]))
-    changes = [each.cost.observed - each.cost.expected for each in told if each.cost is not None]
+    currency, largest_group = max(priced.items(), key=lambda item: len(item[1]))
+    changes = [
+        run.cost.observed - run.cost.expected for run in largest_group if run.cost is not None
+    ]
     per_run = sum(changes, Decimal(0)) / len(changes)
-    slugs = {each.run.workload for each in told}
-    number = runs_per_month or sum(lately.get(slug, 0) for slug in slugs)
+    slugs = {run.run.workload for run in largest_group}
+    number = runs_per_month or sum(runs_last_month.get(slug, 0) for slug in slugs)
     return CostChange(per_run, per_run * number if number else None, number, currency)

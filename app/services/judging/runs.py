@@ -111,4 +111,4 @@ def cells_of(judged_runs: Sequence[Run], judged: JudgedRuns, numbers: dict[str, 
     figures = zip(
         groups, judged.log_deviations().tolist(), judged.noise_factors.tolist(), strict=True
     )
-    return [Cell(*each) for each in figures]
+    return [Cell(*row) for row in figures]

@@ -92,7 +92,7 @@ def options_of(request: AllocationRequest) -> list[Option]:
     return options
 
 
-def why_none(request: AllocationRequest, job: ElasticJob) -> Omission:
+def omission_of(request: AllocationRequest, job: ElasticJob) -> Omission:
     """Return why a job has no option, whatever its forecasts say."""
     wanted = set(map(gpu_key, job.gpu_types))
     if wanted and wanted.isdisjoint(map(gpu_key, request.capacity)):
