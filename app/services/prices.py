@@ -26,7 +26,7 @@ _NEVER = datetime.max.replace(tzinfo=UTC)
 
 
 @dataclass(slots=True)
-class _Kept:
+class _CachedBook:
     """A project's prices in memory, and when they were read."""
 
     project_id: ProjectId
@@ -36,7 +36,7 @@ class _Kept:
     is_reading: bool = False
 
     @classmethod
-    def of(cls, project_id: ProjectId, book: PriceBook, read_at: datetime) -> "_Kept":
+    def of(cls, project_id: ProjectId, book: PriceBook, read_at: datetime) -> "_CachedBook":
         """Return prices that have just been read."""
         return cls(project_id, book, read_at, day_after(book.now))
 
@@ -49,7 +49,7 @@ class PriceService:
         self._fresh_for = timedelta(seconds=context.settings.regressor_refresh_s)
         self._renew_after = self._fresh_for / 2
         self._renewals = Renewals(patience_s=context.settings.database_patience_s)
-        self._kept: dict[ProjectId, _Kept] = {}
+        self._cached: dict[ProjectId, _CachedBook] = {}
         self._lock = threading.Lock()
 
     def add(self, caller: Principal, prices: Sequence[Price]) -> list[Price]:
@@ -133,48 +133,48 @@ class PriceService:
         While the database is away, those last read stay in use.
         """
         now = self._context.now()
-        known = self.book_in_memory(project_id, now)
-        if known is not None:
-            return known
+        fresh = self.book_in_memory(project_id, now)
+        if fresh is not None:
+            return fresh
         with self._lock:
-            kept = self._kept.get(project_id)
-        if kept is None:
+            cached = self._cached.get(project_id)
+        if cached is None:
             book = PriceBook.of(self._read(project_id), now)
             with self._lock:
-                self._kept[project_id] = _Kept.of(project_id, book, now)
+                self._cached[project_id] = _CachedBook.of(project_id, book, now)
             return book
-        kept.is_reading = True
+        cached.is_reading = True
         try:
-            self._renewals.wait_for(project_id, lambda: self._read_anew(kept))
+            self._renewals.wait_for(project_id, lambda: self._refresh(cached))
         except StorageUnavailableError:
-            self._keep(kept, kept.book.facts, now)
+            self._cache(cached, cached.book.facts, now)
         finally:
-            kept.is_reading = False
-        return self._kept.get(project_id, kept).book
+            cached.is_reading = False
+        return self._cached.get(project_id, cached).book
 
     def book_in_memory(self, project_id: ProjectId, now: datetime) -> PriceBook | None:
         """Return a project's prices if they are in memory and fresh; never queries the database."""
-        kept = self._kept.get(project_id)
-        if kept is None:
+        cached = self._cached.get(project_id)
+        if cached is None:
             return None
-        age = now - kept.read_at
-        is_old = age > self._fresh_for or now >= kept.day_ends_at
-        if is_old and not kept.is_reading:
+        age = now - cached.read_at
+        is_old = age > self._fresh_for or now >= cached.day_ends_at
+        if is_old and not cached.is_reading:
             return None
         if age > self._renew_after:
-            self._renewals.renew(project_id, lambda: self._read_anew(kept))
-        return kept.book
+            self._renewals.renew(project_id, lambda: self._refresh(cached))
+        return cached.book
 
-    def _read_anew(self, kept: _Kept) -> None:
+    def _refresh(self, cached: _CachedBook) -> None:
         now = self._context.now()
-        self._keep(kept, self._read(kept.project_id), now)
+        self._cache(cached, self._read(cached.project_id), now)
 
-    def _keep(self, kept: _Kept, facts: PricingFacts, now: datetime) -> None:
-        book = _renew(kept.book, facts, now)
+    def _cache(self, cached: _CachedBook, facts: PricingFacts, now: datetime) -> None:
+        book = _renew(cached.book, facts, now)
         with self._lock:
             # If it was forgotten meanwhile, this reading may predate the change.
-            if self._kept.get(kept.project_id) is kept:
-                self._kept[kept.project_id] = _Kept.of(kept.project_id, book, now)
+            if self._cached.get(cached.project_id) is cached:
+                self._cached[cached.project_id] = _CachedBook.of(cached.project_id, book, now)
 
     def _read(self, project_id: ProjectId) -> PricingFacts:
         with self._context.database.reading() as stores:
@@ -187,7 +187,7 @@ class PriceService:
     def forget(self, project_id: ProjectId) -> None:
         """Forget a project's prices, so that the next question reads them again."""
         with self._lock:
-            self._kept.pop(project_id, None)
+            self._cached.pop(project_id, None)
 
     def close(self) -> None:
         """Stop reading in the background."""
@@ -201,7 +201,7 @@ def _renew(book: PriceBook, facts: PricingFacts, now: datetime) -> PriceBook:
 
 
 def _listed(wanted: PriceFilter) -> list[Price]:
-    named = {
+    filters = {
         name: value.casefold()
         for name in ("provider", "region", "gpu_type", "instance_type")
         if (value := getattr(wanted, name)) is not None
@@ -209,7 +209,7 @@ def _listed(wanted: PriceFilter) -> list[Price]:
     return [
         price
         for price in built_in_prices()
-        if all(getattr(price, name).casefold() == value for name, value in named.items())
+        if all(getattr(price, name).casefold() == value for name, value in filters.items())
         and (wanted.purchase is None or price.purchase is wanted.purchase)
         and (wanted.as_of is None or price.valid_from <= wanted.as_of)
     ]

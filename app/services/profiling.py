@@ -38,7 +38,7 @@ from app.services.profiling_plans.grounds import (
     FittedGround,
     Ground,
     Outlook,
-    named_cold,
+    canonical_scenario,
 )
 from app.services.profiling_plans.spending import Spending, currency_of, spending_of
 from app.services.profiling_plans.warnings import plan_warnings
@@ -54,7 +54,7 @@ _COLD_RUNS: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
-class _Field:
+class _CandidateTable:
     """All candidates with their prices, and why some may not be chosen.
 
     Of those that are the same to the regressor only the `cheapest` counts; the caller never sees
@@ -133,18 +133,18 @@ class ProfilingService:
         except NoRegressorError:
             served = None
         book = self._prices.book(project_id)
-        request, ground, scenarios, apart = self._ground(project_id, request, served, book)
-        field = _field(request, ground, scenarios, book, apart)
-        design = ground.design(field.costs())
-        reach = _reach(design.half_widths(), field.outlook.targets)
+        request, ground, scenarios, misfits = self._ground(project_id, request, served, book)
+        table = _candidate_table(request, ground, scenarios, book, misfits)
+        design = ground.design(table.costs())
+        reach = _reach(design.half_widths(), table.outlook.targets)
         limits = Limits(
-            runs=request.runs if field.outlook.is_scaled else min(request.runs, _COLD_RUNS),
-            budget=_budget(request, field),
+            runs=request.runs if table.outlook.is_scaled else min(request.runs, _COLD_RUNS),
+            budget=_budget(request, table),
             stop=request.stop,
         )
-        schedule = plan_runs(design, field.money(), limits, reach, field.allowed())
-        least = float(reach.widths(design.least_half_widths()).mean())
-        return _tell(request, ground, field, schedule, reach, least)
+        schedule = plan_runs(design, table.money(), limits, reach, table.allowed())
+        attainable = float(reach.widths(design.least_half_widths()).mean())
+        return _to_plan(request, ground, table, schedule, reach, attainable)
 
     def _ground(
         self,
@@ -160,37 +160,39 @@ class ProfilingService:
         if served is not None:
             measured = with_implied_pairs(measured, served.gpu_types, book)
         candidates = candidate_scenarios(request, measured, served, book)
-        resolve = named_cold if served is None else ScenarioResolver(served, book).resolve
+        resolve = canonical_scenario if served is None else ScenarioResolver(served, book).resolve
         pricing = request.pricing
         request = replace(
             request,
             pricing=replace(pricing, currency=pricing.currency or workload.declaration.currency),
-            targets=tuple(resolve(each) for each in request.targets),
-            exclude=tuple(resolve(each) for each in request.exclude),
+            targets=tuple(resolve(scenario) for scenario in request.targets),
+            exclude=tuple(resolve(scenario) for scenario in request.exclude),
             made=tuple(replace(run, scenario=resolve(run.scenario)) for run in request.made),
         )
-        scenarios = distinct(resolve(each) for each in candidates)
-        standing = [each.configuration for each in scenarios]
-        apart = misplaced(standing, measured, book) if names_nodes(request) else {}
+        scenarios = distinct(resolve(scenario) for scenario in candidates)
+        configurations = [scenario.configuration for scenario in scenarios]
+        misfits = misplaced(configurations, measured, book) if names_nodes(request) else {}
         if served is not None:
-            return request, FittedGround(request, scenarios, served), scenarios, apart
+            return request, FittedGround(request, scenarios, served), scenarios, misfits
         assert runs is not None
-        return request, ColdGround(request, scenarios, runs), scenarios, apart
+        return request, ColdGround(request, scenarios, runs), scenarios, misfits
 
 
-def _field(
+def _candidate_table(
     request: ProfilingRequest,
     ground: Ground,
     scenarios: list[Scenario],
     book: PriceBook,
-    apart: Mapping[int, Misplaced],
-) -> _Field:
+    misfits: Mapping[int, Misplaced],
+) -> _CandidateTable:
     outlook = ground.outlook(book)
     offers, prices = outlook.offers, _prices(outlook)
     currency = currency_of(request, offers)
     reasons = _reasons(request, ground, scenarios, outlook)
-    reasons = [apart[row].reason if row in apart else each for row, each in enumerate(reasons)]
-    return _Field(
+    reasons = [
+        misfits[row].reason if row in misfits else reason for row, reason in enumerate(reasons)
+    ]
+    return _CandidateTable(
         scenarios=scenarios,
         outlook=outlook,
         spending=spending_of(request, book, currency),
@@ -213,9 +215,13 @@ def _cheapest(
     """
 
     def rank(row: int) -> tuple[bool, bool, Decimal, tuple[str, ...]]:
-        offer, bought = offers[row], scenarios[row].configuration
+        offer, configuration = offers[row], scenarios[row].configuration
         price = prices[row] if offer is None or prices[row] is not None else offer.per_hour
-        names = bought.provider or "", bought.region or "", bought.purchase or ""
+        names = (
+            configuration.provider or "",
+            configuration.region or "",
+            configuration.purchase or "",
+        )
         return reasons[row] is not None, price is None, price or Decimal(0), names
 
     best: dict[Identity, int] = {}
@@ -231,7 +237,7 @@ def _reasons(
     outlook: Outlook,
 ) -> list[str | None]:
     """Return for each candidate why it cannot be chosen, None if it can."""
-    excluded = {identity_of(each) for each in request.exclude}
+    excluded = {identity_of(scenario) for scenario in request.exclude}
     measured = [False] * len(scenarios) if request.repeat else ground.is_measured()
     currencies = [None if offer is None else offer.price.currency for offer in outlook.offers]
     currency = currency_of(request, outlook.offers)
@@ -259,10 +265,10 @@ def _prices(outlook: Outlook) -> list[Decimal | None]:
     ]
 
 
-def _budget(request: ProfilingRequest, field: _Field) -> float | None:
-    if request.budget is None or not field.outlook.is_scaled:
+def _budget(request: ProfilingRequest, table: _CandidateTable) -> float | None:
+    if request.budget is None or not table.outlook.is_scaled:
         return None
-    if field.currency != request.pricing.currency:
+    if table.currency != request.pricing.currency:
         raise InvalidRequestError(
             f"A budget needs prices in {request.pricing.currency}, and none is known for any"
             " candidate.",
@@ -276,62 +282,62 @@ def _budget(request: ProfilingRequest, field: _Field) -> float | None:
                 )
             ],
         )
-    return float(max(request.budget - field.spending.amount, Decimal(0)))
+    return float(max(request.budget - table.spending.amount, Decimal(0)))
 
 
-def _reach(now: FloatArray, targets: Sequence[Interval | None]) -> Reach:
+def _reach(half_widths: FloatArray, targets: Sequence[Interval | None]) -> Reach:
     """Return the factors that turn the design's half widths into those of the forecasts."""
-    shown = [
-        (half, half)
-        if each is None
-        else (log(each.median / each.lower), log(each.upper / each.median))
-        for half, each in zip(now.tolist(), targets, strict=True)
+    log_widths = [
+        (half_width, half_width)
+        if interval is None
+        else (log(interval.median / interval.lower), log(interval.upper / interval.median))
+        for half_width, interval in zip(half_widths.tolist(), targets, strict=True)
     ]
-    below, above = np.array(shown).T / now
+    below, above = np.array(log_widths).T / half_widths
     return Reach(below, above)
 
 
-def _tell(
+def _to_plan(
     request: ProfilingRequest,
     ground: Ground,
-    field: _Field,
+    table: _CandidateTable,
     schedule: Schedule,
     reach: Reach,
     attainable: float,
 ) -> ProfilingPlan:
-    targets = _outlooks(request.targets, field.outlook.targets, schedule, reach)
-    rejected = field.rejected()
+    targets = _outlooks(request.targets, table.outlook.targets, schedule, reach)
+    rejected = table.rejected()
     return ProfilingPlan(
         request=request,
         regressor_version=ground.version,
-        currency=field.currency or field.spending.currency,
-        spent=field.spending.amount,
-        considered=int(field.cheapest.sum()),
-        runs=_planned(field, schedule, reach),
+        currency=table.currency or table.spending.currency,
+        spent=table.spending.amount,
+        considered=int(table.cheapest.sum()),
+        runs=_planned(table, schedule, reach),
         targets=targets,
-        width=float(np.mean([each.width for each in targets])),
-        expected_width=float(np.mean([each.expected_width for each in targets])),
+        width=float(np.mean([target.width for target in targets])),
+        expected_width=float(np.mean([target.expected_width for target in targets])),
         attainable_width=attainable,
         stop=schedule.stop,
         rejected=tuple(rejected[:MAX_NAMED_REJECTIONS]),
         rejected_count=len(rejected),
         warnings=tuple(
-            plan_warnings(request, ground, field.outlook, field.spending, attainable=attainable)
+            plan_warnings(request, ground, table.outlook, table.spending, attainable=attainable)
         ),
     )
 
 
-def _planned(field: _Field, schedule: Schedule, reach: Reach) -> tuple[PlannedRun, ...]:
+def _planned(table: _CandidateTable, schedule: Schedule, reach: Reach) -> tuple[PlannedRun, ...]:
     total: Decimal | None = Decimal(0)
     planned = []
     for chosen in schedule.runs:
         row = chosen.candidate
-        price, offer = field.prices[row], field.outlook.offers[row]
+        price, offer = table.prices[row], table.outlook.offers[row]
         total = None if price is None or total is None else total + price
         planned.append(
             PlannedRun(
-                scenario=field.scenarios[row],
-                duration=field.outlook.durations[row],
+                scenario=table.scenarios[row],
+                duration=table.outlook.durations[row],
                 price=price,
                 price_per_hour=None if offer is None else offer.per_hour,
                 total_price=total,
@@ -348,8 +354,8 @@ def _outlooks(
     schedule: Schedule,
     reach: Reach,
 ) -> tuple[TargetOutlook, ...]:
-    widths = [reach.widths(each).tolist() for each in (schedule.half_widths, schedule.expected)]
-    bounds = [each.tolist() for each in reach.bounds(schedule.expected)]
+    widths = [reach.widths(values).tolist() for values in (schedule.half_widths, schedule.expected)]
+    bounds = [values.tolist() for values in reach.bounds(schedule.expected)]
     return tuple(
         TargetOutlook(scenario, now, now and _within(now, lower, upper), width, expected_width)
         for scenario, now, width, expected_width, lower, upper in zip(

@@ -104,7 +104,8 @@ class ProjectService:
         """Return all projects with their limits."""
         with self._context.database.reading() as stores:
             return [
-                (each, stores.quotas.get(each.project_id)) for each in stores.access.list_projects()
+                (project, stores.quotas.get(project.project_id))
+                for project in stores.access.list_projects()
             ]
 
     def limit(self, name: str, changes: Mapping[Limit, int | None]) -> Quota:
@@ -120,8 +121,8 @@ class ProjectService:
         with self._context.database.transaction() as stores:
             project = project_named(stores, name)
             before = stores.quotas.lock(project.project_id)
-            named = {limit.value: value for limit, value in changes.items()}
-            quota = replace(before, **named)
+            changed_limits = {limit.value: value for limit, value in changes.items()}
+            quota = replace(before, **changed_limits)
             stores.quotas.put(project.project_id, quota)
             stores.access.record_audit(
                 project.project_id,
@@ -129,6 +130,6 @@ class ProjectService:
                 self._context.now(),
                 "project.limit",
                 project.project_id,
-                named,
+                changed_limits,
             )
         return quota

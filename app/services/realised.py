@@ -26,7 +26,7 @@ class RealisedService:
         self._context = context
         self._lock = threading.Lock()
         self._read_at: datetime | None = None
-        self._known: list[RealisedAccuracy] = []
+        self._cached: list[RealisedAccuracy] = []
 
     def accuracy(self) -> list[RealisedAccuracy]:
         """Return the figures of the last seven days, read at most once a minute.
@@ -36,36 +36,38 @@ class RealisedService:
         StorageUnavailableError
             If the database does not answer.
         """
-        most, now = self._context.settings.metrics_workloads, self._context.now()
-        if not most:
+        n_workloads, now = self._context.settings.metrics_workloads, self._context.now()
+        if not n_workloads:
             return []
         with self._lock:
             if self._read_at is None or now - self._read_at > _FRESH_FOR:
                 with self._context.database.reading() as stores:
-                    found = stores.forecasts.realised(now - WINDOW)
-                self._known, self._read_at = _busiest(found, most), now
-            return self._known
+                    forecasts = stores.forecasts.realised(now - WINDOW)
+                self._cached, self._read_at = _busiest(forecasts, n_workloads), now
+            return self._cached
 
 
-def _busiest(found: Sequence[RealisedForecast], most: int) -> list[RealisedAccuracy]:
+def _busiest(forecasts: Sequence[RealisedForecast], limit: int) -> list[RealisedAccuracy]:
     groups: defaultdict[tuple[str, str], list[RealisedForecast]] = defaultdict(list)
-    for each in found:
-        groups[each.project, each.workload].append(each)
-    largest = sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))[:most]
+    for forecast in forecasts:
+        groups[forecast.project, forecast.workload].append(forecast)
+    largest = sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))[:limit]
     return [_accuracy(group) for _, group in largest]
 
 
 def _accuracy(group: Sequence[RealisedForecast]) -> RealisedAccuracy:
-    errors = [abs(each.median_s / each.observed_s - 1.0) for each in group]
-    inside: defaultdict[float, list[bool]] = defaultdict(list)
-    for each in group:
+    errors = [abs(forecast.median_s / forecast.observed_s - 1.0) for forecast in group]
+    hits_by_level: defaultdict[float, list[bool]] = defaultdict(list)
+    for forecast in group:
         # A forecast at another confidence counts for the error alone.
-        if each.confidence in LEVELS:
-            inside[each.confidence].append(each.lower_s <= each.observed_s <= each.upper_s)
+        if forecast.confidence in LEVELS:
+            hits_by_level[forecast.confidence].append(
+                forecast.lower_s <= forecast.observed_s <= forecast.upper_s
+            )
     return RealisedAccuracy(
         group[0].project,
         group[0].workload,
         runs=len(group),
         mape=sum(errors) / len(errors),
-        coverage={level: sum(hits) / len(hits) for level, hits in inside.items()},
+        coverage={level: sum(hits) / len(hits) for level, hits in hits_by_level.items()},
     )

@@ -22,7 +22,12 @@ from app.services.answering.evaluation import Evaluated, evaluate
 from app.services.context import ServiceContext
 from app.services.prices import PriceService
 from app.services.searching.candidates import candidate_configurations
-from app.services.searching.nearest import Asked, constraints_of, nearest_of, nearest_on_other_nodes
+from app.services.searching.nearest import (
+    Evaluator,
+    constraints_of,
+    nearest_of,
+    nearest_on_other_nodes,
+)
 from app.services.searching.room import Misplaced, misplaced
 from app.services.serving import RegressorCache
 from app.services.tables.implied_gpus import with_implied_pairs
@@ -54,41 +59,45 @@ class RecommendationService:
         served = self._regressors.get(project_id, request.workload, request.regressor_version)
         book = self._prices.book(project_id)
         with self._context.database.reading() as stores:
-            named = stores.runs.measured_hardware(served.workload_id)
-        measured = with_implied_pairs(named, served.gpu_types, book)
+            measured_pairs = stores.runs.measured_hardware(served.workload_id)
+        measured = with_implied_pairs(measured_pairs, served.gpu_types, book)
         searched = candidate_configurations(request, served, measured, book)
-        apart = misplaced(searched, measured, book) if request.search.nodes else {}
-        refused = [(searched[row], reason) for row, reason in apart.items()]
-        if apart:
-            searched = [each for row, each in enumerate(searched) if row not in apart]
+        misfits = misplaced(searched, measured, book) if request.search.nodes else {}
+        refused = [(searched[row], reason) for row, reason in misfits.items()]
+        if misfits:
+            searched = [
+                configuration for row, configuration in enumerate(searched) if row not in misfits
+            ]
         now = self._context.now()
         evaluated = evaluate(request, searched, served, book, now)
         choice = choose(evaluated.candidates, request.objective, constraints_of(request))
-        return _tell(Asked(request, served, book, now), evaluated, choice, refused)
+        return _to_recommendation(Evaluator(request, served, book, now), evaluated, choice, refused)
 
 
-def _tell(
-    asked: Asked,
+def _to_recommendation(
+    evaluator: Evaluator,
     evaluated: Evaluated,
     choice: Choice,
     refused: Sequence[tuple[Configuration, Misplaced]],
 ) -> Recommendation:
-    request, served = asked.request, asked.served
+    request, served = evaluator.request, evaluator.served
     ranked = choice.ranked[: request.limit]
     pareto = thin_front(choice.pareto, request.limit, *ranked[:1].tolist())
     shown = dict.fromkeys([*ranked.tolist(), *pareto.tolist()])
     best = [evaluated.configurations[index] for index in shown]
     beyond = [_with_one_more(best[0])] if best else []
-    nearest = nearest_of(asked, evaluated, choice)
+    nearest = nearest_of(evaluator, evaluated, choice)
     if refused and evaluated.is_empty:
-        nearest = nearest_on_other_nodes(asked, refused)
-    questions = [_question(request, each) for each in (*best, *beyond)]
+        nearest = nearest_on_other_nodes(evaluator, refused)
+    questions = [_question(request, configuration) for configuration in (*best, *beyond)]
     if nearest is not None:
         questions.append(_question(nearest.request, nearest.configuration))
-    answers = answer_all(questions, served, asked.book, asked.now)
-    told = zip(shown, answers[: len(best)], strict=True)
-    forecasts = {index: _placed(answer) for index, answer in told if isinstance(answer, Forecast)}
-    misfits = [RejectedCandidate(each, why.reason) for each, why in refused]
+    answers = answer_all(questions, served, evaluator.book, evaluator.now)
+    shown_answers = zip(shown, answers[: len(best)], strict=True)
+    forecasts = {
+        index: _placed(answer) for index, answer in shown_answers if isinstance(answer, Forecast)
+    }
+    misfits = [RejectedCandidate(configuration, misfit.reason) for configuration, misfit in refused]
     rejected = [*misfits, *_rejected(evaluated, choice)]
     return Recommendation(
         request=request,
@@ -98,14 +107,14 @@ def _tell(
         pareto=tuple(forecasts[index] for index in pareto.tolist()),
         rejected=tuple(rejected[: request.rejected_limit]),
         rejected_count=len(rejected),
-        rejected_by_reason=Counter(str(each.reason) for each in rejected),
+        rejected_by_reason=Counter(str(candidate.reason) for candidate in rejected),
         next_worker=_gain(answers[0], answers[-1]) if beyond else None,
-        nearest=None if nearest is None else _told(answers[-1]),
+        nearest=None if nearest is None else _forecast_or_none(answers[-1]),
         changes=() if nearest is None else nearest.changes,
     )
 
 
-def _told(answer: Answer) -> Forecast | None:
+def _forecast_or_none(answer: Answer) -> Forecast | None:
     return _placed(answer) if isinstance(answer, Forecast) else None
 
 
@@ -138,14 +147,16 @@ def _gain(best: Answer, beyond: Answer) -> NextWorker | None:
     """Return what one more worker brings, None where it cannot be forecast."""
     if not (isinstance(best, Forecast) and isinstance(beyond, Forecast)):
         return None
-    saved = best.duration_seconds.median - beyond.duration_seconds.median
-    extra = currency = per_money = None
+    seconds_saved = best.duration_seconds.median - beyond.duration_seconds.median
+    extra_cost = currency = per_money = None
     if best.cost is not None and beyond.cost is not None:
         currency = best.cost.currency
-        extra = beyond.cost.median - best.cost.median
-        per_money = float(f"{saved / float(extra):.6g}") if extra > Decimal(0) else None
+        extra_cost = beyond.cost.median - best.cost.median
+        per_money = (
+            float(f"{seconds_saved / float(extra_cost):.6g}") if extra_cost > Decimal(0) else None
+        )
     workers = beyond.scenario.configuration.workers
-    return NextWorker(workers, float(f"{saved:.7g}"), extra, currency, per_money)
+    return NextWorker(workers, float(f"{seconds_saved:.7g}"), extra_cost, currency, per_money)
 
 
 def _placed(forecast: Forecast) -> Forecast:
@@ -165,7 +176,8 @@ def _placed(forecast: Forecast) -> Forecast:
 def _rejected(evaluated: Evaluated, choice: Choice) -> Sequence[RejectedCandidate]:
     """Return all candidates that do not qualify, each with its reason."""
     cannot_end = [
-        RejectedCandidate(each.configuration, _SPOT_INFEASIBLE) for each in evaluated.infeasible
+        RejectedCandidate(candidate.configuration, _SPOT_INFEASIBLE)
+        for candidate in evaluated.infeasible
     ]
     others = [
         RejectedCandidate(evaluated.configurations[index], _reason(evaluated, index, reason))

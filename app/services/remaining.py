@@ -58,20 +58,20 @@ class RemainingService:
         DomainError
             If the question cannot be answered.
         """
-        request = _completed(request)
+        request = _with_totals(request)
         served = self._regressors.get(project_id, request.workload, request.regressor_version)
         beliefs = self._beliefs.read(project_id, [_question(request)])
         if beliefs.problems:
             raise beliefs.problems[0]
         prior = beliefs.durations
         resolver = ScenarioResolver(served, self._prices.book(project_id))
-        elsewhere = _elsewhere(request, resolver)
-        current = _current(request, elsewhere)
-        stretch = _stretch(request, elsewhere, served, resolver)
+        others = _other_segments(request, resolver)
+        current = _current(request, others)
+        stretch = _stretch(request, others, served, resolver)
         left, weight = remaining_after(
             prior, stretch, current.progress, current.elapsed_s, request.rate_variation
         )
-        return _tell(request, served, prior, left, weight, self._context.now())
+        return _to_remaining(request, served, prior, left, weight, self._context.now())
 
 
 def _question(request: RemainingRequest) -> ForecastRequest:
@@ -85,7 +85,7 @@ def _question(request: RemainingRequest) -> ForecastRequest:
     )
 
 
-def _elsewhere(request: RemainingRequest, resolver: ScenarioResolver) -> list[Segment]:
+def _other_segments(request: RemainingRequest, resolver: ScenarioResolver) -> list[Segment]:
     """Return the segments on other configurations; those on the present one belong to it.
 
     Configurations are compared in the regressor's terms, with open nodes filled in; where capacity
@@ -95,13 +95,13 @@ def _elsewhere(request: RemainingRequest, resolver: ScenarioResolver) -> list[Se
         return list(request.segments)
     present = configuration_fact(resolver.resolve_configuration(request.scenario.configuration))
     return [
-        each
-        for each in request.segments
-        if configuration_fact(resolver.resolve_configuration(each.configuration)) != present
+        segment
+        for segment in request.segments
+        if configuration_fact(resolver.resolve_configuration(segment.configuration)) != present
     ]
 
 
-def _completed(request: RemainingRequest) -> RemainingRequest:
+def _with_totals(request: RemainingRequest) -> RemainingRequest:
     """Return the request, with the segments' total progress and time where it states neither."""
     _check(request)
     if not request.segments or not (request.progress is None and request.elapsed_s is None):
@@ -113,37 +113,39 @@ def _completed(request: RemainingRequest) -> RemainingRequest:
     )
 
 
-def _current(request: RemainingRequest, elsewhere: Sequence[Segment]) -> _Current:
+def _current(request: RemainingRequest, others: Sequence[Segment]) -> _Current:
     """Return what remains for the present configuration after subtracting other segments."""
     progress, elapsed = request.progress, request.elapsed_s
     if progress is not None:
-        progress = max(progress - sum(segment.progress for segment in elsewhere), 0.0)
+        progress = max(progress - sum(segment.progress for segment in others), 0.0)
     if elapsed is not None:
-        elapsed = max(elapsed - sum(segment.elapsed_s for segment in elsewhere), 0.0)
+        elapsed = max(elapsed - sum(segment.elapsed_s for segment in others), 0.0)
     return _Current(progress, elapsed)
 
 
 def _check(request: RemainingRequest) -> None:
-    done = sum(segment.progress for segment in request.segments)
-    spent = sum(segment.elapsed_s for segment in request.segments)
-    whole, elapsed = request.progress, request.elapsed_s
-    if done >= 1.0 or (whole is not None and done > whole + _tolerance(done)):
-        raise _contradiction("progress", done, whole)
-    if elapsed is not None and spent > elapsed + _tolerance(spent):
-        raise _contradiction("elapsed_s", spent, elapsed)
+    progress_sum = sum(segment.progress for segment in request.segments)
+    elapsed_sum_s = sum(segment.elapsed_s for segment in request.segments)
+    progress, elapsed_s = request.progress, request.elapsed_s
+    if progress_sum >= 1.0 or (
+        progress is not None and progress_sum > progress + _tolerance(progress_sum)
+    ):
+        raise _contradiction("progress", progress_sum, progress)
+    if elapsed_s is not None and elapsed_sum_s > elapsed_s + _tolerance(elapsed_sum_s):
+        raise _contradiction("elapsed_s", elapsed_sum_s, elapsed_s)
 
 
 def _tolerance(amount: float) -> float:
     return 1e-9 * max(amount, 1.0)
 
 
-def _contradiction(field: str, segments: float, whole: float | None) -> InvalidRequestError:
-    asked = "less than 1" if whole is None else f"{whole:.6g}"
+def _contradiction(field: str, segments_sum: float, total: float | None) -> InvalidRequestError:
+    stated = "less than 1" if total is None else f"{total:.6g}"
     fault = Fault(
-        f"The segments have {segments:.6g}, the whole job has {asked}.",
+        f"The segments have {segments_sum:.6g}, the whole job has {stated}.",
         f"Send {field} of the whole job, including that of its past segments.",
         field=field,
-        value=whole,
+        value=total,
     )
     return InvalidRequestError("The segments exceed the whole job.", [fault])
 
@@ -174,36 +176,39 @@ def _stretch(
     return Stretch(progress, elapsed, medians[0] - medians[1], calibrated)
 
 
-def _tell(
+def _to_remaining(
     request: RemainingRequest,
     served: ServedRegressor,
     prior: DurationBeliefs,
-    left: RemainingBeliefs,
+    beliefs: RemainingBeliefs,
     weight: float,
     now: datetime,
 ) -> Remaining:
     confidence = request.confidence
-    spent = request.elapsed_s or 0.0
-    left_s = _interval(left, confidence)
-    whole = _interval(left.total, confidence)
+    elapsed_s = request.elapsed_s or 0.0
+    left_s = _interval(beliefs, confidence)
+    total_s = _interval(beliefs.total, confidence)
     if request.elapsed_s is not None:
-        whole = Interval(
-            spent + left_s.median, spent + left_s.lower, spent + left_s.upper, confidence
+        total_s = Interval(
+            elapsed_s + left_s.median,
+            elapsed_s + left_s.lower,
+            elapsed_s + left_s.upper,
+            confidence,
         )
     forecast = _interval(prior, confidence)
-    expected = float(left.mean()[0])
+    expected = float(beliefs.mean()[0])
     return Remaining(
         request=request,
         regressor_version=served.version,
         expected_s=expected,
         left_s=left_s,
-        total_s=whole,
+        total_s=total_s,
         forecast_s=forecast,
-        ratio=float(left.total.median()[0]) / forecast.median,
+        ratio=float(beliefs.total.median()[0]) / forecast.median,
         weight=weight,
         ends_at=later(now, left_s.median),
         latest_end=later(now, left_s.upper),
-        deadline_probability=_deadline(request, left, now),
+        deadline_probability=_deadline_probability(request, beliefs, now),
     )
 
 
@@ -213,7 +218,9 @@ def _interval(beliefs: DurationBeliefs | RemainingBeliefs, confidence: float) ->
     return Interval(float(median[0]), float(lower[0]), float(upper[0]), confidence)
 
 
-def _deadline(request: RemainingRequest, left: RemainingBeliefs, now: datetime) -> float | None:
+def _deadline_probability(
+    request: RemainingRequest, left: RemainingBeliefs, now: datetime
+) -> float | None:
     if request.deadline is None:
         return None
     until = np.array([(request.deadline - now).total_seconds()])

@@ -10,8 +10,8 @@ from app.domain.availability_errors import StorageUnavailableError
 
 
 @dataclass(frozen=True, slots=True)
-class _Reading:
-    ends: Future[None]
+class _Refresh:
+    future: Future[None]
     awaited_until: float
 
 
@@ -27,7 +27,7 @@ class Renewals:
     def __init__(self, *, patience_s: float) -> None:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="renewal")
         self._patience_s = patience_s
-        self._under_way: dict[Hashable, _Reading] = {}
+        self._under_way: dict[Hashable, _Refresh] = {}
         self._lock = Lock()
         self._has_ended = False
 
@@ -45,24 +45,24 @@ class Renewals:
         DomainError
             If `read` does.
         """
-        reading = self._begin(key, read)
-        if reading is None:
+        refresh = self._begin(key, read)
+        if refresh is None:
             raise StorageUnavailableError
-        wait([reading.ends], max(reading.awaited_until - time.monotonic(), 0.0))
-        if not reading.ends.done() or reading.ends.cancelled():
+        wait([refresh.future], max(refresh.awaited_until - time.monotonic(), 0.0))
+        if not refresh.future.done() or refresh.future.cancelled():
             raise StorageUnavailableError
-        reading.ends.result()
+        refresh.future.result()
 
-    def _begin(self, key: Hashable, read: Callable[[], object]) -> _Reading | None:
+    def _begin(self, key: Hashable, read: Callable[[], object]) -> _Refresh | None:
         with self._lock:
             if self._has_ended:
                 return None
-            reading = self._under_way.get(key)
-            if reading is None:
-                ends = self._thread.submit(self._run, key, read)
-                reading = _Reading(ends, time.monotonic() + self._patience_s)
-                self._under_way[key] = reading
-            return reading
+            refresh = self._under_way.get(key)
+            if refresh is None:
+                future = self._thread.submit(self._run, key, read)
+                refresh = _Refresh(future, time.monotonic() + self._patience_s)
+                self._under_way[key] = refresh
+            return refresh
 
     def _run(self, key: Hashable, read: Callable[[], object]) -> None:
         # An error is reported to the request that waits because its value is too old.

@@ -145,8 +145,10 @@ class UploadService:
                 strict=True,
             )
         }
-        forecast = {slug for slug, found in workloads.items() if found.published_version}
-        judged = {row: run for row, run in runs.items() if run.workload in forecast}
+        forecast_slugs = {
+            slug for slug, workload in workloads.items() if workload.published_version
+        }
+        judged = {row: run for row, run in runs.items() if run.workload in forecast_slugs}
         verdicts = self._assessor.assess(project_id, list(judged.values()))
         return dict.fromkeys(runs, _NOT_FORECAST) | dict(zip(judged, verdicts, strict=True))
 
@@ -194,12 +196,12 @@ def _audit(
     stores.access.record_audit(project_id, key_id, now, "run.upload", subject, detail)
 
 
-def _refuse_bad_rows(upload: CheckedUpload, refused: type[InvalidRowsError]) -> None:
+def _refuse_bad_rows(upload: CheckedUpload, error_type: type[InvalidRowsError]) -> None:
     faults = upload.faults
     if faults.unknown_fields:
         raise UnknownFieldError(faults.unknown_fields)
     if faults:
-        raise refused(faults.named, bad_rows=len(faults.bad_rows), total_rows=upload.total_rows)
+        raise error_type(faults.named, bad_rows=len(faults.bad_rows), total_rows=upload.total_rows)
 
 
 def _result(

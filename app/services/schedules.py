@@ -105,47 +105,51 @@ def _figures(request: RankRequest, beliefs: Beliefs, now: datetime) -> _Figures:
     is_whole = request.policy is Policy.SHORTEST_SERVICE_FIRST
     counted = beliefs.durations if is_whole else left
     workers = np.array([jobs[row].scenario.configuration.workers for row in beliefs.known])
-    until = np.array([_instant(jobs[row].deadline) for row in beliefs.known]) - now.timestamp()
+    seconds_left = (
+        np.array([_instant(jobs[row].deadline) for row in beliefs.known]) - now.timestamp()
+    )
     safe = left.quantile(request.confidence)
-    finite = np.where(np.isinf(until), 1.0, until)
+    finite = np.where(np.isinf(seconds_left), 1.0, seconds_left)
 
-    def spread(values: FloatArray) -> FloatArray:
-        placed = np.full(len(jobs), np.nan)
-        placed[beliefs.known] = values
-        return placed
+    def scatter(values: FloatArray) -> FloatArray:
+        by_job = np.full(len(jobs), np.nan)
+        by_job[beliefs.known] = values
+        return by_job
 
     return _Figures(
-        left=[spread(each) for each in _band(left, request.confidence)],
-        service=[spread(each * workers) for each in _band(counted, request.confidence)],
-        safe_s=spread(safe),
-        on_time=spread(np.where(np.isinf(until), np.nan, left.probability_below(finite))),
-        slack_s=spread(until - safe),
+        left=[scatter(band) for band in _band(left, request.confidence)],
+        service=[scatter(band * workers) for band in _band(counted, request.confidence)],
+        safe_s=scatter(safe),
+        on_time=scatter(np.where(np.isinf(seconds_left), np.nan, left.probability_below(finite))),
+        slack_s=scatter(seconds_left - safe),
     )
 
 
-def _band(believed: DurationBeliefs | RemainingBeliefs, confidence: float) -> list[FloatArray]:
-    return [believed.mean(), believed.quantile(0.5), *believed.interval(confidence)]
+def _band(beliefs: DurationBeliefs | RemainingBeliefs, confidence: float) -> list[FloatArray]:
+    return [beliefs.mean(), beliefs.quantile(0.5), *beliefs.interval(confidence)]
 
 
 def _keys(
     request: RankRequest, figures: _Figures, waited: FloatArray, now: datetime
 ) -> tuple[FloatArray, ...]:
-    unknown = np.isnan(figures.service[0])
-    known = figures.service[0][~unknown]
-    stand_in = float(np.median(known)) if known.size else 1.0
+    is_unknown = np.isnan(figures.service[0])
+    known_service = figures.service[0][~is_unknown]
+    stand_in = float(np.median(known_service)) if known_service.size else 1.0
     service = aged_service(
-        np.where(unknown, stand_in, figures.service[0]), waited, request.ageing_s
+        np.where(is_unknown, stand_in, figures.service[0]), waited, request.ageing_s
     )
-    outer = {Placement.FIRST: -1.0, Placement.MEDIAN: 0.0, Placement.LAST: 1.0}[request.unknown]
-    apart = np.where(unknown, outer, 0.0)
+    unknown_rank = {Placement.FIRST: -1.0, Placement.MEDIAN: 0.0, Placement.LAST: 1.0}[
+        request.unknown
+    ]
+    unknown_keys = np.where(is_unknown, unknown_rank, 0.0)
     if request.policy is not Policy.DEADLINE_RISK:
-        return (apart, service)
+        return (unknown_keys, service)
     # A job with a deadline that cannot be forecast is assumed to be as long as the median job.
-    typical = float(np.nanmedian(figures.safe_s)) if known.size else 0.0
-    until = np.array([_instant(job.deadline) for job in request.jobs]) - now.timestamp()
-    slack = np.where(unknown, until - typical, figures.slack_s)
-    hopeless = np.nan_to_num(figures.on_time, nan=1.0) < 1.0 - request.confidence
-    return (apart, *deadline_keys(slack, hopeless), service)
+    typical = float(np.nanmedian(figures.safe_s)) if known_service.size else 0.0
+    seconds_left = np.array([_instant(job.deadline) for job in request.jobs]) - now.timestamp()
+    slack = np.where(is_unknown, seconds_left - typical, figures.slack_s)
+    is_hopeless = np.nan_to_num(figures.on_time, nan=1.0) < 1.0 - request.confidence
+    return (unknown_keys, *deadline_keys(slack, is_hopeless), service)
 
 
 def _ranked(
@@ -163,8 +167,10 @@ def _ranked(
     return RankedJob(
         job=job,
         priority=int(priority),
-        service=None if problem else Band(*(float(each[row]) for each in figures.service)),
-        remaining_seconds=None if problem else Band(*(float(each[row]) for each in figures.left)),
+        service=None if problem else Band(*(float(values[row]) for values in figures.service)),
+        remaining_seconds=None
+        if problem
+        else Band(*(float(values[row]) for values in figures.left)),
         waited_s=None if np.isnan(waited) else waited,
         deadline_probability=float(figures.on_time[row]) if has_deadline else None,
         latest_start=later(now, slack) if has_deadline else None,

@@ -25,16 +25,16 @@ Identity = tuple[Configuration, Work, tuple[tuple[str, ParameterValue], ...]]
 def identity_of(scenario: Scenario) -> Identity:
     """Return the key by which a regressor tells scenarios apart: all but place and purchase."""
     configuration = replace(scenario.configuration, provider=None, region=None, purchase=None)
-    return _whole(replace(scenario, configuration=configuration))
+    return _key(replace(scenario, configuration=configuration))
 
 
-def _whole(scenario: Scenario) -> Identity:
+def _key(scenario: Scenario) -> Identity:
     return scenario.configuration, scenario.work, tuple(sorted(scenario.parameters.items()))
 
 
 def distinct(scenarios: Iterable[Scenario]) -> list[Scenario]:
     """Return distinct scenarios in order; those that differ only in how they are paid all stay."""
-    return list({_whole(scenario): scenario for scenario in scenarios}.values())
+    return list({_key(scenario): scenario for scenario in scenarios}.values())
 
 
 def names_nodes(request: ProfilingRequest) -> bool:
@@ -92,21 +92,23 @@ def _placed(
 ) -> list[tuple[Hardware, Terms]]:
     """Return the hardware of a search with its terms, for each of its `works`."""
     search, pricing = narrowed(request.search.hardware, request.pricing), request.pricing
-    asked = [each.configuration for each in request.targets]
-    hardware = hardware_of(search, list(measured), served, book) or _asked_hardware(request)
+    targets = [target.configuration for target in request.targets]
+    hardware = hardware_of(search, list(measured), served, book) or _target_hardware(request)
     buying = Buying(
-        search.providers or _unless(pricing.provider, [each.provider for each in asked]),
-        search.regions or _unless(pricing.region, [each.region for each in asked]),
-        search.purchase or _unless(pricing.purchase, [each.purchase for each in asked]),
+        search.providers
+        or _named_by_targets(pricing.provider, [target.provider for target in targets]),
+        search.regions or _named_by_targets(pricing.region, [target.region for target in targets]),
+        search.purchase
+        or _named_by_targets(pricing.purchase, [target.purchase for target in targets]),
         pricing,
         book,
         measured=() if search.instance_types else measured,
         needs_price=request.budget is not None,
     )
-    each = len(search.nodes or (None,)) * len(_workers(request)) * works
-    refuse_beyond(MAX_CANDIDATES, len(hardware) * buying.fewest * each)
+    n_per_terms = len(search.nodes or (None,)) * len(_workers(request)) * works
+    refuse_beyond(MAX_CANDIDATES, len(hardware) * buying.fewest * n_per_terms)
     placed = buying.placed(hardware)
-    refuse_beyond(MAX_CANDIDATES, len(placed) * each)
+    refuse_beyond(MAX_CANDIDATES, len(placed) * n_per_terms)
     return placed
 
 
@@ -130,19 +132,19 @@ def _configurations(
 
 
 def _workers(request: ProfilingRequest) -> Sequence[int]:
-    asked = max(each.configuration.workers for each in request.targets)
-    return request.search.hardware.workers or _powers_of_two(asked)
+    most = max(target.configuration.workers for target in request.targets)
+    return request.search.hardware.workers or _powers_of_two(most)
 
 
-def _unless(priced: str | None, asked: Sequence[_Name | None]) -> list[_Name | None]:
+def _named_by_targets(priced: str | None, names: Sequence[_Name | None]) -> list[_Name | None]:
     """Return what the targets name, or nothing where pricing says what the bill is based on."""
-    return list(dict.fromkeys(asked)) if priced is None else [None]
+    return list(dict.fromkeys(names)) if priced is None else [None]
 
 
-def _asked_hardware(request: ProfilingRequest) -> list[Hardware]:
+def _target_hardware(request: ProfilingRequest) -> list[Hardware]:
     """Return the targets' hardware, which counts where none was measured or is named."""
-    asked = [each.configuration for each in request.targets]
-    return list(dict.fromkeys((each.gpu_type, each.instance_type) for each in asked))
+    targets = [target.configuration for target in request.targets]
+    return list(dict.fromkeys((target.gpu_type, target.instance_type) for target in targets))
 
 
 def _powers_of_two(most: int) -> list[int]:
@@ -150,36 +152,38 @@ def _powers_of_two(most: int) -> list[int]:
 
 
 def _works(request: ProfilingRequest) -> list[Work]:
-    search, asked = request.search, [target.work for target in request.targets]
+    search, target_works = request.search, [target.work for target in request.targets]
     return [
         Work(*sizes)
         for sizes in product(
-            search.dataset_sizes or _parts(each.dataset_size for each in asked),
-            search.batch_sizes or _parts(each.batch_size for each in asked),
-            search.epochs or _fewest(each.epochs for each in asked),
+            search.dataset_sizes or _fractions(work.dataset_size for work in target_works),
+            search.batch_sizes or _fractions(work.batch_size for work in target_works),
+            search.epochs or _epochs(work.epochs for work in target_works),
         )
     ]
 
 
-def _parts(sizes: Iterable[float | None]) -> list[float | None]:
+def _fractions(sizes: Iterable[float | None]) -> list[float | None]:
     """Return fractions of every size; those of whole numbers are whole."""
-    found: dict[float | None, None] = {}
+    fractions: dict[float | None, None] = {}
     for size in sizes:
         for share in _SHARES:
-            part = None if size is None else size * share
-            whole = size is not None and float(size).is_integer()
-            found[float(max(1, round(part))) if part is not None and whole else part] = None
-    return list(found)
+            fraction = None if size is None else size * share
+            is_whole = size is not None and float(size).is_integer()
+            fractions[
+                float(max(1, round(fraction))) if fraction is not None and is_whole else fraction
+            ] = None
+    return list(fractions)
 
 
-def _fewest(epochs: Iterable[float | None]) -> list[float | None]:
+def _epochs(epochs: Iterable[float | None]) -> list[float | None]:
     """Return the requested epochs and a single one, which costs least."""
-    found: dict[float | None, None] = {}
-    for each in epochs:
-        if each is not None and each > 1:
-            found[1.0] = None
-        found[each] = None
-    return list(found)
+    distinct: dict[float | None, None] = {}
+    for count in epochs:
+        if count is not None and count > 1:
+            distinct[1.0] = None
+        distinct[count] = None
+    return list(distinct)
 
 
 def _parameter_sets(request: ProfilingRequest) -> list[tuple[tuple[str, ParameterValue], ...]]:

@@ -69,7 +69,7 @@ class FittedGround:
 
     def outlook(self, book: PriceBook) -> Outlook:
         """Return the forecasts of candidates and targets, including spot interruptions."""
-        questions = [_question(self._request, each) for each in self._candidates]
+        questions = [_question(self._request, candidate) for candidate in self._candidates]
         work = predict(self._candidates, self._served)
         offers = offers_for(questions, self._candidates, book, mean_seconds(work))
         forecast, refusals = interrupted(work, questions, self._candidates, offers)
@@ -100,9 +100,9 @@ class FittedGround:
             if column is None or low != high:
                 continue
             is_other = np.logical_and(~np.isnan(column), ~np.isclose(column, low, rtol=1e-9))
-            asked = column[self._n :][is_other[self._n :]]
-            if len(asked) and not is_other[: self._n].any():
-                yield name, low, float(asked[0])
+            target_values = column[self._n :][is_other[self._n :]]
+            if len(target_values) and not is_other[: self._n].any():
+                yield name, low, float(target_values[0])
 
     def is_measured(self) -> list[bool]:
         """Return for each candidate whether the regressor was fitted on it."""
@@ -125,39 +125,43 @@ class ColdGround:
     ) -> None:
         self._request, self._runs = request, _scenarios_of(runs)
         self._candidates = list(candidates)
-        self._n, asked = len(candidates), len(candidates) + len(request.targets)
+        self._n, n_questions = len(candidates), len(candidates) + len(request.targets)
         features = scenario_features([*candidates, *request.targets, *self._runs])
-        parts = [range(self._n), range(self._n, asked), range(asked, features.n_rows)]
-        own, targets, measured = (features.take(np.array(rows, dtype=np.int64)) for rows in parts)
+        parts = [range(self._n), range(self._n, n_questions), range(n_questions, features.n_rows)]
+        candidate_features, target_features, run_features = (
+            features.take(np.array(rows, dtype=np.int64)) for rows in parts
+        )
         seconds = np.array(runs.duration_seconds, dtype=np.float64)
         self._has_runs = len(runs) > 0
-        known = RunTable(measured, seconds, list(runs.run_ids)) if self._has_runs else None
+        run_table = RunTable(run_features, seconds, list(runs.run_ids)) if self._has_runs else None
         hardware = hardware_descriptions(features.categorical.get("gpu_type", ()))
-        self._prior = prior_forecast(own, targets, hardware, known)
+        self._prior = prior_forecast(candidate_features, target_features, hardware, run_table)
 
     def outlook(self, book: PriceBook) -> Outlook:
         """Return what the laws' priors and the runs say; without a run there is no scale."""
         joint, logs = self._prior.joint, self._prior.log_duration
-        spread = np.sqrt(np.maximum(np.diag(joint.covariance), 0.0) + joint.noise)
-        half = NormalDist().inv_cdf((1 + self._request.confidence) / 2) * spread
-        known: list[Interval | None] = [
-            Interval(exp(log), exp(log - width), exp(log + width), self._request.confidence)
-            for log, width in zip(logs.tolist(), half.tolist(), strict=True)
+        deviations = np.sqrt(np.maximum(np.diag(joint.covariance), 0.0) + joint.noise)
+        half_widths = NormalDist().inv_cdf((1 + self._request.confidence) / 2) * deviations
+        intervals: list[Interval | None] = [
+            Interval(
+                exp(log), exp(log - half_width), exp(log + half_width), self._request.confidence
+            )
+            for log, half_width in zip(logs.tolist(), half_widths.tolist(), strict=True)
         ]
         if not self._has_runs:
-            known = [None] * len(known)
+            intervals = [None] * len(intervals)
         mean_s = np.exp(logs[: self._n])
         return Outlook(
             offers=book.resolve_all(
-                [each.configuration for each in self._candidates],
+                [candidate.configuration for candidate in self._candidates],
                 self._request.pricing,
                 seconds=mean_s.tolist() if self._has_runs else None,
                 nodes_assumed=are_nodes_open(self._request),
             ),
             mean_s=mean_s,
             is_scaled=self._has_runs,
-            durations=known[: self._n],
-            targets=known[self._n :],
+            durations=intervals[: self._n],
+            targets=intervals[self._n :],
             impossible=frozenset(),
         )
 
@@ -171,8 +175,8 @@ class ColdGround:
 
     def is_measured(self) -> list[bool]:
         """Return for each candidate whether a run has the same features."""
-        known = {identity_of(run) for run in self._runs}
-        return [identity_of(candidate) in known for candidate in self._candidates]
+        measured = {identity_of(run) for run in self._runs}
+        return [identity_of(candidate) in measured for candidate in self._candidates]
 
     def design(self, costs: FloatArray) -> Design:
         """Return the design over the candidates."""
@@ -182,7 +186,7 @@ class ColdGround:
 Ground = FittedGround | ColdGround
 
 
-def named_cold(scenario: Scenario) -> Scenario:
+def canonical_scenario(scenario: Scenario) -> Scenario:
     """Return a scenario with the GPU name as uploads store it."""
     gpu_type = scenario.configuration.gpu_type
     if gpu_type is None:
@@ -194,7 +198,7 @@ def named_cold(scenario: Scenario) -> Scenario:
 def are_nodes_open(request: ProfilingRequest) -> bool:
     """Whether a plan fills nodes in; these then exclude no machine with too little room."""
     if request.candidates:
-        return all(leaves_nodes_open(each.configuration) for each in request.candidates)
+        return all(leaves_nodes_open(candidate.configuration) for candidate in request.candidates)
     return not request.search.hardware.nodes
 
 

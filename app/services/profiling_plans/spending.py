@@ -45,10 +45,10 @@ class Spending:
                 " budget.",
             )
         if self.foreign:
-            named = ", ".join(sorted(set(self.foreign)))
+            names = ", ".join(sorted(set(self.foreign)))
             yield ForecastWarning(
                 "currency_not_converted",
-                f"What was spent leaves out {len(self.foreign)} {of_all}: prices are in {named}, no"
+                f"What was spent leaves out {len(self.foreign)} {of_all}: prices are in {names}, no"
                 f" exchange rate to {self.currency} is known.",
                 "Store one with POST /v1/exchange-rates, or ask with a smaller budget.",
             )
@@ -68,11 +68,13 @@ def spending_of(request: ProfilingRequest, book: PriceBook, currency: str | None
     )
     currency = currency or currency_of(request, offers)
     priced = [
-        (offer, each) for offer, each in zip(offers, seconds, strict=True) if offer is not None
+        (offer, duration_s)
+        for offer, duration_s in zip(offers, seconds, strict=True)
+        if offer is not None
     ]
     bills = (
-        bill(offer, each, each, each).median
-        for offer, each in priced
+        bill(offer, duration_s, duration_s, duration_s).median
+        for offer, duration_s in priced
         if offer.price.currency == currency
     )
     return Spending(
@@ -88,6 +90,6 @@ def spending_of(request: ProfilingRequest, book: PriceBook, currency: str | None
 
 def currency_of(request: ProfilingRequest, offers: Sequence[Offer | None]) -> str | None:
     """Return the requested currency of prices, or another where no price converts to it."""
-    found = {offer.price.currency for offer in offers if offer is not None}
-    asked = request.pricing.currency
-    return asked if asked in found else min(found, default=None)
+    currencies = {offer.price.currency for offer in offers if offer is not None}
+    requested = request.pricing.currency
+    return requested if requested in currencies else min(currencies, default=None)

@@ -39,11 +39,11 @@ def plan_warnings(
             "Nothing was measured yet: durations and prices are unknown, a budget cannot be kept.",
             "Measure the first run of the plan, upload it, and ask again.",
         )
-    for name, measured, asked in ground.never_varied():
+    for name, measured, target in ground.never_varied():
         yield ForecastWarning(
             "never_varied",
             f"All runs and candidates have {name} {say_number(measured)}, a target has"
-            f" {say_number(asked)}: no run of this plan shows the effect of another {name}.",
+            f" {say_number(target)}: no run of this plan shows the effect of another {name}.",
             f"Include another {name} in candidates or search.",
         )
     if request.stop.width is not None and request.stop.width < attainable:

@@ -32,7 +32,7 @@ class FormatRenewal:
         self._context = context
         self._at_most = at_most
         self._began_at = context.now()
-        self._looks_at = self._began_at
+        self._next_look_at = self._began_at
 
     def look(self) -> int:
         """Queue fits where there is room and something to renew; return how many.
@@ -40,7 +40,7 @@ class FormatRenewal:
         Once there is nothing to renew, calls within the next minute do nothing.
         """
         now = self._context.now()
-        if now < self._looks_at:
+        if now < self._next_look_at:
             return 0
         with self._context.database.reading() as stores:
             room = self._at_most - stores.fits.queue_length()
@@ -50,7 +50,7 @@ class FormatRenewal:
                 FORMAT_VERSION, tried_since=self._began_at, limit=room
             )
         if not found:
-            self._looks_at = now + _AGAIN_AFTER
+            self._next_look_at = now + _AGAIN_AFTER
             return 0
         with self._context.database.transaction() as stores:
             count = queue_fits(

@@ -31,7 +31,7 @@ class OverdueRefits:
         self._context = context
         self._at_most = at_most
         self._overdue: list[AgingFit] = []
-        self._looks_at = context.now()
+        self._next_look_at = context.now()
 
     def look(self) -> int:
         """Queue fits where there is room and some are overdue; return how many.
@@ -39,17 +39,17 @@ class OverdueRefits:
         Workloads are examined once a minute, however often this is called.
         """
         now = self._context.now()
-        if not self._overdue and now >= self._looks_at:
+        if not self._overdue and now >= self._next_look_at:
             self._overdue = self._find(now)
-            self._looks_at = now + _AGAIN_AFTER
+            self._next_look_at = now + _AGAIN_AFTER
         if not self._overdue:
             return 0
         with self._context.database.reading() as stores:
             room = max(self._at_most - stores.fits.queue_length(), 0)
-        some, self._overdue = self._overdue[:room], self._overdue[room:]
+        batch, self._overdue = self._overdue[:room], self._overdue[room:]
         by_project: defaultdict[ProjectId, list[Slug]] = defaultdict(list)
-        for each in some:
-            by_project[each.project_id].append(each.workload)
+        for fit in batch:
+            by_project[fit.project_id].append(fit.workload)
         count = sum(self._request(owner, slugs, now) for owner, slugs in by_project.items())
         if count:
             _logger.info("overdue refits requested", extra={"fits": count})
@@ -58,12 +58,12 @@ class OverdueRefits:
     def _find(self, now: datetime) -> list[AgingFit]:
         with self._context.database.reading() as stores:
             found = stores.fits.aging_fits()
-        overdue = [each for each in found if each.policy.is_overdue(each.began_at, now)]
-        return sorted(overdue, key=lambda each: each.began_at)
+        overdue = [fit for fit in found if fit.policy.is_overdue(fit.began_at, now)]
+        return sorted(overdue, key=lambda fit: fit.began_at)
 
     def _request(self, project_id: ProjectId, slugs: list[Slug], now: datetime) -> int:
         with self._context.database.transaction() as stores:
             found = stores.workloads.find_many(project_id, slugs).values()
-            held = stores.workloads.hold(each.workload_id for each in found)
-            kept = [each for each in found if each.workload_id in held]
+            held = stores.workloads.hold(workload.workload_id for workload in found)
+            kept = [workload for workload in found if workload.workload_id in held]
             return request_refits(stores, project_id, kept, now, self._context.settings)

@@ -51,7 +51,7 @@ class Beliefs:
 
 
 @dataclass(slots=True)
-class _Gathered:
+class _WorkloadForecasts:
     """Rows of the forecasts of one workload; the arrays are the arguments of `from_widths`."""
 
     rows: list[int]
@@ -96,7 +96,7 @@ class BeliefReader:
         for (slug, version), rows in groups.items():
             try:
                 served = self._regressors.get(project_id, slug, version)
-                gathered.append(_gather(rows, requests, served, book, problems))
+                gathered.append(_forecast_workload(rows, requests, served, book, problems))
             except DomainError as error:
                 problems.update(dict.fromkeys(rows, error))
                 continue
@@ -110,36 +110,36 @@ def _needs_prices(request: ForecastRequest) -> bool:
     return is_spot(request.pricing, configuration, None) or may_need_prices(configuration)
 
 
-def _gather(
+def _forecast_workload(
     rows: Sequence[int],
     requests: Sequence[ForecastRequest],
     served: ServedRegressor,
     book: PriceBook | None,
     problems: dict[int, DomainError],
-) -> _Gathered:
-    asked, scenarios = [], []
+) -> _WorkloadForecasts:
+    answerable, scenarios = [], []
     resolver = ScenarioResolver(served, book)
     resolved: dict[tuple[object, ...], Scenario] = {}
     for row in rows:
         try:
             scenarios.append(_resolve(requests[row].scenario, resolver, resolved))
-            asked.append(row)
+            answerable.append(row)
         except DomainError as error:
             problems[row] = error
-    wanted = [requests[row] for row in asked]
+    answerable_requests = [requests[row] for row in answerable]
     work = predict(scenarios, served)
-    offers: Sequence[Offer | None] = [None] * len(asked)
+    offers: Sequence[Offer | None] = [None] * len(answerable)
     if book is not None:
-        offers = offers_for(wanted, scenarios, book, work.median(), served.currency)
-    forecast, refusals = interrupted(work, wanted, scenarios, offers)
+        offers = offers_for(answerable_requests, scenarios, book, work.median(), served.currency)
+    forecast, refusals = interrupted(work, answerable_requests, scenarios, offers)
     center, below, above = forecast.widths()
-    problems.update({asked[row]: refusal for row, refusal in refusals.items()})
-    kept = [row for row in range(len(asked)) if row not in refusals]
-    return _Gathered(
-        [asked[row] for row in kept],
-        [scenarios[row] for row in kept],
-        [offers[row] for row in kept],
-        (center[kept], below[kept], above[kept]),
+    problems.update({answerable[row]: refusal for row, refusal in refusals.items()})
+    feasible = [row for row in range(len(answerable)) if row not in refusals]
+    return _WorkloadForecasts(
+        [answerable[row] for row in feasible],
+        [scenarios[row] for row in feasible],
+        [offers[row] for row in feasible],
+        (center[feasible], below[feasible], above[feasible]),
     )
 
 
@@ -149,27 +149,27 @@ def _resolve(
     """Return a scenario in the regressor's terms; each name and job's parameters are read once."""
     configuration = scenario.configuration
     key = (configuration.gpu_type, configuration.instance_type, id(scenario.parameters))
-    known = resolved.get(key)
-    if known is None:
-        known = resolved[key] = resolver.resolve(scenario)
-    return Scenario(resolver.resolve_configuration(configuration), scenario.work, known.parameters)
+    first = resolved.get(key)
+    if first is None:
+        first = resolved[key] = resolver.resolve(scenario)
+    return Scenario(resolver.resolve_configuration(configuration), scenario.work, first.parameters)
 
 
-def _merge(gathered: Sequence[_Gathered], problems: dict[int, DomainError]) -> Beliefs:
+def _merge(gathered: Sequence[_WorkloadForecasts], problems: dict[int, DomainError]) -> Beliefs:
     rows = [row for part in gathered for row in part.rows]
-    places = np.argsort(np.array(rows, dtype=np.intp), kind="stable").tolist()
+    order = np.argsort(np.array(rows, dtype=np.intp), kind="stable").tolist()
     scenarios = [scenario for part in gathered for scenario in part.scenarios]
     offers = [offer for part in gathered for offer in part.offers]
     no_widths = np.empty((0, len(NORMAL_KNOTS) - 1))
     empty = (np.empty(0), no_widths, no_widths)
     center, below, above = (
-        np.concatenate([empty[index], *(part.arrays[index] for part in gathered)])[places]
+        np.concatenate([empty[index], *(part.arrays[index] for part in gathered)])[order]
         for index in range(3)
     )
     return Beliefs(
         durations=DurationBeliefs.from_widths(center, below, above, NORMAL_KNOTS),
-        known=[rows[place] for place in places],
-        scenarios=[scenarios[place] for place in places],
-        offers=[offers[place] for place in places],
+        known=[rows[position] for position in order],
+        scenarios=[scenarios[position] for position in order],
+        offers=[offers[position] for position in order],
         problems=problems,
     )

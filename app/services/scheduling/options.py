@@ -111,15 +111,15 @@ def worker_counts(job: ElasticJob, gpus: int) -> list[int]:
     >>> worker_counts(ElasticJob("a", Slug("b"), min_workers=2, max_workers=5), 4)
     [2, 3, 4]
     """
-    most = min(job.max_workers or gpus, gpus)
+    maximum = min(job.max_workers or gpus, gpus)
     if job.worker_counts:
-        return sorted({each for each in job.worker_counts if job.min_workers <= each <= most})
-    if most < job.min_workers:
+        return sorted({count for count in job.worker_counts if job.min_workers <= count <= maximum})
+    if maximum < job.min_workers:
         return []
-    if most - job.min_workers < MAX_COUNTS:
-        return list(range(job.min_workers, most + 1))
-    spaced = np.geomspace(job.min_workers, most, MAX_COUNTS).round().astype(int)
-    return sorted({job.min_workers, most, *spaced.tolist()})
+    if maximum - job.min_workers < MAX_COUNTS:
+        return list(range(job.min_workers, maximum + 1))
+    spaced = np.geomspace(job.min_workers, maximum, MAX_COUNTS).round().astype(int)
+    return sorted({job.min_workers, maximum, *spaced.tolist()})
 
 
 def questions_of(request: AllocationRequest, options: Sequence[Option]) -> list[ForecastRequest]:
@@ -162,15 +162,15 @@ def samples_factor(
     >>> samples_factor(job, 768)
     2.0
     """
-    own = job.work.batch_size or min(job.batch_sizes, default=None)
+    reference_size = job.work.batch_size or min(job.batch_sizes, default=None)
     noise = job.gradient_noise_scale
-    if own is None or batch_size is None:
+    if reference_size is None or batch_size is None:
         return 1.0
     if noise is None:
         if law is None:
             return 1.0
-        return float(law.samples_factor(np.array([batch_size]), np.array([own]))[0])
-    return (1.0 + batch_size / noise) / (1.0 + own / noise)
+        return float(law.samples_factor(np.array([batch_size]), np.array([reference_size]))[0])
+    return (1.0 + batch_size / noise) / (1.0 + reference_size / noise)
 
 
 def restart_of(job: ElasticJob, placed: Placed) -> float:
@@ -189,15 +189,15 @@ def forecasts_of(
     request: AllocationRequest, options: Sequence[Option], beliefs: Beliefs, now: datetime
 ) -> Forecasts:
     """Return the forecasts of the options that can be forecast."""
-    known = [options[row] for row in beliefs.known]
-    jobs = [request.jobs[option.job] for option in known]
-    pairs = list(zip(jobs, known, strict=True))
-    asked = {(option.job, option.placed.batch_size) for option in known}
+    forecast_options = [options[row] for row in beliefs.known]
+    jobs = [request.jobs[option.job] for option in forecast_options]
+    pairs = list(zip(jobs, forecast_options, strict=True))
+    job_batches = {(option.job, option.placed.batch_size) for option in forecast_options}
     factors = {
         (index, batch): samples_factor(
             request.jobs[index], batch, beliefs.convergence.get(request.jobs[index].workload)
         )
-        for index, batch in asked
+        for index, batch in job_batches
     }
     factor = [
         (1.0 - job.progress) * factors[option.job, option.placed.batch_size]
@@ -205,16 +205,16 @@ def forecasts_of(
     ]
     restart = np.array([restart_of(job, option.placed) for job, option in pairs], dtype=np.float64)
     left = beliefs.durations.times(np.array(factor, dtype=np.float64))
-    until = np.array([_seconds_until(job, now) for job in jobs], dtype=np.float64)
-    finite = np.where(np.isinf(until), 1.0, until)
-    chance = left.probability_below(finite - restart)
+    seconds_left = np.array([_seconds_until(job, now) for job in jobs], dtype=np.float64)
+    finite = np.where(np.isinf(seconds_left), 1.0, seconds_left)
+    on_time = left.probability_below(finite - restart)
     completion_s = left.mean() + restart
     return Forecasts(
-        options=known,
+        options=forecast_options,
         left=left,
         restart_s=restart,
         completion_s=completion_s,
-        on_time=np.where(np.isinf(until), 1.0, chance),
+        on_time=np.where(np.isinf(seconds_left), 1.0, on_time),
         cost=costs_of(beliefs.offers, completion_s),
     )
 

@@ -39,7 +39,7 @@ class Nearest:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Evaluator:
     """A request with the means to answer it."""
 
     request: RecommendationRequest
@@ -62,7 +62,7 @@ def constraints_of(request: RecommendationRequest) -> Constraints:
     )
 
 
-def nearest_of(asked: Asked, evaluated: Evaluated, choice: Choice) -> Nearest | None:
+def nearest_of(evaluator: Evaluator, evaluated: Evaluated, choice: Choice) -> Nearest | None:
     """Return the nearest candidate, None where one qualifies or there is none.
 
     Work that does not fit into memory is tried again with the largest batch that does; work that
@@ -75,37 +75,37 @@ def nearest_of(asked: Asked, evaluated: Evaluated, choice: Choice) -> Nearest | 
     changes: list[NeededChange] = []
     if choice.nearest is not None:
         configuration = evaluated.configurations[choice.nearest]
-        if misfits(evaluated.candidates, constraints_of(asked.request))[choice.nearest]:
-            asked = _with_batch(asked, configuration, changes)
+        if misfits(evaluated.candidates, constraints_of(evaluator.request))[choice.nearest]:
+            evaluator = _with_batch(evaluator, configuration, changes)
     else:
         least = max(evaluated.infeasible, key=lambda each: each.checkpoint_interval_s or 0.0)
         configuration = least.configuration
-    found = asked.evaluate(configuration)
+    found = evaluator.evaluate(configuration)
     if found.infeasible:
         interval_s = found.infeasible[0].checkpoint_interval_s
-        asked, configuration = _that_ends(asked, configuration, interval_s, changes)
-        found = asked.evaluate(configuration)
-    currency = found.foreign_currencies[0] if asked.request.needs_cost else None
+        evaluator, configuration = _that_ends(evaluator, configuration, interval_s, changes)
+        found = evaluator.evaluate(configuration)
+    currency = found.foreign_currencies[0] if evaluator.request.needs_cost else None
     if currency is not None:
-        asked = _in_currency(asked, currency, changes)
-        found = asked.evaluate(configuration)
-    changes += _missed(asked, found, currency)
-    return Nearest(asked.request, configuration, tuple(changes))
+        evaluator = _in_currency(evaluator, currency, changes)
+        found = evaluator.evaluate(configuration)
+    changes += _missed(evaluator, found, currency)
+    return Nearest(evaluator.request, configuration, tuple(changes))
 
 
 def nearest_on_other_nodes(
-    asked: Asked, refused: Iterable[tuple[Configuration, Misplaced]]
+    evaluator: Evaluator, refused: Iterable[tuple[Configuration, Misplaced]]
 ) -> Nearest | None:
     """Return the nearest of the candidates that do not fit their nodes, on nodes that suffice."""
-    request = asked.request
+    request = evaluator.request
     standing = list(dict.fromkeys(replace(each, nodes=why.nodes) for each, why in refused))
-    evaluated = evaluate(request, standing, asked.served, asked.book, asked.now)
+    evaluated = evaluate(request, standing, evaluator.served, evaluator.book, evaluator.now)
     choice = choose(evaluated.candidates, request.objective, constraints_of(request))
     if choice.ranked.size:
         best = evaluated.configurations[int(choice.ranked[0])]
         found: Nearest | None = Nearest(request, best, ())
     else:
-        found = nearest_of(asked, evaluated, choice)
+        found = nearest_of(evaluator, evaluated, choice)
     if found is None or found.configuration.nodes is None:
         return found
     nodes = found.configuration.nodes
@@ -114,44 +114,46 @@ def nearest_on_other_nodes(
     return replace(found, changes=(change, *found.changes))
 
 
-def _with_batch(asked: Asked, configuration: Configuration, changes: list[NeededChange]) -> Asked:
+def _with_batch(
+    evaluator: Evaluator, configuration: Configuration, changes: list[NeededChange]
+) -> Evaluator:
     """Return the request with the largest batch that fits, unchanged where there is none."""
-    request = asked.request
+    request = evaluator.request
     size = request.work.batch_size
     if size is None:
-        return asked
+        return evaluator
     each = np.unique(np.geomspace(1.0, max(size / configuration.workers, 1.0), _SIZES).astype(int))
     sizes = [float(count * configuration.workers) for count in each.tolist()]
     works = [replace(request.work, batch_size=value) for value in sizes]
-    resolver = ScenarioResolver(asked.served, asked.book)
+    resolver = ScenarioResolver(evaluator.served, evaluator.book)
     scenarios = [
         resolver.resolve(Scenario(configuration, work, request.parameters)) for work in works
     ]
-    features = features_of(scenarios, asked.served)
-    chances = asked.served.portfolio.feasibility(features).probability
+    features = features_of(scenarios, evaluator.served)
+    chances = evaluator.served.portfolio.feasibility(features).probability
     fitting = np.flatnonzero(chances >= request.confidence)
     if not fitting.size:
-        return asked
+        return evaluator
     work = works[int(fitting[-1])]
     changes.append(NeededChange("work.batch_size", size, work.batch_size))
-    return replace(asked, request=replace(request, work=work))
+    return replace(evaluator, request=replace(request, work=work))
 
 
 def _that_ends(
-    asked: Asked,
+    evaluator: Evaluator,
     configuration: Configuration,
     interval_s: float | None,
     changes: list[NeededChange],
-) -> tuple[Asked, Configuration]:
+) -> tuple[Evaluator, Configuration]:
     """Return a request and a configuration that end: with more checkpoints or on demand."""
-    request = asked.request
+    request = evaluator.request
     if interval_s is not None:
         needed = float(math.floor(interval_s)) if interval_s > 1.0 else interval_s
         assumed = interruptions_of(request.spot, 1).checkpoint_interval_s
         before = None if assumed is None or math.isinf(assumed) else assumed
         changes.append(NeededChange("pricing.spot.checkpoint_interval_s", before, needed))
         spot = replace(request.spot, checkpoint_interval_s=needed)
-        return replace(asked, request=replace(request, spot=spot)), configuration
+        return replace(evaluator, request=replace(request, spot=spot)), configuration
     is_priced_so = request.pricing.purchase is not None
     is_searched_so = bool(request.search.purchase)
     if is_priced_so and Purchase.ON_DEMAND in request.search.purchase:
@@ -166,28 +168,28 @@ def _that_ends(
         request.pricing, purchase=Purchase.ON_DEMAND if is_priced_so else request.pricing.purchase
     )
     bought = replace(configuration, purchase=Purchase.ON_DEMAND)
-    return replace(asked, request=replace(request, pricing=pricing)), bought
+    return replace(evaluator, request=replace(request, pricing=pricing)), bought
 
 
-def _in_currency(asked: Asked, currency: str, changes: list[NeededChange]) -> Asked:
+def _in_currency(evaluator: Evaluator, currency: str, changes: list[NeededChange]) -> Evaluator:
     """Return the request in the currency of a price that no rate converts to the requested one."""
-    request = asked.request
-    wanted = request.pricing.currency or asked.served.currency
+    request = evaluator.request
+    wanted = request.pricing.currency or evaluator.served.currency
     changes.append(NeededChange("pricing.currency", wanted, currency))
     pricing = replace(request.pricing, currency=currency)
-    return replace(asked, request=replace(request, pricing=pricing))
+    return replace(evaluator, request=replace(request, pricing=pricing))
 
 
-def _missed(asked: Asked, found: Evaluated, currency: str | None) -> list[NeededChange]:
+def _missed(evaluator: Evaluator, found: Evaluated, currency: str | None) -> list[NeededChange]:
     """Return what a candidate that can end still misses; amounts are in `currency` if given."""
-    request, candidates = asked.request, found.candidates
+    request, candidates = evaluator.request, found.candidates
     constraints = constraints_of(request)
     duration, cost = float(candidates.duration_bound_s[0]), float(candidates.cost_bound[0])
     changes = []
     if misfits(candidates, constraints).any():
         chance = float(candidates.fits_probability[0])
         changes.append(NeededChange("confidence", request.confidence, _down(chance)))
-    changes += _unknown(asked, found, duration)
+    changes += _unknown(evaluator, found, duration)
     if request.deadline_s is not None and duration > request.deadline_s:
         changes.append(NeededChange("deadline_s", request.deadline_s, duration))
     if constraints.budget is not None and cost > constraints.budget:
@@ -197,12 +199,12 @@ def _missed(asked: Asked, found: Evaluated, currency: str | None) -> list[Needed
     return changes
 
 
-def _unknown(asked: Asked, found: Evaluated, duration_s: float) -> list[NeededChange]:
+def _unknown(evaluator: Evaluator, found: Evaluated, duration_s: float) -> list[NeededChange]:
     """Return what would have to be known about a candidate."""
-    request, candidates = asked.request, found.candidates
+    request, candidates = evaluator.request, found.candidates
     changes = []
     if request.needs_cost and np.isnan(candidates.cost_bound[0]):
-        changes.append(_price(asked, found, duration_s))
+        changes.append(_price(evaluator, found, duration_s))
     is_green = request.objective in {Objective.ENERGY, Objective.CARBON}
     if is_green and np.isnan(objective_values(candidates, request.objective)[0]):
         lacks_power = np.isnan(candidates.energy_kwh[0])
@@ -211,20 +213,20 @@ def _unknown(asked: Asked, found: Evaluated, duration_s: float) -> list[NeededCh
     return changes
 
 
-def _price(asked: Asked, found: Evaluated, duration_s: float) -> NeededChange:
+def _price(evaluator: Evaluator, found: Evaluated, duration_s: float) -> NeededChange:
     """Return the highest price that keeps the budget."""
-    request, needed = asked.request, None
+    request, needed = evaluator.request, None
     if request.budget is not None:
-        free, one = (_cost_at(asked, found, Decimal(each), duration_s) for each in (0, 1))
+        free, one = (_cost_at(evaluator, found, Decimal(each), duration_s) for each in (0, 1))
         highest = (request.budget - free) / (one - free)
         needed = _down(float(highest)) if highest > 0 else None
     return NeededChange("pricing.price_per_hour", None, needed)
 
 
-def _cost_at(asked: Asked, found: Evaluated, price: Decimal, seconds: float) -> Decimal:
+def _cost_at(evaluator: Evaluator, found: Evaluated, price: Decimal, seconds: float) -> Decimal:
     """Return the cost of a duration at an inline price, in which it is linear."""
-    query = replace(asked.request.pricing, price_per_hour=price, serverless=None)
-    offer = asked.book.resolve(found.configurations[0], query)
+    query = replace(evaluator.request.pricing, price_per_hour=price, serverless=None)
+    offer = evaluator.book.resolve(found.configurations[0], query)
     assert offer is not None
     return exact_cost(offer, seconds)
 
