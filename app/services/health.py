@@ -100,10 +100,10 @@ class HealthService:
     def _check_changes(self) -> list[Check]:
         """Return a failed check if the database is read-only; no fitter is visible there."""
         with self._context.database.reading() as stores:
-            is_only_read = stores.diagnosis.is_only_read()
+            is_read_only = stores.diagnosis.is_read_only()
         detail = "PostgreSQL answers, but is read-only"
         found = Check("writing", is_ok=False, detail=detail, remedy=_NAME_THE_PRIMARY)
-        return [found] if is_only_read else []
+        return [found] if is_read_only else []
 
     def _check_fitter(self, *, reveal: bool) -> Check:
         queued, fitters = self.count_queue()

@@ -37,13 +37,15 @@ def _answering_since(workload_id: WorkloadId, before: datetime) -> sa.Select[int
 
 def _last_of_each_format(workload_id: WorkloadId) -> sa.Select[int]:
     """Select the versions with which processes of each release answer (ADR 52)."""
-    event, each = PublicationEventRow, sa.orm.aliased(RegressorRow)
-    is_published = sa.and_(each.workload_id == event.workload_id, each.version == event.version)
+    event, regressor = PublicationEventRow, sa.orm.aliased(RegressorRow)
+    is_published = sa.and_(
+        regressor.workload_id == event.workload_id, regressor.version == event.version
+    )
     last = (
         sa.select(sa.func.max(event.id))
-        .join(each, is_published)
+        .join(regressor, is_published)
         .where(event.workload_id == workload_id)
-        .group_by(each.format_version)
+        .group_by(regressor.format_version)
         .correlate(None)
     )
     return sa.select(event.version).where(event.id.in_(last))
@@ -63,13 +65,15 @@ class ArtifactStore:
         Of one project, or of all if it is None. None after the last workload.
         """
         row = RegressorRow
-        old = sa.select(row.workload_id).where(
+        with_old_artifact = sa.select(row.workload_id).where(
             row.workload_id > after, row.created_at < before, HAS_ARTIFACT
         )
         if project_id is not None:
             of_project = sa.select(WorkloadRow.id).where(WorkloadRow.project_id == project_id)
-            old = old.where(row.workload_id.in_(of_project))
-        found = self._session.scalars(old.order_by(row.workload_id).limit(1)).one_or_none()
+            with_old_artifact = with_old_artifact.where(row.workload_id.in_(of_project))
+        found = self._session.scalars(
+            with_old_artifact.order_by(row.workload_id).limit(1)
+        ).one_or_none()
         return None if found is None else WorkloadId(found)
 
     def count(self, workload_id: WorkloadId, before: datetime) -> int:

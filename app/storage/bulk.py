@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 _Column = Sequence[object]
 _RUNS: Final = "run"
-_SIGNS: Final = {"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"}
+_ESCAPED_CHARACTERS: Final = {"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"}
 """Characters with a special meaning in COPY, and their escapes."""
 
-_ESCAPES: Final = str.maketrans(_SIGNS)
+_ESCAPES: Final = str.maketrans(_ESCAPED_CHARACTERS)
 _NULL: Final = "\\N"
 _ROWS_OF_A_STATEMENT: Final = 50
 """With fifty rows per statement SQLite takes two thirds of the time; more rows gain little."""
@@ -82,7 +82,9 @@ def _columns(runs: NewRuns) -> dict[str, _Column]:
         "external_id": runs.external_id,
         "content_sha256": runs.content_sha256,
         **content,
-        "excluded": [False] * size if reasons is None else [each is not None for each in reasons],
+        "excluded": [False] * size
+        if reasons is None
+        else [reason is not None for reason in reasons],
         "excluded_reason": reasons,
         "created_at": [runs.created_at] * size,
     }
@@ -95,12 +97,12 @@ def _execute_many(connection: sa.Connection, table: str, columns: Mapping[str, _
     assert isinstance(driver, sqlite3.Connection)
     most = driver.getlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER) // len(columns)
     at_once = min(_ROWS_OF_A_STATEMENT, most)
-    whole, rest = divmod(len(values[0]), at_once)
+    n_full, n_rest = divmod(len(values[0]), at_once)
     # Taken from an iterator, so that the rows are never all in memory at once.
     cells = chain.from_iterable(zip(*values, strict=True))
-    for times, rows in ((whole, at_once), (1, rest)):
+    for repeats, rows in ((n_full, at_once), (1, n_rest)):
         statement = _insertion(table, tuple(columns), rows)
-        for _ in range(times if rows else 0):
+        for _ in range(repeats if rows else 0):
             driver.execute(statement, tuple(islice(cells, rows * len(columns))))
 
 
@@ -196,9 +198,9 @@ def _for_copy(column: _Column) -> Sequence[str]:
 
 
 def _escaped(texts: Sequence[str]) -> Sequence[str]:
-    together = "".join(texts)
-    needs = any(sign in together for sign in _SIGNS)
-    return [text.translate(_ESCAPES) for text in texts] if needs else texts
+    joined = "".join(texts)
+    has_special = any(character in joined for character in _ESCAPED_CHARACTERS)
+    return [text.translate(_ESCAPES) for text in texts] if has_special else texts
 
 
 def _copy_value(value: object) -> str:

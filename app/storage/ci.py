@@ -125,13 +125,13 @@ class CiStore:
         """Record that a report's runs were included in fits; the first instant is kept."""
         self._change(CiReportRow.id == report_id, CiReportRow.promoted_at.is_(None), promoted_at=at)
 
-    def note_acknowledgement(self, report_id: CiReportId, taken: Acknowledgement) -> None:
+    def note_acknowledgement(self, report_id: CiReportId, acknowledgement: Acknowledgement) -> None:
         """Record who accepted a report's durations as the new normal; the last one is kept."""
         self._change(
             CiReportRow.id == report_id,
-            acknowledged_at=taken.at,
-            acknowledged_by=taken.author,
-            acknowledged_reason=taken.reason,
+            acknowledged_at=acknowledgement.at,
+            acknowledged_by=acknowledgement.author,
+            acknowledged_reason=acknowledgement.reason,
         )
 
     def _change(self, *conditions: sa.ColumnElement[bool], **values: object) -> None:
@@ -176,9 +176,11 @@ def _old(before: datetime, project_id: ProjectId | None) -> list[sa.ColumnElemen
 
 
 def _to_report(row: CiReportRow) -> StoredReport:
-    taken = None
+    acknowledgement = None
     if row.acknowledged_at is not None:
-        taken = Acknowledgement(
+        acknowledgement = Acknowledgement(
             row.acknowledged_by or "", row.acknowledged_reason or "", row.acknowledged_at
         )
-    return StoredReport(CiReportId(row.id), row.created_at, row.document, taken, row.promoted_at)
+    return StoredReport(
+        CiReportId(row.id), row.created_at, row.document, acknowledgement, row.promoted_at
+    )

@@ -39,12 +39,12 @@ class DatedStore(Generic[Row, Fact]):
     def in_force(self, project_id: ProjectId) -> list[Fact]:
         """Return the facts of a project that are not withdrawn, oldest first."""
         row = self._row
-        found = self._session.scalars(
+        rows = self._session.scalars(
             sa.select(row)
             .where(row.project_id == project_id, row.withdrawn_at.is_(None))
             .order_by(row.id)
         )
-        return [self.to_fact(each) for each in found]
+        return [self.to_fact(fact_row) for fact_row in rows]
 
     def page(self, project_id: ProjectId, *, limit: int, before: str | None = None) -> Page[Fact]:
         """Return a project's facts in force, the newest first, starting after a key."""

@@ -51,7 +51,7 @@ class DiagnosisStore:
         faults += [f"{row[0]} row {row[1]} refers to nothing" for row in broken]
         return "; ".join(faults[:_FEW]) or None
 
-    def is_only_read(self) -> bool:
+    def is_read_only(self) -> bool:
         """Whether PostgreSQL accepts no changes: a standby, or a read-only database."""
         if self._is_sqlite:
             return False
@@ -60,15 +60,15 @@ class DiagnosisStore:
 
     def newest_record(self) -> datetime | None:
         """Return the instant of the last run or fit, by identifiers, which begin with the time."""
-        asked = (
+        queries = (
             sa.select(moment).order_by(identifier.desc()).limit(1)
             for moment, identifier in (
                 (RunRow.created_at, RunRow.id),
                 (FitRow.requested_at, FitRow.id),
             )
         )
-        found = (self._session.scalar(query) for query in asked)
-        return max((moment for moment in found if moment is not None), default=None)
+        moments = (self._session.scalar(query) for query in queries)
+        return max((moment for moment in moments if moment is not None), default=None)
 
     def change_nothing(self) -> str:
         """Insert, update and delete zero rows in each table, to see whether that is allowed.
@@ -82,8 +82,8 @@ class DiagnosisStore:
         for table in Base.metadata.sorted_tables:
             nothing = sa.select(*table.columns).where(never)
             self._session.execute(sa.insert(table).from_select(list(table.columns), nothing))
-            same = {column: column for column in table.columns}
-            self._session.execute(sa.update(table).where(never).values(same))
+            unchanged = {column: column for column in table.columns}
+            self._session.execute(sa.update(table).where(never).values(unchanged))
             self._session.execute(sa.delete(table).where(never))
         refused = () if self._is_sqlite else self._session.scalars(_REFUSED_SEQUENCES)
         return ", ".join(f"permission denied for sequence {name}" for name in refused)
@@ -118,7 +118,7 @@ class DiagnosisStore:
     def published_formats(self) -> list[tuple[str, int, int]]:
         """Return workload, version and format of each published regressor."""
         found = self._session.execute(_PUBLISHED.add_columns(RegressorRow.format_version))
-        return [(slug, version, kind) for slug, version, kind in found]
+        return [(slug, version, format_version) for slug, version, format_version in found]
 
     def published_artifacts(self, format_version: int) -> Iterator[tuple[str, int, bytes]]:
         """Yield workload, version and artefact of each published regressor of one format."""

@@ -18,7 +18,7 @@ from app.storage.tables import Base
 from app.storage.types import JSON_DOCUMENT, ExactDecimal, JsonDocument, UtcDateTime
 
 _ROWS_AT_ONCE: Final = 200
-_AWAY: Final = (exc.OperationalError, exc.InterfaceError)
+_UNAVAILABLE: Final = (exc.OperationalError, exc.InterfaceError)
 """Errors that say nothing about a row."""
 _SEEDED: Final = frozenset({"project", "fitter"})
 """Tables that have rows before anybody has stored anything."""
@@ -33,7 +33,7 @@ class _Kind:
     decode: Callable[[Any], Any]
 
 
-def _same(value: Any) -> Any:
+def _identity(value: Any) -> Any:
     return value
 
 
@@ -48,10 +48,10 @@ def _to_base64(value: bytes) -> str:
 _KINDS: Final = {
     "instant": _Kind(UtcDateTime(), _to_text, datetime.fromisoformat),
     "decimal": _Kind(ExactDecimal(), str, Decimal),
-    "json": _Kind(JSON_DOCUMENT, _same, _same),
+    "json": _Kind(JSON_DOCUMENT, _identity, _identity),
     "bytes": _Kind(sa.LargeBinary(), _to_base64, base64.b64decode),
-    "boolean": _Kind(sa.Boolean(), _same, _same),
-    "plain": _Kind(None, _same, _same),
+    "boolean": _Kind(sa.Boolean(), _identity, _identity),
+    "plain": _Kind(None, _identity, _identity),
 }
 
 
@@ -71,7 +71,7 @@ def _kind_of(column: sa.Column[Any]) -> str:
             return "plain"
 
 
-def _coded(values: Sequence[Any], coders: Sequence[Callable[[Any], Any]]) -> list[Any]:
+def _converted(values: Sequence[Any], coders: Sequence[Callable[[Any], Any]]) -> list[Any]:
     return [
         None if value is None else code(value) for value, code in zip(values, coders, strict=True)
     ]
@@ -119,7 +119,7 @@ class DumpStore:
         encoders = [_KINDS[kind].encode for kind in table.kinds]
         query = sa.select(*self._table(table).columns)
         for row in self._session.execute(query.execution_options(yield_per=_ROWS_AT_ONCE)):
-            yield _coded(row, encoders)
+            yield _converted(row, encoders)
 
     def write(self, table: TableDump, rows: Iterable[list[Any]]) -> int:
         """Insert rows as `read` yields them; return their number.
@@ -132,11 +132,11 @@ class DumpStore:
         decoders = [_KINDS[kind].decode for kind in table.kinds]
         insert = sa.insert(self._table(table))
         count = 0
-        following = iter(rows)
-        while block := list(islice(following, _ROWS_AT_ONCE)):
-            values = [dict(zip(table.columns, _coded(r, decoders), strict=True)) for r in block]
+        remaining = iter(rows)
+        while block := list(islice(remaining, _ROWS_AT_ONCE)):
+            values = [dict(zip(table.columns, _converted(r, decoders), strict=True)) for r in block]
             if self._refusal(insert, values) is not None:
-                self._name_refused(table, insert, values, count)
+                self._raise_refused(table, insert, values, count)
             count += len(block)
         self._continue_numbering(table)
         return count
@@ -147,12 +147,12 @@ class DumpStore:
             with self._session.begin_nested():
                 self._session.execute(insert, values)
         except (exc.StatementError, OverflowError) as error:
-            if isinstance(error, _AWAY) or getattr(error, "connection_invalidated", False):
+            if isinstance(error, _UNAVAILABLE) or getattr(error, "connection_invalidated", False):
                 raise
             return str(getattr(error, "orig", None) or error).partition("\n")[0].rstrip(".")
         return None
 
-    def _name_refused(
+    def _raise_refused(
         self, table: TableDump, insert: sa.Insert, values: Sequence[dict[str, Any]], before: int
     ) -> None:
         """Insert the rows of a block one by one, up to the one that is rejected."""
@@ -171,7 +171,7 @@ class DumpStore:
     def holds_data(self) -> bool:
         """Whether anybody stored anything, whatever the schema."""
         found = set(sa.inspect(self._session.connection()).get_table_names()) - _SEEDED
-        tables = (each for each in Base.metadata.sorted_tables if each.name in found)
+        tables = (table for table in Base.metadata.sorted_tables if table.name in found)
         return any(
             self._session.execute(sa.select(sa.literal(1)).select_from(table).limit(1)).first()
             for table in tables
@@ -198,6 +198,6 @@ class DumpStore:
         if sequence is None:
             return
         newest = sa.select(sa.func.max(self._table(table).columns["id"])).scalar_subquery()
-        following = 1 + (self._session.scalar(sa.select(newest)) or 0)
+        next_id = 1 + (self._session.scalar(sa.select(newest)) or 0)
         # Unlike setval(), this is rolled back with the transaction.
-        self._session.execute(sa.text(f"ALTER SEQUENCE {sequence} RESTART WITH {following}"))
+        self._session.execute(sa.text(f"ALTER SEQUENCE {sequence} RESTART WITH {next_id}"))

@@ -55,7 +55,7 @@ def _newest_fit(*conditions: Callable[[Any], sa.ColumnElement[bool]]) -> sa.Scal
     fit = aliased(FitRow)
     return (
         sa.select(fit.id)
-        .where(fit.workload_id == WorkloadRow.id, *(each(fit) for each in conditions))
+        .where(fit.workload_id == WorkloadRow.id, *(condition(fit) for condition in conditions))
         .order_by(fit.id.desc())
         .limit(1)
         .correlate(WorkloadRow)
@@ -135,7 +135,7 @@ class FitStore:
         if before is not None:
             conditions.append(FitRow.id < before)
         found = self._read(*conditions, limit=limit + 1)
-        return page_of(found, limit, key=lambda each: each.fit_id)
+        return page_of(found, limit, key=lambda fit: fit.fit_id)
 
     def latest(
         self, workload_ids: Iterable[WorkloadId], *, lock: bool = False
@@ -186,9 +186,9 @@ class FitStore:
                 ProjectId(owner),
                 Slug(slug),
                 began_at,
-                RefitPolicy(RefitMode.AUTO, least, max_age_s),
+                RefitPolicy(RefitMode.AUTO, min_new_runs, max_age_s),
             )
-            for owner, slug, began_at, least, max_age_s in self._session.execute(query)
+            for owner, slug, began_at, min_new_runs, max_age_s in self._session.execute(query)
         ]
 
     def _read(self, *conditions: sa.ColumnElement[bool], limit: int | None = None) -> list[Fit]:

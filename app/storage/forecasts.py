@@ -19,7 +19,7 @@ from app.domain.identifiers import (
 )
 from app.domain.runs import RunStatus
 from app.storage.bulk import insert_columns
-from app.storage.lists import each_text
+from app.storage.lists import texts_subquery
 from app.storage.run_rows import IS_USABLE
 from app.storage.tables import ForecastRow, ProjectRow, RunRow, WorkloadRow
 from app.storage.workloads import WorkloadStore
@@ -43,7 +43,7 @@ def _columns(records: Sequence[LedgerRecord]) -> Mapping[str, Sequence[object]]:
         "workload_id": workload_ids,
         "regressor_version": versions,
         "created_at": instants,
-        "scenario_sha256": [None if each is None else _key(each) for each in digests],
+        "scenario_sha256": [None if digest is None else _key(digest) for digest in digests],
         "request": list(map(bytes.decode, requests)),
         "answer": list(map(bytes.decode, answers)),
     }
@@ -75,8 +75,8 @@ class ForecastStore:
 
     def add_many(self, records: Sequence[LedgerRecord]) -> int:
         """Store the records whose workload still exists; return how many."""
-        asked = {record.question.workload_id for record in records}
-        existing = WorkloadStore(self._session).hold(asked)
+        workload_ids = {record.question.workload_id for record in records}
+        existing = WorkloadStore(self._session).hold(workload_ids)
         kept = [record for record in records if record.question.workload_id in existing]
         if kept:
             insert_columns(self._session.connection(), ForecastRow.__tablename__, _columns(kept))
@@ -111,7 +111,7 @@ class ForecastStore:
             .join(WorkloadRow, WorkloadRow.id == ForecastRow.workload_id)
             .where(
                 WorkloadRow.project_id == project_id,
-                ForecastRow.id.in_(each_text(self._session, forecast_ids)),
+                ForecastRow.id.in_(texts_subquery(self._session, forecast_ids)),
             )
         )
         return {key: Slug(slug) for key, slug in found}
@@ -128,8 +128,8 @@ class ForecastStore:
         by_key = {_key(digest): digest for digest in scenario_sha256}
         keys = [*by_key, *scenario_sha256]
         # Two queries: for one condition with OR, SQLite scans the workload's whole ledger.
-        named = sa.select(row.id).where(row.id.in_(each_text(self._session, forecast_ids)))
-        wanted = sa.union(named, self._alike(workload_id, keys)).subquery()
+        named = sa.select(row.id).where(row.id.in_(texts_subquery(self._session, forecast_ids)))
+        wanted = sa.union(named, self._with_scenarios(workload_id, keys)).subquery()
         newest = (
             sa.select(row.id, row.regressor_version, row.created_at, row.scenario_sha256)
             .join(wanted, wanted.c.id == row.id)
@@ -183,7 +183,7 @@ class ForecastStore:
         old = sa.select(sa.func.count()).select_from(ForecastRow).where(_made_before(before))
         return self._session.scalars(old.where(*_unnamed(project_id))).one()
 
-    def _alike(self, workload_id: WorkloadId, keys: Sequence[str]) -> sa.Select[str]:
+    def _with_scenarios(self, workload_id: WorkloadId, keys: Sequence[str]) -> sa.Select[str]:
         # One index in order of time holds all these columns: no rows are read, nothing is sorted.
         newest = (
             sa.select(ForecastRow.id, ForecastRow.scenario_sha256)
@@ -192,7 +192,7 @@ class ForecastStore:
             .limit(MAX_SEARCHED)
             .subquery()
         )
-        given = each_text(self._session, keys)
+        given = texts_subquery(self._session, keys)
         return sa.select(newest.c.id).where(newest.c.scenario_sha256.in_(given))
 
     def _linked(self, project_id: ProjectId, forecast_id: ForecastId) -> tuple[LinkedRun, ...]:
@@ -238,10 +238,10 @@ class ForecastStore:
                 project,
                 Slug(slug),
                 observed_s,
-                band["median"],
-                band["lower"],
-                band["upper"],
-                band["confidence"],
+                interval["median"],
+                interval["lower"],
+                interval["upper"],
+                interval["confidence"],
             )
-            for project, slug, observed_s, band in found
+            for project, slug, observed_s, interval in found
         ]

@@ -15,7 +15,7 @@ from app.storage.tables import IdempotencyRow
 from app.storage.upserts import insert_into
 
 
-def _is(ticket: IdempotencyTicket) -> sa.ColumnElement[bool]:
+def _matches(ticket: IdempotencyTicket) -> sa.ColumnElement[bool]:
     return sa.and_(
         IdempotencyRow.project_id == ticket.project_id,
         IdempotencyRow.path == ticket.path,
@@ -25,7 +25,7 @@ def _is(ticket: IdempotencyTicket) -> sa.ColumnElement[bool]:
 
 def _is_held(ticket: IdempotencyTicket) -> sa.ColumnElement[bool]:
     return sa.and_(
-        _is(ticket), IdempotencyRow.fence == ticket.fence, IdempotencyRow.status.is_(None)
+        _matches(ticket), IdempotencyRow.fence == ticket.fence, IdempotencyRow.status.is_(None)
     )
 
 
@@ -53,7 +53,7 @@ class IdempotencyStore:
             return held
         # The row lock makes a second caller wait for a first one that is committing.
         row = self._session.scalars(
-            sa.select(IdempotencyRow).where(_is(ticket)).with_for_update()
+            sa.select(IdempotencyRow).where(_matches(ticket)).with_for_update()
         ).one_or_none()
         if row is None:
             raise InProgressError(ticket.key)
@@ -63,7 +63,7 @@ class IdempotencyStore:
             return Replay(row.status, row.headers or {}, row.body or b"")
         if row.locked_until > now:
             raise InProgressError(ticket.key)
-        self._session.execute(sa.update(IdempotencyRow).where(_is(ticket)).values(**lock))
+        self._session.execute(sa.update(IdempotencyRow).where(_matches(ticket)).values(**lock))
         return held
 
     def _insert(

@@ -218,12 +218,12 @@ class LeaseStore:
         self, owner: str, *, started_at: datetime, now: datetime, waits_for: str | None = None
     ) -> None:
         """Record that a fitter is alive, and what it waits for before it can compute."""
-        told = {"seen_at": now, "waits_for": waits_for and waits_for[:_WAITS_FOR_LENGTH]}
+        values = {"seen_at": now, "waits_for": waits_for and waits_for[:_WAITS_FOR_LENGTH]}
         statement = insert_into(self._session, FitterRow).values(
-            id=owner, started_at=started_at, **told
+            id=owner, started_at=started_at, **values
         )
         self._session.execute(
-            statement.on_conflict_do_update(index_elements=[FitterRow.id], set_=told)
+            statement.on_conflict_do_update(index_elements=[FitterRow.id], set_=values)
         )
 
     def fitter_gone(self, owner: str) -> None:

@@ -10,7 +10,7 @@ from app.storage.dialects import is_sqlite
 from app.storage.types import JSON_DOCUMENT
 
 
-def each_text(session: Session, texts: Sequence[str]) -> sa.Select[tuple[str]]:
+def texts_subquery(session: Session, texts: Sequence[str]) -> sa.Select[tuple[str]]:
     """Return a subquery of the given texts as one bound parameter."""
     document = sa.literal(orjson.dumps(list(texts)).decode(), sa.Text)
     if is_sqlite(session):

@@ -17,7 +17,7 @@ from app.storage.tables import RunRow
 MAX_LEVELS: Final = 100
 """The most values listed for one category."""
 _MAX_RUNS_WITH_POWER: Final = 10_000
-_LOOKED_AT: Final = 500
+_SAMPLE_SIZE: Final = 500
 
 
 def measured_features(
@@ -41,12 +41,12 @@ def _columns(
     levels: dict[str, Counter[str]] = {name: Counter() for name in CATEGORY_FEATURES}
     ranges: dict[str, NumberRange] = {}
     for row in session.execute(query):
-        number, measured = row[len(categories)], row[len(categories) + 1 :]
+        n_runs, measured = row[len(categories)], row[len(categories) + 1 :]
         for name, value in zip(CATEGORY_FEATURES, row, strict=False):
             if value is not None:
-                levels[name][value] += number
-        triples = zip(measured[::3], measured[1::3], measured[2::3], strict=True)
-        for name, (low, high, count) in zip(NUMERIC_FEATURES, triples, strict=True):
+                levels[name][value] += n_runs
+        ranges_and_counts = zip(measured[::3], measured[1::3], measured[2::3], strict=True)
+        for name, (low, high, count) in zip(NUMERIC_FEATURES, ranges_and_counts, strict=True):
             if count:
                 ranges[name] = _widened(ranges.get(name), float(low), float(high), count)
     found: dict[str, NumberRange | CategoryLevels] = {
@@ -96,40 +96,49 @@ def _parameters(
 
 def _sets(session: Session, usable: Sequence[sa.ColumnElement[bool]]) -> sa.Subquery:
     """Return sets of parameters with their numbers of runs, grouped if runs share sets."""
-    told = (*usable, RunRow.parameters.is_not(None))
-    newest = sa.select(RunRow.parameters).where(*told).order_by(RunRow.id.desc()).limit(_LOOKED_AT)
-    peeked = newest.subquery().c.parameters
-    distinct, looked_at = session.execute(
-        sa.select(sa.func.count(peeked.distinct()), sa.func.count())
+    conditions = (*usable, RunRow.parameters.is_not(None))
+    newest = (
+        sa.select(RunRow.parameters)
+        .where(*conditions)
+        .order_by(RunRow.id.desc())
+        .limit(_SAMPLE_SIZE)
+    )
+    sample = newest.subquery().c.parameters
+    n_distinct, n_sampled = session.execute(
+        sa.select(sa.func.count(sample.distinct()), sa.func.count())
     ).one()
-    if 2 * distinct > looked_at:
+    if 2 * n_distinct > n_sampled:
         # Grouping sets that are all different takes longer than unpacking each of them.
-        return sa.select(RunRow.parameters, sa.literal(1).label("runs")).where(*told).subquery()
+        return (
+            sa.select(RunRow.parameters, sa.literal(1).label("runs")).where(*conditions).subquery()
+        )
     runs = sa.func.count().label("runs")
-    return sa.select(RunRow.parameters, runs).where(*told).group_by(RunRow.parameters).subquery()
+    return (
+        sa.select(RunRow.parameters, runs).where(*conditions).group_by(RunRow.parameters).subquery()
+    )
 
 
 def _members(session: Session, usable: Sequence[sa.ColumnElement[bool]]) -> sa.Subquery:
     """Return for each parameter of each set its name, its number or text, and the runs."""
     sets = _sets(session, usable)
     if is_sqlite(session):
-        each = sa.func.json_each(sets.c.parameters).table_valued("key", "value", "type")
-        is_text = each.c.type == "text"
-        text: sa.ColumnElement[Any] = each.c.value
-        number: sa.ColumnElement[Any] = each.c.value
+        entries = sa.func.json_each(sets.c.parameters).table_valued("key", "value", "type")
+        is_text = entries.c.type == "text"
+        text: sa.ColumnElement[Any] = entries.c.value
+        number: sa.ColumnElement[Any] = entries.c.value
     else:
-        each = sa.func.jsonb_each(sets.c.parameters).table_valued("key", "value")
-        is_text = sa.func.jsonb_typeof(each.c.value) == "string"
-        text = each.c.value.op("#>>")(sa.text("'{}'"))
-        number = sa.cast(sa.cast(each.c.value, sa.Text), sa.Double)
+        entries = sa.func.jsonb_each(sets.c.parameters).table_valued("key", "value")
+        is_text = sa.func.jsonb_typeof(entries.c.value) == "string"
+        text = entries.c.value.op("#>>")(sa.text("'{}'"))
+        number = sa.cast(sa.cast(entries.c.value, sa.Text), sa.Double)
     return (
         sa.select(
-            each.c.key.label("name"),
+            entries.c.key.label("name"),
             sa.case((is_text, text)).label("text"),
             sa.case((~is_text, number)).label("number"),
             sets.c.runs,
         )
-        .select_from(sa.join(sets, each, sa.true()))
+        .select_from(sa.join(sets, entries, sa.true()))
         .subquery()
     )
 
@@ -169,9 +178,11 @@ def measured_power(
                 figures[2] += share * seconds * workers
                 figures[3] += seconds * workers
     return {
-        hardware: MeasuredPower(_share(energy, of_energy), _share(busy, of_busy))
-        for hardware, (energy, of_energy, busy, of_busy) in sums.items()
-        if of_energy or of_busy
+        hardware: MeasuredPower(
+            _share(energy, energy_worker_s), _share(busy_worker_s, usage_worker_s)
+        )
+        for hardware, (energy, energy_worker_s, busy_worker_s, usage_worker_s) in sums.items()
+        if energy_worker_s or usage_worker_s
     }
 
 

@@ -33,7 +33,7 @@ _ADVISORY_LOCK = 0x7472_6661_7265
 """Makes two instances that start at once migrate one after the other on PostgreSQL."""
 
 
-_LACKING: Final = {
+_ADDED_PARTS: Final = {
     "add_table": "table",
     "add_column": "column",
     "add_index": "index",
@@ -240,9 +240,11 @@ def missing_parts(database: Database) -> list[str]:
         found = compare_metadata(MigrationContext.configure(connection), Base.metadata)
         unfinished = () if database.is_sqlite else connection.scalars(_UNFINISHED).all()
     # Altered columns come in nested lists.
-    lacking = (each for each in found if isinstance(each, tuple) and each[0] in _LACKING)
+    additions = (
+        change for change in found if isinstance(change, tuple) and change[0] in _ADDED_PARTS
+    )
     own = {index.name for table in Base.metadata.tables.values() for index in table.indexes}
-    return [f"{_LACKING[each[0]]} {_full_name(each[-1])}" for each in lacking] + [
+    return [f"{_ADDED_PARTS[change[0]]} {_full_name(change[-1])}" for change in additions] + [
         f"index {name} (it is invalid: REINDEX it)" for name in unfinished if name in own
     ]
 

@@ -8,8 +8,8 @@ import sqlalchemy as sa
 from app.domain.availability_errors import SharedSessionsError
 from app.storage.database import Database
 
-_WATCHING_S: Final = 5.0
-_LOOKS: Final = 5
+_STATEMENT_TIMEOUT_S: Final = 5.0
+_ATTEMPTS: Final = 5
 
 
 def require_own_sessions(database: Database) -> None:
@@ -25,13 +25,17 @@ def require_own_sessions(database: Database) -> None:
     if database.is_sqlite or database.shares_sessions or _is_direct(database):
         return
     with (
-        closing(database.beside(_WATCHING_S)) as first,
-        closing(database.beside(_WATCHING_S)) as second,
+        closing(database.beside(_STATEMENT_TIMEOUT_S)) as first,
+        closing(database.beside(_STATEMENT_TIMEOUT_S)) as second,
     ):
-        for _ in range(_LOOKS):
+        for _ in range(_ATTEMPTS):
             # Ask the first again: if it was closed, the second may rightly have its session.
-            found, other, again = _session(first), _session(second), _session(first)
-            if found == other or found != again:
+            session, other_session, repeated_session = (
+                _session(first),
+                _session(second),
+                _session(first),
+            )
+            if session == other_session or session != repeated_session:
                 raise SharedSessionsError
 
 
@@ -39,14 +43,14 @@ def _is_direct(database: Database) -> bool:
     """Whether the session has the identifier given at the start; poolers invent one."""
     with database.answering(), database.engine.connect() as connection:
         driver: Any = connection.connection.driver_connection
-        return bool(driver.info.backend_pid == _asked(connection))
+        return bool(driver.info.backend_pid == _backend_pid(connection))
 
 
 def _session(database: Database) -> int:
     with database.answering(), database.engine.connect() as connection:
-        return _asked(connection)
+        return _backend_pid(connection)
 
 
-def _asked(connection: sa.Connection) -> int:
+def _backend_pid(connection: sa.Connection) -> int:
     found: int = connection.exec_driver_sql("SELECT pg_backend_pid()").scalar_one()
     return found

@@ -152,17 +152,17 @@ class RegressorStore:
 
     def publish(self, workload_id: WorkloadId, version: int, now: datetime) -> None:
         """Make a version the one that answers forecasts."""
-        chosen = {"version": version, "published_at": now}
+        publication = {"version": version, "published_at": now}
         statement = insert_into(self._session, PublicationRow).values(
-            workload_id=workload_id, **chosen
+            workload_id=workload_id, **publication
         )
         self._session.execute(
             statement.on_conflict_do_update(
-                index_elements=[PublicationRow.workload_id], set_=chosen
+                index_elements=[PublicationRow.workload_id], set_=publication
             )
         )
         self._session.execute(
-            sa.insert(PublicationEventRow).values(workload_id=workload_id, **chosen)
+            sa.insert(PublicationEventRow).values(workload_id=workload_id, **publication)
         )
 
     def hold(self, workload_id: WorkloadId, version: int) -> None:
@@ -295,7 +295,7 @@ class RegressorStore:
         """Return versions of a workload, the newest first, starting after the version `before`."""
         condition = sa.true() if before is None else RegressorRow.version < before
         found = self._read(workload_id, condition, limit=limit + 1)
-        return page_of(found, limit, key=lambda each: each.version)
+        return page_of(found, limit, key=lambda version: version.version)
 
     def _read(
         self, workload_id: WorkloadId, condition: sa.ColumnElement[bool], *, limit: int

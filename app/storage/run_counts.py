@@ -29,9 +29,9 @@ class RunCountStore:
 
     def by_status(self, workload_ids: Iterable[WorkloadId]) -> dict[WorkloadId, StatusCounts]:
         """Return how many runs of each status the workloads have, for those that have any."""
-        asked = list(workload_ids)
-        known = self.known(asked)
-        return known | self._count([key for key in asked if key not in known])
+        keys = list(workload_ids)
+        known = self.known(keys)
+        return known | self._count([key for key in keys if key not in known])
 
     def known(self, workload_ids: Iterable[WorkloadId]) -> dict[WorkloadId, StatusCounts]:
         """Return the counts that are still valid."""
@@ -60,44 +60,44 @@ class RunCountStore:
             counts = Counter(unknown[key] if key in unknown else before.get(key, {}))
             if key in before:
                 counts.update(difference[key])
-            self._keep(key, {status: number for status, number in counts.items() if number})
+            self._record(key, {status: number for status, number in counts.items() if number})
 
     def wrong(self) -> list[tuple[ProjectId, WorkloadId, Slug]]:
         """Return the workloads whose counts look valid but are not right; examines all runs.
 
         A single statement, so that it sees uploads under way with their counts or not at all.
         """
-        found = sa.select(
+        grouped = sa.select(
             RunRow.workload_id, RunRow.status, sa.func.count().label("number")
         ).group_by(RunRow.workload_id, RunRow.status)
-        each = found.subquery()
+        counted_rows = grouped.subquery()
         query = (
             sa.select(
                 WorkloadRow.project_id,
                 WorkloadRow.id,
                 WorkloadRow.slug,
                 RunCountRow.by_status,
-                each.c.status,
-                each.c.number,
+                counted_rows.c.status,
+                counted_rows.c.number,
             )
             .join(RunCountRow, RunCountRow.workload_id == WorkloadRow.id)
-            .outerjoin(each, each.c.workload_id == WorkloadRow.id)
+            .outerjoin(counted_rows, counted_rows.c.workload_id == WorkloadRow.id)
             .where(RunCountRow.newest_run_id.is_not_distinct_from(_newest(WorkloadRow.id)))
             .order_by(WorkloadRow.id)
         )
-        kept: dict[tuple[ProjectId, WorkloadId, Slug], Mapping[str, int]] = {}
+        recorded: dict[tuple[ProjectId, WorkloadId, Slug], Mapping[str, int]] = {}
         counted: dict[tuple[ProjectId, WorkloadId, Slug], dict[str, int]] = {}
         for row in self._session.execute(query):
             key = ProjectId(row.project_id), WorkloadId(row.id), Slug(row.slug)
-            kept[key] = row.by_status
+            recorded[key] = row.by_status
             counts = counted.setdefault(key, {})
             if row.status is not None:
                 counts[row.status] = row.number
-        return [key for key, counts in counted.items() if counts != kept[key]]
+        return [key for key, counts in counted.items() if counts != recorded[key]]
 
     def recount(self, workload_id: WorkloadId) -> None:
         """Count the runs of a locked workload, whatever was recorded before."""
-        self._keep(workload_id, self._count([workload_id]).get(workload_id, {}))
+        self._record(workload_id, self._count([workload_id]).get(workload_id, {}))
 
     def _count(self, workload_ids: list[WorkloadId]) -> dict[WorkloadId, StatusCounts]:
         if not workload_ids:
@@ -112,7 +112,7 @@ class RunCountStore:
             counts.setdefault(WorkloadId(key), {})[RunStatus(status)] = number
         return dict(counts)
 
-    def _keep(self, workload_id: WorkloadId, counts: StatusCounts) -> None:
+    def _record(self, workload_id: WorkloadId, counts: StatusCounts) -> None:
         values = {
             "newest_run_id": self._session.scalar(sa.select(_newest(sa.literal(workload_id)))),
             "by_status": {status.value: number for status, number in counts.items()},

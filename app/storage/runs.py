@@ -26,7 +26,7 @@ from app.domain.workloads import MeasuredFeatures, Workload
 from app.storage.bulk import WriteRuns, writing_runs
 from app.storage.dialects import is_sqlite
 from app.storage.inclusion_tables import InclusionRow
-from app.storage.lists import each_text
+from app.storage.lists import texts_subquery
 from app.storage.measured import measured_features, measured_hardware, measured_power
 from app.storage.pages import newest_first
 from app.storage.run_rows import IS_USABLE, to_run
@@ -74,7 +74,7 @@ class RunStore:
         found = self._session.execute(
             sa.select(RunRow.external_id, RunRow.id, RunRow.content_sha256).where(
                 RunRow.workload_id == workload_id,
-                RunRow.external_id.in_(each_text(self._session, external_ids)),
+                RunRow.external_id.in_(texts_subquery(self._session, external_ids)),
             )
         )
         return {str(name): StoredRun(RunId(key), content) for name, key, content in found}
@@ -100,7 +100,7 @@ class RunStore:
             .join(WorkloadRow, WorkloadRow.id == RunRow.workload_id)
             .where(
                 WorkloadRow.project_id == project_id,
-                RunRow.id.in_(each_text(self._session, run_ids)),
+                RunRow.id.in_(texts_subquery(self._session, run_ids)),
             )
             .order_by(RunRow.id)
         )
@@ -149,8 +149,8 @@ class RunStore:
     def names_in(self, family: RunFamily, workload_id: WorkloadId) -> list[str]:
         """Return the names used in a family by a workload's runs."""
         column: sa.ColumnElement[Any] = getattr(RunRow, family)
-        each = sa.func.json_each if is_sqlite(self._session) else sa.func.jsonb_each
-        members = each(column).table_valued("key")
+        unpack = sa.func.json_each if is_sqlite(self._session) else sa.func.jsonb_each
+        members = unpack(column).table_valued("key")
         query = (
             sa.select(members.c.key)
             .select_from(sa.join(RunRow, members, sa.true()))
@@ -172,7 +172,7 @@ class RunStore:
         """Let fits use excluded runs; from now on these are new to fits."""
         included = self._session.execute(
             sa.update(RunRow)
-            .where(RunRow.id.in_(each_text(self._session, run_ids)), RunRow.excluded)
+            .where(RunRow.id.in_(texts_subquery(self._session, run_ids)), RunRow.excluded)
             .values(excluded=False, excluded_reason=None)
             .returning(RunRow.id, RunRow.workload_id)
             .execution_options(synchronize_session=False)
@@ -183,10 +183,10 @@ class RunStore:
         ]
         if rows:
             statement = insert_into(self._session, InclusionRow)
-            again = statement.on_conflict_do_update(
+            upsert = statement.on_conflict_do_update(
                 index_elements=[InclusionRow.run_id], set_={"included_at": now}
             )
-            self._session.execute(again, rows)
+            self._session.execute(upsert, rows)
 
     def last_included_at(self, workload_id: WorkloadId) -> datetime | None:
         """Return when a run of a workload was last included in fits after it was stored."""
@@ -228,7 +228,7 @@ class RunStore:
         )
         return EvidenceColumns(
             runs=_to_columns(columns[: len(_FIT_COLUMNS)]),
-            status=[RunStatus(each) for each in status],
+            status=[RunStatus(value) for value in status],
             progress=progress,
             peak_memory_bytes=peaks,
             samples_to_target=samples,
@@ -270,7 +270,7 @@ class RunStore:
         stored = self.count_usable(workload_id, since, at_most=at_most)
         if since is None or stored >= at_most:
             return stored
-        taken_in = (
+        included = (
             sa.select(RunRow.id)
             .join(InclusionRow, InclusionRow.run_id == RunRow.id)
             .where(
@@ -281,7 +281,7 @@ class RunStore:
             )
             .limit(at_most - stored)
         )
-        return stored + self._count(taken_in)
+        return stored + self._count(included)
 
     def _count(self, found: sa.Select[str]) -> int:
         query = sa.select(sa.func.count()).select_from(found.subquery())

@@ -30,20 +30,20 @@ def prepare_sessions(engine: sa.Engine, limit_ms: int) -> None:
 
     Connection poolers do not accept such settings at the start of a connection.
     """
-    chosen = {**_SESSION, "statement_timeout": str(limit_ms)}
-    told = ", ".join(f"set_config('{name}', '{value}', false)" for name, value in chosen.items())
+    settings = {**_SESSION, "statement_timeout": str(limit_ms)}
+    calls = ", ".join(f"set_config('{name}', '{value}', false)" for name, value in settings.items())
 
     @event.listens_for(engine, "connect")
     def _on_connect(connection: Any, _record: object) -> None:
-        connection.execute(f"SELECT {told}")
+        connection.execute(f"SELECT {calls}")
         # The settings would be rolled back with the transaction.
         connection.commit()
 
 
 def prepare_transactions(engine: sa.Engine, limit_ms: int) -> None:
     """Set the same in each transaction: the next one may have another session."""
-    told = _TRANSACTION.format(limit_ms)
+    statements = _TRANSACTION.format(limit_ms)
 
     @event.listens_for(engine, "begin")
     def _on_begin(connection: sa.Connection) -> None:
-        connection.exec_driver_sql(told)
+        connection.exec_driver_sql(statements)

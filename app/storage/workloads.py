@@ -21,9 +21,9 @@ from app.domain.workloads import (
 from app.storage.tables import PublicationRow, WorkloadParameterRow, WorkloadRow
 from app.storage.upserts import insert_into
 
-_LENGTHS_APART: Final = 4
-_BEGINNING: Final = 3
-_COMPARED: Final = 32
+_MAX_LENGTH_DIFFERENCE: Final = 4
+_PREFIX_LENGTH: Final = 3
+_MAX_COMPARED: Final = 32
 _Parameters = Mapping[str, ParameterDeclaration]
 
 
@@ -80,17 +80,19 @@ class WorkloadStore:
         Those with the same beginning come first, the newest before the others.
         """
         length = sa.func.length(WorkloadRow.slug)
-        begins_alike = WorkloadRow.slug.startswith(slug[:_BEGINNING], autoescape=True)
+        has_same_prefix = WorkloadRow.slug.startswith(slug[:_PREFIX_LENGTH], autoescape=True)
         found = self._session.execute(
             sa.select(WorkloadRow.slug)
             .where(
                 WorkloadRow.project_id == project_id,
-                length.between(len(slug) - _LENGTHS_APART, len(slug) + _LENGTHS_APART),
+                length.between(
+                    len(slug) - _MAX_LENGTH_DIFFERENCE, len(slug) + _MAX_LENGTH_DIFFERENCE
+                ),
             )
-            .order_by(sa.case((begins_alike, 0), else_=1), WorkloadRow.id.desc())
-            .limit(_COMPARED)
+            .order_by(sa.case((has_same_prefix, 0), else_=1), WorkloadRow.id.desc())
+            .limit(_MAX_COMPARED)
         )
-        return [Slug(each) for each in found.scalars()]
+        return [Slug(name) for name in found.scalars()]
 
     def claim(self, project_id: ProjectId, slugs: Iterable[Slug], now: datetime) -> set[Slug]:
         """Create those of the workloads that are missing, and lock all until the transaction ends.
@@ -129,7 +131,7 @@ class WorkloadStore:
         """
         found = sa.select(WorkloadRow.id).where(WorkloadRow.id.in_(list(workload_ids)))
         held = self._session.scalars(found.with_for_update(key_share=True, read=True))
-        return {WorkloadId(each) for each in held}
+        return {WorkloadId(key) for key in held}
 
     def _lock(self, project_id: ProjectId, named: Sequence[Slug]) -> int:
         """Lock the workloads until the transaction ends; return how many there are."""
@@ -217,7 +219,7 @@ class WorkloadStore:
         if before is not None:
             condition = sa.and_(condition, WorkloadRow.id < before)
         found = self._read(condition, limit=limit + 1)
-        return page_of(found, limit, key=lambda each: each.workload_id)
+        return page_of(found, limit, key=lambda workload: workload.workload_id)
 
     def delete(self, workload_id: WorkloadId) -> None:
         """Remove a workload with its runs, fits, regressors and forecasts."""

@@ -96,7 +96,7 @@ def test_pooler_that_shares_sessions_is_refused(
     own: Database, make: Callable[[], Iterator[int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     numbers = make()
-    monkeypatch.setattr(poolers, "_asked", lambda _: next(numbers))
+    monkeypatch.setattr(poolers, "_backend_pid", lambda _: next(numbers))
 
     with pytest.raises(SharedSessionsError) as refused:
         require_own_sessions(own)
@@ -115,7 +115,7 @@ def test_pooler_that_keeps_sessions_and_no_pooler_are_served(
 def test_shared_sessions_that_the_url_tells_are_served(
     shared: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(poolers, "_asked", lambda _: 7)
+    monkeypatch.setattr(poolers, "_backend_pid", lambda _: 7)
 
     require_own_sessions(shared)
 
@@ -126,7 +126,7 @@ def test_doctor_names_sessions_that_are_shared(
     if database.is_sqlite:
         pytest.skip("SQLite has no sessions that could be shared")
     services: Services = build_services(ServiceContext(database, settings))
-    monkeypatch.setattr(poolers, "_asked", lambda _: 7)
+    monkeypatch.setattr(poolers, "_backend_pid", lambda _: 7)
 
     found = {check.name: check for check in services.diagnosis.diagnose()}
 
