@@ -157,16 +157,16 @@ class RegressorCache:
         if found is not None:
             return found
         key = (project_id, slug)
-        known = self._pointers.get(key)
-        held = None if known is None else self._held(known, version)
+        pointer = self._pointers.get(key)
+        held = None if pointer is None else self._held(pointer, version)
         try:
-            if known is None or held is None:
+            if pointer is None or held is None:
                 return self._read(key, version)
-            return self._renewed(key, version, known)
+            return self._renewed(key, version, pointer)
         except StorageUnavailableError:
-            if known is None or held is None:
+            if pointer is None or held is None:
                 raise
-            known.read_at, known.is_stale = self._context.now(), True
+            pointer.read_at, pointer.is_stale = self._context.now(), True
             self.figures.hits += 1
             return replace(held, is_stale=True)
         except (UnknownWorkloadError, NoRegressorError):
@@ -187,14 +187,14 @@ class RegressorCache:
         except (NotFoundError, NoRegressorError, RegressorUnavailableError):
             return None
 
-    def _renewed(self, key: _Key, version: int | None, known: _Pointer) -> ServedRegressor:
+    def _renewed(self, key: _Key, version: int | None, pointer: _Pointer) -> ServedRegressor:
         """Return the regressor held after a refresh; raises if the database is silent."""
-        known.is_reading = True
+        pointer.is_reading = True
         try:
             self._renewals.wait_for(key, lambda: self._read(key, None))
         finally:
-            known.is_reading = False
-        held = self._held(self._pointers.get(key, known), version)
+            pointer.is_reading = False
+        held = self._held(self._pointers.get(key, pointer), version)
         self.figures.hits += held is not None
         return held or self._read(key, version)
 
@@ -218,7 +218,7 @@ class RegressorCache:
             if held is None:
                 self.figures.misses += 1
                 held = _load(stores, slug, pointer.workload_id, version or pointer.version)
-            held = _told_in(held, pointer.currency)
+            held = _with_currency(held, pointer.currency)
         with self._lock:
             self._pointers[key] = pointer
             self._regressors[held.workload_id, held.version] = held
@@ -228,7 +228,7 @@ class RegressorCache:
     def _forget(self) -> None:
         """Drop what exceeds the limits."""
         settings = self._context.settings
-        n_bytes = sum(each.artifact_bytes for each in self._regressors.values())
+        n_bytes = sum(served.artifact_bytes for served in self._regressors.values())
         while len(self._regressors) > 1 and (
             len(self._regressors) > settings.regressor_cache_size
             or n_bytes > settings.regressor_cache_bytes
@@ -248,7 +248,7 @@ def _load_unpublished(
         raise unknown_workload(stores, project_id, slug)
     if version is not None:
         held = _load(stores, slug, workload.workload_id, version)
-        return _told_in(held, workload.declaration.currency)
+        return _with_currency(held, workload.declaration.currency)
     found = stores.runs.count_usable(workload.workload_id)
     if fit := stores.fits.active(workload.workload_id):
         raise FitPendingError(
@@ -257,7 +257,7 @@ def _load_unpublished(
     raise NoRegressorError(slug, found=found, needed=NEEDED_RUNS)
 
 
-def _told_in(served: ServedRegressor, currency: str) -> ServedRegressor:
+def _with_currency(served: ServedRegressor, currency: str) -> ServedRegressor:
     return served if served.currency == currency else replace(served, currency=currency)
 
 

@@ -42,5 +42,5 @@ def unknown_workload(stores: Stores, project_id: ProjectId, slug: Slug) -> Unkno
 
 def nearest_workload(stores: Stores, project_id: ProjectId, slug: Slug) -> str | None:
     """Return the project's workload that a name most likely stands for, other than itself."""
-    alike = stores.workloads.slugs_like(project_id, slug)
-    return nearest_field(slug, [each for each in alike if each != slug])
+    candidates = stores.workloads.slugs_like(project_id, slug)
+    return nearest_field(slug, [candidate for candidate in candidates if candidate != slug])

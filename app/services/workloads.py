@@ -150,7 +150,7 @@ class WorkloadService:
             counts = stores.run_counts.by_status([workload.workload_id])
             stores.workloads.delete(workload.workload_id)
             remove_from_reports(stores, caller.project_id, slug)
-            stored = sum(sum(each.values()) for each in counts.values())
+            stored = sum(sum(by_status.values()) for by_status in counts.values())
             release_runs(stores, caller.project_id, stored)
             stores.access.record_audit(
                 caller.project_id,
@@ -164,8 +164,8 @@ class WorkloadService:
 
 def _changes(before: WorkloadDeclaration, after: WorkloadDeclaration) -> dict[str, object]:
     """Return the fields of a declaration that have changed, with their new values."""
-    known = asdict(before)
-    return {name: value for name, value in asdict(after).items() if value != known[name]}
+    fields_before = asdict(before)
+    return {name: value for name, value in asdict(after).items() if value != fields_before[name]}
 
 
 def _detail(stores: Stores, workload: Workload) -> WorkloadDetail:
@@ -207,9 +207,9 @@ def _check_types(
 def _settle_unit(
     stores: Stores, workload: Workload, declaration: WorkloadDeclaration
 ) -> str | None:
-    stored, asked = workload.declaration.dataset_unit, declaration.dataset_unit
-    if stored is None or stored == asked or not stores.runs.has_any(workload.workload_id):
-        return asked
-    if asked is None:
+    stored, requested = workload.declaration.dataset_unit, declaration.dataset_unit
+    if stored is None or stored == requested or not stores.runs.has_any(workload.workload_id):
+        return requested
+    if requested is None:
         return stored
-    raise UnitChangeError(workload.slug, stored=stored, requested=asked)
+    raise UnitChangeError(workload.slug, stored=stored, requested=requested)

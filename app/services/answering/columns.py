@@ -48,7 +48,7 @@ from app.services.answering.rounding import significant
 from app.services.answering.targets import targets_of
 from app.services.answering.warnings import Warnings
 from app.services.serving import ServedRegressor
-from app.services.tables.machine_sizes import tellable
+from app.services.tables.machine_sizes import statable_columns
 from models import FloatArray, IntArray, Support, SupportColumns, once
 
 
@@ -250,7 +250,7 @@ class AnswerColumns:
             within_range=support.within_range,
             axes=_axes(support) if support.axes else (),
             unseen_levels=support.unseen_levels,
-            unidentified=tellable(support.unidentified),
+            unidentified=statable_columns(support.unidentified),
             runs_used=report.n_runs,
             nearest_runs=tuple(map(RunId, support.nearest_run_ids)),
             pooled_from=() if pooling is None else tuple(map(Slug, pooling.contributors)),

@@ -47,17 +47,17 @@ def candidate_configurations(
     """
     request = replace(request, search=narrowed(request.search, request.pricing))
     search = request.search
-    known = list(measured)
-    hardware = hardware_of(search, known, served, book) or [(None, None)]
+    pairs = list(measured)
+    hardware = hardware_of(search, pairs, served, book) or [(None, None)]
     workers = search.workers or _worker_counts(served)
-    nodes, buying = search.nodes or (None,), _buying(request, known, book)
-    each = len(nodes) * len(workers)
-    refuse_beyond(MAX_CANDIDATES, len(hardware) * buying.fewest * each)
+    nodes, buying = search.nodes or (None,), _buying(request, pairs, book)
+    n_per_terms = len(nodes) * len(workers)
+    refuse_beyond(MAX_CANDIDATES, len(hardware) * buying.fewest * n_per_terms)
     placed = buying.placed(hardware)
-    refuse_beyond(MAX_CANDIDATES, len(placed) * each)
+    refuse_beyond(MAX_CANDIDATES, len(placed) * n_per_terms)
     resolver = ScenarioResolver(served, book)
-    dense = tuple((pair, terms, resolver.density(*pair)) for pair, terms in placed)
-    return _product(dense, nodes, workers)
+    with_density = tuple((pair, terms, resolver.density(*pair)) for pair, terms in placed)
+    return _product(with_density, nodes, workers)
 
 
 # The same search is repeated with other objectives, deadlines or budgets.
@@ -102,5 +102,5 @@ def _buying(
 def _worker_counts(served: ServedRegressor) -> tuple[int, ...]:
     """Return the powers of two up to four times the largest measured number of workers."""
     _low, high = served.portfolio.report.numeric_ranges.get("workers", (1.0, 1.0))
-    most = max(int(high), 1) * _BEYOND
-    return tuple(1 << power for power in range(most.bit_length()))
+    limit = max(int(high), 1) * _BEYOND
+    return tuple(1 << power for power in range(limit.bit_length()))

@@ -83,7 +83,7 @@ def _has_gpu(pair: Hardware, wanted: Sequence[str], book: PriceBook) -> bool:
     gpu, instance = pair
     known = {gpu} if gpu is not None else book.gpu_types_of(instance or "")
     names = {alias for name in wanted for alias in gpu_names(name)}
-    return not (names and known) or any(names & set(gpu_names(each)) for each in known)
+    return not (names and known) or any(names & set(gpu_names(known_gpu)) for known_gpu in known)
 
 
 def _nothing_in_common(search: Search) -> InvalidRequestError:

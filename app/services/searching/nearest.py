@@ -78,12 +78,14 @@ def nearest_of(evaluator: Evaluator, evaluated: Evaluated, choice: Choice) -> Ne
         if misfits(evaluated.candidates, constraints_of(evaluator.request))[choice.nearest]:
             evaluator = _with_batch(evaluator, configuration, changes)
     else:
-        least = max(evaluated.infeasible, key=lambda each: each.checkpoint_interval_s or 0.0)
-        configuration = least.configuration
+        closest = max(
+            evaluated.infeasible, key=lambda candidate: candidate.checkpoint_interval_s or 0.0
+        )
+        configuration = closest.configuration
     found = evaluator.evaluate(configuration)
     if found.infeasible:
         interval_s = found.infeasible[0].checkpoint_interval_s
-        evaluator, configuration = _that_ends(evaluator, configuration, interval_s, changes)
+        evaluator, configuration = _with_completion(evaluator, configuration, interval_s, changes)
         found = evaluator.evaluate(configuration)
     currency = found.foreign_currencies[0] if evaluator.request.needs_cost else None
     if currency is not None:
@@ -98,8 +100,10 @@ def nearest_on_other_nodes(
 ) -> Nearest | None:
     """Return the nearest of the candidates that do not fit their nodes, on nodes that suffice."""
     request = evaluator.request
-    standing = list(dict.fromkeys(replace(each, nodes=why.nodes) for each, why in refused))
-    evaluated = evaluate(request, standing, evaluator.served, evaluator.book, evaluator.now)
+    configurations = list(
+        dict.fromkeys(replace(each, nodes=misfit.nodes) for each, misfit in refused)
+    )
+    evaluated = evaluate(request, configurations, evaluator.served, evaluator.book, evaluator.now)
     choice = choose(evaluated.candidates, request.objective, constraints_of(request))
     if choice.ranked.size:
         best = evaluated.configurations[int(choice.ranked[0])]
@@ -122,16 +126,18 @@ def _with_batch(
     size = request.work.batch_size
     if size is None:
         return evaluator
-    each = np.unique(np.geomspace(1.0, max(size / configuration.workers, 1.0), _SIZES).astype(int))
-    sizes = [float(count * configuration.workers) for count in each.tolist()]
+    per_worker = np.unique(
+        np.geomspace(1.0, max(size / configuration.workers, 1.0), _SIZES).astype(int)
+    )
+    sizes = [float(count * configuration.workers) for count in per_worker.tolist()]
     works = [replace(request.work, batch_size=value) for value in sizes]
     resolver = ScenarioResolver(evaluator.served, evaluator.book)
     scenarios = [
         resolver.resolve(Scenario(configuration, work, request.parameters)) for work in works
     ]
     features = features_of(scenarios, evaluator.served)
-    chances = evaluator.served.portfolio.feasibility(features).probability
-    fitting = np.flatnonzero(chances >= request.confidence)
+    probabilities = evaluator.served.portfolio.feasibility(features).probability
+    fitting = np.flatnonzero(probabilities >= request.confidence)
     if not fitting.size:
         return evaluator
     work = works[int(fitting[-1])]
@@ -139,7 +145,7 @@ def _with_batch(
     return replace(evaluator, request=replace(request, work=work))
 
 
-def _that_ends(
+def _with_completion(
     evaluator: Evaluator,
     configuration: Configuration,
     interval_s: float | None,
@@ -150,25 +156,25 @@ def _that_ends(
     if interval_s is not None:
         needed = float(math.floor(interval_s)) if interval_s > 1.0 else interval_s
         assumed = interruptions_of(request.spot, 1).checkpoint_interval_s
-        before = None if assumed is None or math.isinf(assumed) else assumed
-        changes.append(NeededChange("pricing.spot.checkpoint_interval_s", before, needed))
+        previous = None if assumed is None or math.isinf(assumed) else assumed
+        changes.append(NeededChange("pricing.spot.checkpoint_interval_s", previous, needed))
         spot = replace(request.spot, checkpoint_interval_s=needed)
         return replace(evaluator, request=replace(request, spot=spot)), configuration
-    is_priced_so = request.pricing.purchase is not None
-    is_searched_so = bool(request.search.purchase)
-    if is_priced_so and Purchase.ON_DEMAND in request.search.purchase:
-        is_searched_so = False
-    named = ("pricing", is_priced_so), ("search", is_searched_so)
+    is_in_pricing = request.pricing.purchase is not None
+    is_in_search = bool(request.search.purchase)
+    if is_in_pricing and Purchase.ON_DEMAND in request.search.purchase:
+        is_in_search = False
+    places = ("pricing", is_in_pricing), ("search", is_in_search)
     changes += [
         NeededChange(f"{place}.purchase", str(Purchase.SPOT), str(Purchase.ON_DEMAND))
-        for place, is_so in named
-        if is_so
+        for place, is_set in places
+        if is_set
     ]
     pricing = replace(
-        request.pricing, purchase=Purchase.ON_DEMAND if is_priced_so else request.pricing.purchase
+        request.pricing, purchase=Purchase.ON_DEMAND if is_in_pricing else request.pricing.purchase
     )
-    bought = replace(configuration, purchase=Purchase.ON_DEMAND)
-    return replace(evaluator, request=replace(request, pricing=pricing)), bought
+    on_demand = replace(configuration, purchase=Purchase.ON_DEMAND)
+    return replace(evaluator, request=replace(request, pricing=pricing)), on_demand
 
 
 def _in_currency(evaluator: Evaluator, currency: str, changes: list[NeededChange]) -> Evaluator:
@@ -187,8 +193,8 @@ def _missed(evaluator: Evaluator, found: Evaluated, currency: str | None) -> lis
     duration, cost = float(candidates.duration_bound_s[0]), float(candidates.cost_bound[0])
     changes = []
     if misfits(candidates, constraints).any():
-        chance = float(candidates.fits_probability[0])
-        changes.append(NeededChange("confidence", request.confidence, _down(chance)))
+        probability = float(candidates.fits_probability[0])
+        changes.append(NeededChange("confidence", request.confidence, _rounded_down(probability)))
     changes += _unknown(evaluator, found, duration)
     if request.deadline_s is not None and duration > request.deadline_s:
         changes.append(NeededChange("deadline_s", request.deadline_s, duration))
@@ -217,9 +223,9 @@ def _price(evaluator: Evaluator, found: Evaluated, duration_s: float) -> NeededC
     """Return the highest price that keeps the budget."""
     request, needed = evaluator.request, None
     if request.budget is not None:
-        free, one = (_cost_at(evaluator, found, Decimal(each), duration_s) for each in (0, 1))
+        free, one = (_cost_at(evaluator, found, Decimal(price), duration_s) for price in (0, 1))
         highest = (request.budget - free) / (one - free)
-        needed = _down(float(highest)) if highest > 0 else None
+        needed = _rounded_down(float(highest)) if highest > 0 else None
     return NeededChange("pricing.price_per_hour", None, needed)
 
 
@@ -231,6 +237,6 @@ def _cost_at(evaluator: Evaluator, found: Evaluated, price: Decimal, seconds: fl
     return exact_cost(offer, seconds)
 
 
-def _down(value: float) -> float:
+def _rounded_down(value: float) -> float:
     """Return a value rounded down to six digits."""
     return float(_SIX_DIGITS_DOWN.create_decimal_from_float(value))

@@ -29,13 +29,19 @@ def misplaced(
     These have more workers per node than a node has GPUs and than any run had on one, or more
     nodes than workers.
     """
-    most: dict[Hardware, float] = {}
-    for pair in {(each.gpu_type, each.instance_type) for each in configurations}:
+    rooms: dict[Hardware, float] = {}
+    for pair in {
+        (configuration.gpu_type, configuration.instance_type) for configuration in configurations
+    }:
         gpus = None if pair[1] is None else book.gpus_of(Configuration(*pair))
-        most[pair] = max(gpus, measured.get(pair) or 0.0) if gpus else inf
+        rooms[pair] = max(gpus, measured.get(pair) or 0.0) if gpus else inf
     found: dict[int, Misplaced] = {}
-    for row, each in enumerate(configurations):
-        workers, nodes, room = each.workers, each.nodes, most[each.gpu_type, each.instance_type]
+    for row, configuration in enumerate(configurations):
+        workers, nodes, room = (
+            configuration.workers,
+            configuration.nodes,
+            rooms[configuration.gpu_type, configuration.instance_type],
+        )
         if nodes is None:
             continue
         if nodes > workers:

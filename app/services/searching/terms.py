@@ -56,15 +56,17 @@ class Buying:
 
     def placed(self, hardware: Sequence[Hardware]) -> list[tuple[Hardware, Terms]]:
         """Return hardware with its terms, each once."""
-        moving = {pair for pair in hardware if self._may_move(pair)}
-        sold = {pair: self._sold(pair) for pair in {*moving, *map(_alone, moving)}}
-        taken = {(_alone(pair), terms) for pair in moving for terms in sold[pair]}
+        movable = {pair for pair in hardware if self._may_move(pair)}
+        sold = {pair: self._sold(pair) for pair in {*movable, *map(_gpu_only, movable)}}
+        sold_as_measured = {(_gpu_only(pair), terms) for pair in movable for terms in sold[pair]}
         found: dict[tuple[Hardware, Terms], None] = {}
         for pair in hardware:
-            alone = _alone(pair)
-            if pair in moving:
+            alone = _gpu_only(pair)
+            if pair in movable:
                 placed = [(pair, terms) for terms in sold[pair]]
-                placed += [(alone, each) for each in sold[alone] if (alone, each) not in taken]
+                placed += [
+                    (alone, each) for each in sold[alone] if (alone, each) not in sold_as_measured
+                ]
             else:
                 placed = [(pair, terms) for terms in self._sold(pair)] if self._is_anywhere else []
             found.update(dict.fromkeys([*placed, *self._unsold(pair, placed)]))
@@ -122,21 +124,23 @@ class Buying:
             for place in offered
             if _is_among(place[0], self.providers) and _is_among(place[1], self.regions)
         ]
-        divided = {name.casefold() for name, region in found if name and region}
-        return [(name, at) for name, at in found if at or (name or "").casefold() not in divided]
+        with_regions = {name.casefold() for name, region in found if name and region}
+        return [
+            (name, at) for name, at in found if at or (name or "").casefold() not in with_regions
+        ]
 
 
-def _agree(offered: Place, asked: Place) -> bool:
-    return all(map(agrees, offered, asked))
+def _agree(offered: Place, searched: Place) -> bool:
+    return all(map(agrees, offered, searched))
 
 
-def _alone(pair: Hardware) -> Hardware:
+def _gpu_only(pair: Hardware) -> Hardware:
     """Return the GPU without the machine in which it was measured."""
     return pair[0], None
 
 
 def _is_among(name: str | None, wanted: Sequence[str | None]) -> bool:
-    folded = {None if each is None else each.casefold() for each in wanted}
+    folded = {None if value is None else value.casefold() for value in wanted}
     return not folded.isdisjoint({ANYWHERE, None, (name or "").casefold()})
 
 
@@ -170,32 +174,32 @@ def narrowed(search: Search, pricing: PriceQuery) -> Search:
     InvalidRequestError
         If pricing allows none of them.
     """
-    found = replace(
+    limited = replace(
         search,
         providers=_allowed(search.providers, pricing.provider),
         regions=_allowed(search.regions, pricing.region),
         purchase=_allowed(search.purchase, pricing.purchase),
     )
-    apart = [
-        ("providers", "provider", search.providers, pricing.provider, found.providers),
-        ("regions", "region", search.regions, pricing.region, found.regions),
-        ("purchase", "purchase", search.purchase, pricing.purchase, found.purchase),
+    limits = [
+        ("providers", "provider", search.providers, pricing.provider, limited.providers),
+        ("regions", "region", search.regions, pricing.region, limited.regions),
+        ("purchase", "purchase", search.purchase, pricing.purchase, limited.purchase),
     ]
     faults = [
         fault
-        for name, single, searched, priced, common in apart
+        for name, single, searched, priced, common in limits
         if searched and not common
         for fault in _faults_of(name, single, searched, priced)
     ]
     if faults:
         raise InvalidRequestError(faults[0].message, faults)
-    return found
+    return limited
 
 
 def _allowed(searched: tuple[_Name, ...], priced: str | None) -> tuple[_Name, ...]:
     if priced is None or ANYWHERE in searched:
         return searched
-    return tuple(each for each in searched if each.casefold() == priced.casefold())
+    return tuple(value for value in searched if value.casefold() == priced.casefold())
 
 
 def _faults_of(

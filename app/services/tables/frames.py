@@ -37,9 +37,9 @@ from models import (
 
 """Prefix that separates a parameter's column from the features that every workload has."""
 
-_TELL_OF_MEMORY = frozenset({RunStatus.SUCCEEDED, RunStatus.OUT_OF_MEMORY})
+_MEMORY_STATUSES = frozenset({RunStatus.SUCCEEDED, RunStatus.OUT_OF_MEMORY})
 _FAR = 1e6
-_STOPPED = frozenset({RunStatus.PREEMPTED, RunStatus.TIMED_OUT, RunStatus.CANCELLED})
+_STOPPED_STATUSES = frozenset({RunStatus.PREEMPTED, RunStatus.TIMED_OUT, RunStatus.CANCELLED})
 
 _Number = float | int | None
 Given = TypeVar("Given")
@@ -49,7 +49,7 @@ def _numeric(values: Sequence[_Number]) -> FloatArray:
     return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
 
 
-def _is_known(values: Iterable[object]) -> bool:
+def _has_value(values: Iterable[object]) -> bool:
     return any(value is not None for value in values)
 
 
@@ -63,8 +63,8 @@ def _build(
     parameters: Sequence[Mapping[str, ParameterValue]],
 ) -> FeatureTable:
     """Return the table of the columns that hold any value."""
-    numbers = {name: _numeric(values) for name, values in numeric.items() if _is_known(values)}
-    levels = {name: list(values) for name, values in categorical.items() if _is_known(values)}
+    numbers = {name: _numeric(values) for name, values in numeric.items() if _has_value(values)}
+    levels = {name: list(values) for name, values in categorical.items() if _has_value(values)}
     for name in sorted({name for row in parameters for name in row}):
         values = [row.get(name) for row in parameters]
         numbers_only = [value for value in values if not isinstance(value, str)]
@@ -98,8 +98,8 @@ def _started_at(columns: RunColumns) -> FloatArray:
 def evidence(columns: EvidenceColumns) -> Evidence:
     """Return what a workload's runs show besides complete durations."""
     features = _features(columns.runs)
-    memory = _rows(columns, _TELL_OF_MEMORY)
-    stopped = _rows(columns, _STOPPED)
+    memory = _rows(columns, _MEMORY_STATUSES)
+    stopped = _rows(columns, _STOPPED_STATUSES)
     is_out = [status is RunStatus.OUT_OF_MEMORY for status in columns.status]
     peaks, progress = _numeric(columns.peak_memory_bytes), _numeric(columns.progress)
     return Evidence(
@@ -122,19 +122,19 @@ def evidence(columns: EvidenceColumns) -> Evidence:
 
 def _phases(columns: EvidenceColumns, features: FeatureTable) -> PhaseRuns | None:
     """Return the succeeded runs that state their phases, None if there are none."""
-    told = [
+    rows = [
         row
         for row, (status, phases) in enumerate(zip(columns.status, columns.phases, strict=True))
         if status is RunStatus.SUCCEEDED and phases
     ]
-    if not told:
+    if not rows:
         return None
-    names = sorted({name for row in told for name in columns.phases[row]})
+    names = sorted({name for row in rows for name in columns.phases[row]})
     return PhaseRuns(
-        features.take(np.array(told, dtype=np.int64)),
-        np.array([columns.runs.duration_seconds[row] for row in told], dtype=np.float64),
+        features.take(np.array(rows, dtype=np.int64)),
+        np.array([columns.runs.duration_seconds[row] for row in rows], dtype=np.float64),
         {
-            name.removesuffix("_seconds"): _numeric([columns.phases[row].get(name) for row in told])
+            name.removesuffix("_seconds"): _numeric([columns.phases[row].get(name) for row in rows])
             for name in names
         },
     )
@@ -147,8 +147,8 @@ def _convergence(columns: EvidenceColumns) -> ConvergenceRuns:
     samples = np.where(np.isnan(samples), epochs * sizes, samples)
     batches = _numeric(columns.runs.batch_size)
     succeeded = np.array([status is RunStatus.SUCCEEDED for status in columns.status], dtype=bool)
-    telling = np.flatnonzero(succeeded & ~np.isnan(batches) & ~np.isnan(samples))
-    return ConvergenceRuns(batches[telling], samples[telling])
+    rows = np.flatnonzero(succeeded & ~np.isnan(batches) & ~np.isnan(samples))
+    return ConvergenceRuns(batches[rows], samples[rows])
 
 
 def _rows(columns: EvidenceColumns, wanted: frozenset[RunStatus]) -> IntArray:
@@ -205,7 +205,7 @@ def alike_features(scenarios: AlikeScenarios) -> FeatureTable:
     """Return the same as `scenario_features`, for at least two scenarios of one form."""
     numeric, categorical = _of_configurations(scenarios.configurations)
     for name, column in scenarios.work.items():
-        if _is_known(_distinct(column)):
+        if _has_value(_distinct(column)):
             numeric[name] = _floats(column)
     for name, values in sorted(scenarios.parameters.items()):
         if str in set(map(type, _distinct(values))):
@@ -234,23 +234,23 @@ def _of_configurations(
     distinct, places = configurations.distinct, configurations.places
     rows = np.frombuffer(places, dtype=np.int64)
     numbers: dict[str, Sequence[_Number]] = {
-        "workers": [each.workers for each in distinct],
-        "nodes": [each.nodes for each in distinct],
+        "workers": [configuration.workers for configuration in distinct],
+        "nodes": [configuration.nodes for configuration in distinct],
     }
     levels = {
-        "gpu_type": [each.gpu_type for each in distinct],
-        "instance_type": [each.instance_type for each in distinct],
+        "gpu_type": [configuration.gpu_type for configuration in distinct],
+        "instance_type": [configuration.instance_type for configuration in distinct],
     }
     return (
         {
             name: _numeric(column).take(rows)
             for name, column in numbers.items()
-            if _is_known(column)
+            if _has_value(column)
         },
         {
             name: [column[place] for place in places]
             for name, column in levels.items()
-            if _is_known(column)
+            if _has_value(column)
         },
     )
 
@@ -302,7 +302,7 @@ def with_boards(
 ) -> Mapping[str, HardwareDescription]:
     """Return data sheets, with those of boards of `names` that have none but whose chip has."""
     of_chips: dict[str, HardwareDescription] = {}
-    for name in {each for each in names if each is not None} - sheets.keys():
+    for name in {name for name in names if name is not None} - sheets.keys():
         boards, memory_gib = gpus.boards_of_chip(name) or ((), 0.0)
         if boards and all(board in sheets for board in boards):
             mean = mean_description([sheets[board] for board in boards])

@@ -20,7 +20,9 @@ def implied_gpu(
     if measured is None or len(gpus) != 1:
         return None
     name = gpus.pop()
-    return next((each for each in measured if name in variants_of(each)), name)
+    return next(
+        (measured_name for measured_name in measured if name in variants_of(measured_name)), name
+    )
 
 
 def gpus_of_runs(columns: RunColumns) -> list[str]:
@@ -37,11 +39,11 @@ def known_gpus(columns: RunColumns, book: PriceBook) -> list[str]:
     """
     if named := gpus_of_runs(columns):
         return named
-    implied = {implied_gpu(instance, (), book) for instance in _silent(columns)}
+    implied = {implied_gpu(instance, (), book) for instance in _instances_without_gpu(columns)}
     return sorted(gpu for gpu in implied if gpu is not None) if None not in implied else []
 
 
-def _silent(columns: RunColumns) -> set[str]:
+def _instances_without_gpu(columns: RunColumns) -> set[str]:
     """Return the instance types of the runs that name no GPU."""
     pairs = zip(columns.gpu_type, columns.instance_type, strict=True)
     return {instance for gpu, instance in pairs if gpu is None and instance is not None}
@@ -53,11 +55,11 @@ def with_implied_gpus(columns: RunColumns, known: Collection[str], book: PriceBo
     Done only where the regressor knows GPU types (`known`). Questions about such an instance type
     are asked with its GPU, which would otherwise be a type that no run has.
     """
-    silent = _silent(columns)
-    if not known or not silent:
+    instances = _instances_without_gpu(columns)
+    if not known or not instances:
         return columns
     implied: Mapping[str | None, str | None] = {
-        instance: implied_gpu(instance, known, book) for instance in silent
+        instance: implied_gpu(instance, known, book) for instance in instances
     }
     pairs = zip(columns.gpu_type, columns.instance_type, strict=True)
     filled = [implied.get(instance) if gpu is None else gpu for gpu, instance in pairs]
@@ -81,9 +83,11 @@ def with_implied_pairs(
         Gives the GPUs of machines.
     """
     found: dict[tuple[str | None, str | None], float | None] = {}
-    for (gpu, instance), most in measured.items():
+    for (gpu, instance), density_here in measured.items():
         if gpu is None and instance is not None:
             gpu = implied_gpu(instance, known, book)  # noqa: PLW2901 - as the regressor knows it
-        told = [each for each in (found.get((gpu, instance)), most) if each is not None]
-        found[gpu, instance] = max(told, default=None)
+        densities = [
+            density for density in (found.get((gpu, instance)), density_here) if density is not None
+        ]
+        found[gpu, instance] = max(densities, default=None)
     return found

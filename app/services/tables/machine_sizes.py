@@ -28,14 +28,14 @@ def with_sizes(features: FeatureTable) -> FeatureTable:
     return FeatureTable(numeric, features.categorical, features.n_rows)
 
 
-def with_sizes_of_runs(told: Evidence) -> Evidence:
+def with_sizes_of_runs(evidence: Evidence) -> Evidence:
     """Return the evidence of unfinished runs and of phases, with the sizes of machines.
 
     Memory is left as it is: it depends on the instance types by name.
     """
-    unfinished, phases = told.unfinished, told.phases
+    unfinished, phases = evidence.unfinished, evidence.phases
     return replace(
-        told,
+        evidence,
         unfinished=unfinished and replace(unfinished, features=with_sizes(unfinished.features)),
         phases=phases and replace(phases, features=with_sizes(phases.features)),
     )
@@ -66,15 +66,15 @@ def are_sized(features: FeatureTable) -> bool:
     if len(np.unique(sizes[known])) <= 1:
         return False
     rows = known[:: 1 + len(known) // _MOST_ROWS]
-    return not _are_told(np.log(sizes[rows]), features.numeric, rows)
+    return not _are_given_by(np.log(sizes[rows]), features.numeric, rows)
 
 
-def tellable(columns: tuple[str, ...]) -> tuple[str, ...]:
+def statable_columns(columns: tuple[str, ...]) -> tuple[str, ...]:
     """Return the columns that a question can state: the size comes with the instance type.
 
     Examples
     --------
-    >>> tellable(("instance_vcpus", "instance_type"))
+    >>> statable_columns(("instance_vcpus", "instance_type"))
     ('instance_type',)
     """
     return tuple(name for name in columns if name != INSTANCE_VCPUS) if columns else columns
@@ -87,16 +87,18 @@ def _sizes(names: Sequence[str | None]) -> FloatArray:
     return np.array([sizes[name] or np.nan for name in names], dtype=np.float64)
 
 
-def _are_told(log_sizes: FloatArray, numeric: Mapping[str, FloatArray], rows: IntArray) -> bool:
+def _are_given_by(log_sizes: FloatArray, numeric: Mapping[str, FloatArray], rows: IntArray) -> bool:
     columns = [column[rows] for column in numeric.values()]
     logs = [np.log(column) for column in columns if (column > 0).all() and np.ptp(column) > 0]
-    return any(np.ptp(log_sizes - told) < _TOLERANCE for told in _compared(logs))
+    return any(
+        np.ptp(log_sizes - combination) < _TOLERANCE for combination in _log_combinations(logs)
+    )
 
 
-def _compared(logs: Sequence[FloatArray]) -> Iterator[FloatArray]:
+def _log_combinations(logs: Sequence[FloatArray]) -> Iterator[FloatArray]:
     """Yield the logarithms of the columns, and of the products and quotients of pairs."""
     yield from logs
-    for one, other in combinations(logs, 2):
-        yield one + other
-        yield one - other
-        yield other - one
+    for first, second in combinations(logs, 2):
+        yield first + second
+        yield first - second
+        yield second - first

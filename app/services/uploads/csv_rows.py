@@ -101,11 +101,14 @@ def _canonical_names(names: Sequence[str]) -> list[str]:
         faults = [unknown_field_fault(name) for name in unknown]
         raise UnknownFieldError(faults, _missing({*fields, *map(meant_field, unknown)}))
     known = [field for field in fields if field]
-    twice = sorted({field for field in known if known.count(field) > 1})
-    if twice:
+    repeated = sorted({field for field in known if known.count(field) > 1})
+    if repeated:
         raise InvalidRequestError(
-            f"Several columns give {', '.join(twice)}.",
-            [Fault("More than one column gives it.", "Keep one.", field=field) for field in twice],
+            f"Several columns give {', '.join(repeated)}.",
+            [
+                Fault("More than one column gives it.", "Keep one.", field=field)
+                for field in repeated
+            ],
         )
     return known
 
@@ -129,17 +132,17 @@ def _to_chunk(
     sent, width = len(rows), len(fields)
     if set(map(len, rows)) - {width}:
         rows = [_without_empty_end(cells, width) for cells in rows]
-        even = np.array([len(cells) == width for cells in rows], dtype=np.bool_)
-        for index in np.flatnonzero(~even).tolist():
+        is_complete = np.array([len(cells) == width for cells in rows], dtype=np.bool_)
+        for index in np.flatnonzero(~is_complete).tolist():
             faults.add(
                 first_row + index,
                 None,
                 None,
-                f"The row has {_told(len(rows[index]))} cells where the header has {width}.",
+                f"The row has {_count_text(len(rows[index]))} cells where the header has {width}.",
                 "Give every row as many cells as the header; quote cells that contain commas.",
             )
         rows = [cells for cells in rows if len(cells) == width]
-        numbers = numbers[even]
+        numbers = numbers[is_complete]
     columns = zip(fields, zip(*rows, strict=True), strict=True) if rows else ()
     filled = {field: _unguarded(cells) for field, cells in columns if any(cells)}
     return RawChunk(sent=sent, rows=numbers, columns=filled, is_typed=False)
@@ -152,7 +155,7 @@ def _without_empty_end(cells: list[str], width: int) -> list[str]:
     return cells[:width]
 
 
-def _told(cells: int) -> str:
+def _count_text(cells: int) -> str:
     return str(cells) if cells <= MAX_NAMES else f"more than {MAX_NAMES}"
 
 

@@ -35,10 +35,10 @@ class Batch:
 
     def exclusions(self, default: str | None) -> Sequence[str | None] | None:
         """Return why rows are kept out of fits, None if none is; `default` applies to all."""
-        told = self.chunk.texts.get(EXCLUSION)
-        if told is None:
+        reasons = self.chunk.texts.get(EXCLUSION)
+        if reasons is None:
             return None if default is None else [default] * len(self.chunk)
-        return [reason or default for reason in told]
+        return [reason or default for reason in reasons]
 
     def take(self, indices: Sequence[int]) -> "Batch":
         """Return some of the rows."""
@@ -137,12 +137,12 @@ class DuplicateFinder:
             seen = self._seen.setdefault(slug, {}).setdefault(name, start + index)
             if stored is None and seen == start + index:
                 continue
-            known = stored or StoredRun(self._run_ids[seen], self._hashes[seen])
+            earlier = stored or StoredRun(self._run_ids[seen], self._hashes[seen])
             result.is_new[index] = False
-            if known.content_sha256 == batch.hashes[index]:
-                result.duplicates[index] = known.run_id
+            if earlier.content_sha256 == batch.hashes[index]:
+                result.duplicates[index] = earlier.run_id
             else:
-                result.suspects.append((index, None if stored is None else known.run_id))
+                result.suspects.append((index, None if stored is None else earlier.run_id))
         return result
 
     def _are_all_new(
@@ -155,15 +155,17 @@ class DuplicateFinder:
         slug = workloads[0]
         if slug is None or None in names or workloads.count(slug) != len(workloads):
             return False
-        fresh = dict(zip([name for name in names if name is not None], count(start), strict=False))
+        first_uses = dict(
+            zip([name for name in names if name is not None], count(start), strict=False)
+        )
         seen = self._seen.setdefault(slug, {})
         is_sure = (
-            len(fresh) == len(names)
-            and seen.keys().isdisjoint(fresh)
-            and self._stored.get(slug, {}).keys().isdisjoint(fresh)
+            len(first_uses) == len(names)
+            and seen.keys().isdisjoint(first_uses)
+            and self._stored.get(slug, {}).keys().isdisjoint(first_uses)
         )
         if is_sure:
-            seen.update(fresh)
+            seen.update(first_uses)
         return is_sure
 
     def judge(self, batch: Batch, result: SortedRows) -> None:
@@ -201,12 +203,18 @@ class DuplicateFinder:
             message = "An earlier row of this upload has this external_id but other content."
             self._conflicts.add(row, "external_id", name, message, _REMEDY)
             return
-        for fieldname in sorted({*sent, *stored}):
-            ours, theirs = sent.get(fieldname), stored.get(fieldname)
-            if ours != theirs:
-                message = f"Run {name!r} is stored with {_shown(theirs)}; this row has"
-                shown = ours if isinstance(ours, str | float | int | None) else _shown(ours)
-                self._conflicts.add(row, fieldname, shown, f"{message} {_shown(ours)}.", _REMEDY)
+        for field_name in sorted({*sent, *stored}):
+            sent_value, stored_value = sent.get(field_name), stored.get(field_name)
+            if sent_value != stored_value:
+                message = f"Run {name!r} is stored with {_shown(stored_value)}; this row has"
+                shown = (
+                    sent_value
+                    if isinstance(sent_value, str | float | int | None)
+                    else _shown(sent_value)
+                )
+                self._conflicts.add(
+                    row, field_name, shown, f"{message} {_shown(sent_value)}.", _REMEDY
+                )
 
 
 def _shown(value: FlatValue | None) -> str:

@@ -219,10 +219,17 @@ def meant_field(name: str, known: Sequence[str] = WRITABLE_FIELDS) -> str | None
 def _converted(name: str, known: Sequence[str]) -> str | None:
     """Return the field that states in its own unit what a name states in another."""
     stem, _, unit = name.rpartition("_")
-    for own, others in _OTHER_UNITS.items():
+    for own_unit, others in _OTHER_UNITS.items():
         if unit.casefold() in others.split():
-            nearest = (nearest_field(each, known) for each in (name, stem))
-            return next((each for each in nearest if each and each.endswith(f"_{own}")), None)
+            nearest = (nearest_field(candidate, known) for candidate in (name, stem))
+            return next(
+                (
+                    candidate
+                    for candidate in nearest
+                    if candidate and candidate.endswith(f"_{own_unit}")
+                ),
+                None,
+            )
     return None
 
 

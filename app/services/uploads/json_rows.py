@@ -170,7 +170,7 @@ class _Flattener:
             field = self._field(group, name)
             if field is None or field in flat or not isinstance(cell, str | int | float):
                 is_good = False
-                self._complain(row, field, _shown(group, name), cell)
+                self._add_fault(row, field, _shown(group, name), cell)
             elif not isinstance(cell, bool):
                 flat[field] = cell
             elif field.startswith(PARAMETER):
@@ -205,7 +205,7 @@ class _Flattener:
         # A field given twice is left to the slow path, which reports it.
         return flat if len(flat) == sent else None
 
-    def _complain(self, row: int, field: str | None, shown: str, cell: object) -> None:
+    def _add_fault(self, row: int, field: str | None, shown: str, cell: object) -> None:
         if shown in _NESTED:
             plain = cell if isinstance(cell, str | int | float) else None
             self._faults.add(
@@ -213,7 +213,7 @@ class _Flattener:
             )
         elif field is None:
             self._faults.add_unknown_field(
-                unknown_field_fault(shown, row=row, known=_known_beside(shown))
+                unknown_field_fault(shown, row=row, known=_known_names(shown))
             )
         elif isinstance(cell, dict | list):
             kind = "a list" if isinstance(cell, list) else "a group of values"
@@ -254,7 +254,7 @@ def _resolve(group: str, name: str) -> str | None:
     return canonical_field(FAMILIES[group] + name)
 
 
-def _known_beside(shown: str) -> Sequence[str]:
+def _known_names(shown: str) -> Sequence[str]:
     group = shown.partition(".")[0]
     if group in _GROUPS:
         return [f"{group}.{name}" for name in _GROUPS[group]]

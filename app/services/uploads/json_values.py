@@ -164,14 +164,14 @@ class _Document:
             try:
                 value, end = self._decode(self._buffer, self._position)
             except (ValueError, RecursionError) as error:
-                if not self._may_go_on(error) or not self._fill():
-                    place = getattr(error, "pos", self._position)
-                    raise self._malformed(_reason(error), place) from error
+                if not self._may_continue(error) or not self._fill():
+                    position = getattr(error, "pos", self._position)
+                    raise self._malformed(_reason(error), position) from error
             else:
                 self._position = end
                 return value
 
-    def _may_go_on(self, error: Exception) -> bool:
+    def _may_continue(self, error: Exception) -> bool:
         """Return whether more text may cure a decoding error.
 
         Raises
@@ -195,12 +195,12 @@ class _Document:
                 self._position,
             )
 
-    def _malformed(self, reason: str, place: int) -> InvalidRequestError:
+    def _malformed(self, reason: str, position: int) -> InvalidRequestError:
         """Return the refusal for a fault at a position of the buffer."""
-        character = self._dropped + place
-        line_start = self._buffer.rfind("\n", 0, place) + 1
+        character = self._dropped + position
+        line_start = self._buffer.rfind("\n", 0, position) + 1
         start = self._dropped + line_start if line_start else self._line_start
-        line = 1 + self._dropped_lines + self._buffer.count("\n", 0, place)
+        line = 1 + self._dropped_lines + self._buffer.count("\n", 0, position)
         return InvalidRequestError(
             f"The body is not JSON at line {line}, column {character - start + 1}"
             f" (character {character}): {reason}."

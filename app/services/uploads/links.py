@@ -32,20 +32,20 @@ def note_unknown_forecasts(
         texts = chunk.texts
         if "forecast_id" not in texts:
             continue
-        named = zip(chunk.rows.tolist(), texts["workload"], texts["forecast_id"], strict=True)
-        for row, slug, forecast_id in named:
+        references = zip(chunk.rows.tolist(), texts["workload"], texts["forecast_id"], strict=True)
+        for row, slug, forecast_id in references:
             if slug is not None and forecast_id is not None:
                 rows[slug, forecast_id].append(row)
     known = stores.forecasts.workloads_of(project_id, sorted({key for _, key in rows}))
     newest = earliest_identifier("fc", now - _WRITTEN_WITHIN)
-    astray = [
+    unmatched = [
         row
-        for (slug, key), found in rows.items()
+        for (slug, key), rows_of_forecast in rows.items()
         if (known[key] != slug if key in known else not _is_since(newest, key))
-        for row in found
+        for row in rows_of_forecast
     ]
-    if astray:
-        upload.oddities.note(Oddity(_CODE, _MESSAGE, _REMEDY), sorted(astray))
+    if unmatched:
+        upload.oddities.note(Oddity(_CODE, _MESSAGE, _REMEDY), sorted(unmatched))
 
 
 def _is_since(newest: str, forecast_id: str) -> bool:

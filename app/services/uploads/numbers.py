@@ -21,9 +21,11 @@ class NumberColumn:
 
 def read_numbers(cells: Sequence[Cell], rule: NumberRule, *, is_typed: bool) -> NumberColumn:
     """Return the numbers of a column under the rule of its field."""
-    values = _fast(cells, is_typed=is_typed)
+    values = _parse_column(cells, is_typed=is_typed)
     if values is None:
-        values = np.array([_slow(cell, is_typed=is_typed) for cell in cells], dtype=np.float64)
+        values = np.array(
+            [_parse_cell(cell, is_typed=is_typed) for cell in cells], dtype=np.float64
+        )
     # Infinity stands for a cell that is not a number: no field accepts it.
     with np.errstate(invalid="ignore"):
         is_bad = ~np.isnan(values) & ~_is_allowed(values, rule)
@@ -33,7 +35,7 @@ def read_numbers(cells: Sequence[Cell], rule: NumberRule, *, is_typed: bool) -> 
 
 def is_number(cell: Cell, *, is_typed: bool) -> bool:
     """Whether a parameter's cell is a number (never called for absent cells)."""
-    return abs(_slow(cell, is_typed=is_typed)) <= MAX_PARAMETER
+    return abs(_parse_cell(cell, is_typed=is_typed)) <= MAX_PARAMETER
 
 
 def _is_allowed(values: FloatArray, rule: NumberRule) -> BoolArray:
@@ -44,7 +46,7 @@ def _is_allowed(values: FloatArray, rule: NumberRule) -> BoolArray:
     return allowed
 
 
-def _fast(cells: Sequence[Cell], *, is_typed: bool) -> FloatArray | None:
+def _parse_column(cells: Sequence[Cell], *, is_typed: bool) -> FloatArray | None:
     """Return the numbers of a purely numeric column, None where each cell must be examined."""
     numbers = cells if is_typed else _parsed(cells)
     if numbers is None or not set(map(type, numbers)) <= {int, float, type(None)}:
@@ -61,17 +63,17 @@ def _parsed(cells: Sequence[Cell]) -> Sequence[Cell] | None:
     JSON's numbers mean the same to float(). A text with a comma or a bracket would change the
     length of the list, and a text "null" the number of Nones.
     """
-    gaps = cells.count("")
-    texts = [cell or "null" for cell in cells] if gaps else cells
+    n_absent = cells.count("")
+    texts = [cell or "null" for cell in cells] if n_absent else cells
     try:
         numbers: list[Cell] = orjson.loads(f"[{','.join(texts)}]")  # type: ignore[arg-type]
     except orjson.JSONDecodeError:
         return None
-    is_cell_by_cell = len(numbers) == len(cells) and numbers.count(None) == gaps
+    is_cell_by_cell = len(numbers) == len(cells) and numbers.count(None) == n_absent
     return numbers if is_cell_by_cell else None
 
 
-def _slow(cell: Cell, *, is_typed: bool) -> float:
+def _parse_cell(cell: Cell, *, is_typed: bool) -> float:
     """Return the number, NaN for an absent cell, infinity for one that is not a number."""
     text = cell.strip() if isinstance(cell, str) else cell
     if text is None or text == "":

@@ -77,8 +77,8 @@ class ParameterUses:
     def _first_use(self, slug: Slug, name: str) -> ParameterType:
         key = (slug, name)
         has_words = key in self._with_levels or key in self._with_words - self._with_numbers
-        begun_with_word = has_words and key not in self._begun_with_typed_number
-        if name in _ALWAYS_CATEGORY or begun_with_word:
+        begins_with_word = has_words and key not in self._begun_with_typed_number
+        if name in _ALWAYS_CATEGORY or begins_with_word:
             return ParameterType.CATEGORY
         return ParameterType.NUMBER
 
@@ -87,10 +87,10 @@ class ParameterUses:
 
         Parameters that were declared or used before are not included.
         """
-        begun = self._with_levels & self._with_numbers - self._with_typed_numbers
+        mixed_keys = self._with_levels & self._with_numbers - self._with_typed_numbers
         return {
             (slug, name)
-            for slug, name in begun
+            for slug, name in mixed_keys
             if name not in _ALWAYS_CATEGORY
             and (slug not in workloads or name not in workloads[slug].declaration.parameters)
         }

@@ -107,12 +107,12 @@ def _match_currencies(
     money = list(amounts)
     units = list(currencies)
     for index, row in enumerate(chunk.rows.tolist()):
-        is_twice = money[index] is not None and dollars[index] is not None
-        if dollars[index] is not None and not is_twice:
+        is_repeated = money[index] is not None and dollars[index] is not None
+        if dollars[index] is not None and not is_repeated:
             money[index], units[index] = dollars[index], units[index] or "USD"
-            is_twice = units[index] != "USD"
-        is_half = (money[index] is None) != (units[index] is None)
-        if (is_half or is_twice) and row not in faults.bad_rows:
+            is_repeated = units[index] != "USD"
+        is_incomplete = (money[index] is None) != (units[index] is None)
+        if (is_incomplete or is_repeated) and row not in faults.bad_rows:
             faults.add(
                 row,
                 "cost_amount",
@@ -163,13 +163,13 @@ def _oddities(chunk: Chunk) -> Iterator[tuple[str, str, str, BoolArray]]:
         )
     if "ended_at" in chunk.instants:
         setup = chunk.numbers.get(_SETUP)
-        told = durations if setup is None else durations + np.nan_to_num(setup)
+        total = durations if setup is None else durations + np.nan_to_num(setup)
         yield (
             "shorter_than_span",
             "A duration with its set-up is less than half of the time from started_at to ended_at.",
             "Send seconds (not minutes or hours); what set-up took is phase.setup_seconds.",
             # Queueing and pauses may lie in the span, but seldom fill most of it.
-            told + _SPAN_SLACK_S < _spans(chunk) * _LEAST_SHARE_OF_SPAN,
+            total + _SPAN_SLACK_S < _spans(chunk) * _LEAST_SHARE_OF_SPAN,
         )
     nodes, workers = chunk.numbers.get("nodes"), chunk.numbers.get("workers")
     if nodes is not None:

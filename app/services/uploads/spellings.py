@@ -12,7 +12,7 @@ from app.services.uploads.numbers import is_number
 from app.services.uploads.reading import CheckedUpload
 from app.services.uploads.terms import Oddity
 
-_MAX_TOLD: Final = 10
+_MAX_NAMED: Final = 10
 _MIXED_REMEDY: Final = (
     "If it should be a number, remove the workload, or use another parameter name, and send only"
     " numbers, with empty cells where there is none."
@@ -33,7 +33,7 @@ def note_odd_parameters(upload: CheckedUpload, workloads: Mapping[Slug, Workload
     workloads
         The workloads of the upload as they were before it.
     """
-    for slug, name in sorted(upload.uses.mixed(workloads))[:_MAX_TOLD]:
+    for slug, name in sorted(upload.uses.mixed(workloads))[:_MAX_NAMED]:
         rows = [
             (row, cell)
             for row, cell, is_typed in _cells(upload, slug, name)
@@ -46,7 +46,7 @@ def note_odd_parameters(upload: CheckedUpload, workloads: Mapping[Slug, Workload
             )
             oddity = Oddity("numbers_and_words", message, _MIXED_REMEDY)
             upload.oddities.note(oddity, [row for row, _ in rows])
-    for slug, name in sorted(upload.uses.respelled)[:_MAX_TOLD]:
+    for slug, name in sorted(upload.uses.respelled)[:_MAX_NAMED]:
         _note_respelled(upload, slug, name)
 
 
@@ -58,15 +58,15 @@ def note_counted_gpus(upload: CheckedUpload) -> None:
         counted = {name: counted_gpu(name) for name in set(names) if name is not None}
         if any(counted.values()):
             for row, name in zip(chunk.rows.tolist(), names, strict=True):
-                if name is not None and (told := counted[name]):
-                    rows[name, *told].append(row)
-    for (name, number, gpu), where in sorted(rows.items())[:_MAX_TOLD]:
+                if name is not None and (count_and_gpu := counted[name]):
+                    rows[name, *count_and_gpu].append(row)
+    for (name, number, gpu), row_numbers in sorted(rows.items())[:_MAX_NAMED]:
         message = f"GPU type {name!r} includes a number: it counts as a type of its own."
         remedy = (
             f"Send gpu_type {gpu!r} and workers {number}: DELETE /v1/runs/{{run}}, and send the"
             " run again."
         )
-        upload.oddities.note(Oddity("gpus_counted_in_name", message, remedy), where)
+        upload.oddities.note(Oddity("gpus_counted_in_name", message, remedy), row_numbers)
 
 
 def _note_respelled(upload: CheckedUpload, slug: Slug, name: str) -> None:
@@ -76,10 +76,10 @@ def _note_respelled(upload: CheckedUpload, slug: Slug, name: str) -> None:
     for rows in spellings.values():
         usual, *others = sorted(rows, key=lambda spelling: -len(rows[spelling]))
         if others:
-            told = ", ".join(map(repr, others))
+            spelled = ", ".join(map(repr, others))
             message = (
-                f"Parameter {name!r} of workload {slug!r} has {told} beside {usual!r}: they count"
-                " as different values."
+                f"Parameter {name!r} of workload {slug!r} has {spelled} beside {usual!r}: they"
+                " count as different values."
             )
             oddity = Oddity("spelled_differently", message, _RESPELLED_REMEDY)
             upload.oddities.note(oddity, sorted(row for other in others for row in rows[other]))

@@ -24,7 +24,7 @@ from app.storage.bulk import WriteRuns
 from app.storage.stores import Stores
 
 MAX_LISTED_ROWS: Final = 1000
-_Sorted = tuple[Batch, SortedRows]
+_SortedBatch = tuple[Batch, SortedRows]
 
 
 @dataclass(slots=True)
@@ -110,19 +110,19 @@ class UploadRegistrar:
         RunConflictError
             If an external id is taken by other content and bad rows are not skipped.
         """
-        slugs = {Slug(slug) for chunk in self._upload.chunks for slug in _words(chunk)}
-        fresh = set() if self._options.dry_run else self._claim(slugs, clock())
+        slugs = {Slug(slug) for chunk in self._upload.chunks for slug in _slugs(chunk)}
+        created = set() if self._options.dry_run else self._claim(slugs, clock())
         workloads = self._stores.workloads.find_many(self._project_id, slugs)
-        keys = [found.workload_id for found in workloads.values()]
-        counted = {} if self._options.dry_run else self._stores.run_counts.known(keys)
+        keys = [workload.workload_id for workload in workloads.values()]
+        known_counts = {} if self._options.dry_run else self._stores.run_counts.known(keys)
         types = self._upload.uses.resolve(workloads)
         settle_drift(self._upload, types, skip_invalid=self._options.skip_invalid)
-        registered = Registered(workloads, len(fresh))
+        registered = Registered(workloads, len(created))
         conflicts = self._upload.faults if self._options.skip_invalid else FaultCollector()
         finder = DuplicateFinder(
             self._stores,
             self._project_id,
-            self._with_runs(workloads, fresh),
+            self._with_runs(workloads, created),
             self._canonical_gpu_name,
             conflicts=conflicts,
         )
@@ -134,20 +134,20 @@ class UploadRegistrar:
             self._fix_types(types, registered)
             stored = registered.statuses.items()
             difference = {workloads[slug].workload_id: counts for slug, counts in stored}
-            self._stores.run_counts.change(counted, difference)
+            self._stores.run_counts.change(known_counts, difference)
         return registered
 
     def _claim(self, slugs: set[Slug], now: datetime) -> set[Slug]:
         return self._stores.workloads.claim(self._project_id, slugs, now)
 
     def _with_runs(
-        self, workloads: Mapping[Slug, Workload], fresh: set[Slug]
+        self, workloads: Mapping[Slug, Workload], created: set[Slug]
     ) -> dict[Slug, WorkloadId]:
         keys = {slug: workload.workload_id for slug, workload in workloads.items()}
         return {
             slug: key
             for slug, key in keys.items()
-            if slug not in fresh and self._stores.runs.has_any(key)
+            if slug not in created and self._stores.runs.has_any(key)
         }
 
     def _batches(
@@ -172,23 +172,23 @@ class UploadRegistrar:
         types: Mapping[ParameterKey, ParameterType],
         registered: Registered,
         now: datetime,
-    ) -> list[_Sorted]:
+    ) -> list[_SortedBatch]:
         """Store the new rows; return the batches that are to be reported in detail."""
-        more = []
+        detailed = []
         with self._stores.runs.adding() as add:
             for batch in self._batches(types, now):
                 result = finder.sort(batch)
                 self._add(batch, result, registered, now, add)
                 if result.suspects or self._upload.total_rows <= MAX_LISTED_ROWS:
-                    more.append((batch, result))
+                    detailed.append((batch, result))
                 else:
                     registered.duplicates += len(result.duplicates)
-        return more
+        return detailed
 
     def _settle(
-        self, finder: DuplicateFinder, more: Sequence[_Sorted], registered: Registered
+        self, finder: DuplicateFinder, detailed: Sequence[_SortedBatch], registered: Registered
     ) -> None:
-        for batch, result in more:
+        for batch, result in detailed:
             finder.judge(batch, result)
             registered.duplicates += len(result.duplicates)
             if self._upload.total_rows <= MAX_LISTED_ROWS:
@@ -209,7 +209,7 @@ class UploadRegistrar:
         slugs = workloads if is_whole else [workloads[index] for index in new]
         registered.count(Counter(zip(slugs, kept.content.status, strict=True)))
         if new and not self._options.dry_run:
-            keys = {slug: found.workload_id for slug, found in registered.workloads.items()}
+            keys = {slug: workload.workload_id for slug, workload in registered.workloads.items()}
             add(
                 NewRuns(
                     run_id=kept.run_ids,
@@ -226,16 +226,16 @@ class UploadRegistrar:
         names = batch.external_ids or [None] * len(batch.run_ids)
         workloads = _workloads(batch.chunk)
         for index, row in enumerate(batch.chunk.rows.tolist()):
-            repeated = result.duplicates.get(index)
-            if repeated is None and not result.is_new[index]:
+            duplicate_of = result.duplicates.get(index)
+            if duplicate_of is None and not result.is_new[index]:
                 continue
-            is_promised = repeated is None and self._options.dry_run
+            is_promised = duplicate_of is None and self._options.dry_run
             yield AcceptedRow(
                 row=row,
-                run_id=None if is_promised else repeated or batch.run_ids[index],
+                run_id=None if is_promised else duplicate_of or batch.run_ids[index],
                 workload=Slug(workloads[index]),
                 external_id=names[index],
-                is_duplicate=repeated is not None,
+                is_duplicate=duplicate_of is not None,
             )
 
     def _fix_types(
@@ -256,6 +256,6 @@ def _workloads(chunk: Chunk) -> list[str]:
     return [slug for slug in chunk.texts["workload"] if slug is not None]
 
 
-def _words(chunk: Chunk) -> set[str]:
+def _slugs(chunk: Chunk) -> set[str]:
     """Return the workloads of a checked chunk."""
     return {slug for slug in set(chunk.texts["workload"]) if slug is not None}
