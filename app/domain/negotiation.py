@@ -55,7 +55,7 @@ def _preference_for(name: str, preferences: dict[str, _Preference]) -> _Preferen
 
 
 def _preferences(header: str) -> dict[str, _Preference]:
-    """Return the wish of a header for each name, the best if it gives several."""
+    """Return the preference of a header for each name, the best if it gives several."""
     preferences: dict[str, _Preference] = {}
     for position, item in enumerate(header.split(",")):
         name, *parameters = (part.strip().casefold() for part in item.split(";"))

@@ -27,5 +27,5 @@ def page_of(found: Sequence[Item], size: int, *, key: Callable[[Item], object]) 
     Page(items=[9, 8], next_key='8')
     >>> page_of([9, 8], 2, key=int).next_key
     """
-    shown = found[:size]
-    return Page(shown, str(key(shown[-1])) if len(found) > size else None)
+    items = found[:size]
+    return Page(items, str(key(items[-1])) if len(found) > size else None)

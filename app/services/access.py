@@ -154,12 +154,12 @@ class AccessService:
         While that cannot be determined, the last known answer stands.
         """
         try:
-            found = await self.authenticate(authorization)
+            admitted = await self.authenticate(authorization)
         except UnauthenticatedError:
             return False
         except DomainError:
             return True
-        return (found.project_id, found.scopes) == (caller.project_id, caller.scopes)
+        return (admitted.project_id, admitted.scopes) == (caller.project_id, caller.scopes)
 
     def name_of(self, authorization: str | None) -> str | None:
         """Return the name by which `at_hand` knows a caller; it does not reveal the secret.
@@ -228,10 +228,10 @@ class AccessService:
         if len(parts) != _TOKEN_PARTS or parts[0] != "tf" or not token.isascii():
             return None, None
         with self._context.database.reading() as stores:
-            found = stores.access.find_key(KeyId(parts[1]))
-            if found is None or not hmac.compare_digest(found[1], digest):
+            stored = stores.access.find_key(KeyId(parts[1]))
+            if stored is None or not hmac.compare_digest(stored[1], digest):
                 return None, None
-            return found[0], stores.quotas.get(found[0].project_id).requests_per_minute
+            return stored[0], stores.quotas.get(stored[0].project_id).requests_per_minute
 
     def _note_use(self, cached: _CachedKey, key_id: KeyId, now: datetime) -> None:
         if cached.use_noted_at is None or now - cached.use_noted_at >= _NOTE_USE_EVERY:
@@ -299,12 +299,12 @@ class AccessService:
         """
         now, key_id = self._context.now(), _key_id_in(key)
         with self._context.database.transaction() as stores:
-            found = stores.access.find_key(key_id)
-            if found is None:
+            stored = stores.access.find_key(key_id)
+            if stored is None:
                 is_short = len(key_id) <= 2 * _KEY_ID_BYTES
                 raise NotFoundError("key", key_id if is_short else _NOT_SHOWN)
             stores.access.revoke_key(key_id, now)
-            stores.access.record_audit(found[0].project_id, None, now, "key.revoke", key_id)
+            stores.access.record_audit(stored[0].project_id, None, now, "key.revoke", key_id)
         return key_id
 
     def list_keys(self) -> list[tuple[ApiKey, Project]]:

@@ -156,7 +156,7 @@ def _earlier_forecasts(
     timelines: defaultdict[str | None, _Timeline] = defaultdict(_Timeline)
     for forecast in recorded:
         timelines[forecast.scenario_sha256].add(forecast)
-    found: dict[RunId, _EarlierForecast] = {}
+    earlier: dict[RunId, _EarlierForecast] = {}
     for run in runs:
         version = version_by_id.get(run.forecast_id) if run.forecast_id is not None else None
         source = ForecastSource.NAMED
@@ -167,8 +167,8 @@ def _earlier_forecasts(
             version = version_before(publications, run.created_at)
             source = ForecastSource.STANDING
         if version is not None:
-            found[run.run_id] = _EarlierForecast(version, source)
-    return found
+            earlier[run.run_id] = _EarlierForecast(version, source)
+    return earlier
 
 
 def _newest_versions(earlier: dict[RunId, _EarlierForecast]) -> dict[RunId, _EarlierForecast]:

@@ -252,8 +252,8 @@ class BackupService:
                 f"The backup has schema {summary.revision}, which this version does not know.",
                 "Restore it with the version that made it, or a newer one.",
             )
-        found = current_revision(database)
-        if found is None or overwrite:
+        revision = current_revision(database)
+        if revision is None or overwrite:
             return
         self._require_head("Run `trainfare migrate`, or pass --overwrite.")
         with database.reading() as stores:

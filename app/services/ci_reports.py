@@ -298,8 +298,8 @@ def _slugs(request: CiReportRequest) -> set[Slug]:
         for entry in request.documents
         if isinstance(entry, Mapping)
     ]
-    found = {parse_slug(name) for name in names if isinstance(name, str)}
-    return {slug for slug in found if slug is not None}
+    slugs = {parse_slug(name) for name in names if isinstance(name, str)}
+    return {slug for slug in slugs if slug is not None}
 
 
 def _documents(request: CiReportRequest) -> list[Any]:
@@ -331,8 +331,8 @@ def _exclusion(request: CiReportRequest) -> str | None:
 
 def _stored_runs(stores: Stores, project_id: ProjectId, result: UploadResult) -> list[Run]:
     ids = [row.accepted.run_id for row in result.runs or () if row.accepted.run_id is not None]
-    found = {run.run_id: run for run in stores.runs.get_many(project_id, ids)}
-    return [found[run_id] for run_id in ids]
+    runs = {run.run_id: run for run in stores.runs.get_many(project_id, ids)}
+    return [runs[run_id] for run_id in ids]
 
 
 def _duplicates(result: UploadResult) -> frozenset[RunId]:

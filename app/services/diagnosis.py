@@ -82,11 +82,11 @@ class DiagnosisService:
         for name, check in checks.items():
             try:
                 with self._context.database.reading() as stores:
-                    found = check(stores)
+                    result = check(stores)
             except StorageUnavailableError as error:
                 detail = f"cannot be examined: {error.reason}"
-                found = Check(name, is_ok=False, detail=detail, remedy=_FIX_FIRST)
-            yield found
+                result = Check(name, is_ok=False, detail=detail, remedy=_FIX_FIRST)
+            yield result
 
     def _check_sessions(self, _stores: Stores) -> Check:
         detail = "each connection keeps its own"

@@ -87,11 +87,11 @@ class FitService:
         _check_regressors(request.regressors)
         with self._context.database.transaction() as stores:
             workload = held_workload(stores, project_id, slug)
-            found = stores.runs.count_usable(
+            n_usable = stores.runs.count_usable(
                 workload.workload_id, request.runs_since, at_most=NEEDED_RUNS
             )
-            if found < NEEDED_RUNS:
-                raise NotEnoughRunsError(slug, found=found, needed=NEEDED_RUNS)
+            if n_usable < NEEDED_RUNS:
+                raise NotEnoughRunsError(slug, found=n_usable, needed=NEEDED_RUNS)
             now = self._context.now()
             if stores.fits.active(workload.workload_id) is None:
                 charge_fits(stores, project_id, now)

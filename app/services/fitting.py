@@ -70,9 +70,9 @@ def _gpu_types(runs: RunTable, pool: Pool) -> Iterator[str | None]:
     yield from runs.features.categorical.get("gpu_type", ())
     if pool.mode is not Pooling.OFF:
         for summary in (*pool.summaries, *factory_summaries()):
-            for found in summary.levels:
-                if found.category == "gpu_type":
-                    yield from found.levels
+            for category_levels in summary.levels:
+                if category_levels.category == "gpu_type":
+                    yield from category_levels.levels
 
 
 class FittingService:

@@ -102,8 +102,8 @@ class HealthService:
         with self._context.database.reading() as stores:
             is_read_only = stores.diagnosis.is_read_only()
         detail = "PostgreSQL answers, but is read-only"
-        found = Check("writing", is_ok=False, detail=detail, remedy=_NAME_THE_PRIMARY)
-        return [found] if is_read_only else []
+        failed = Check("writing", is_ok=False, detail=detail, remedy=_NAME_THE_PRIMARY)
+        return [failed] if is_read_only else []
 
     def _check_fitter(self, *, reveal: bool) -> Check:
         queued, fitters = self.count_queue()

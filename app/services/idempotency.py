@@ -72,15 +72,15 @@ class IdempotencyService:
             If another process took the request over.
         """
         with self._context.database.transaction() as stores:
-            kept = self._kept.get(ticket.project_id)
-            if kept is None:
-                kept = stores.idempotency.kept_bytes(ticket.project_id)
-            if kept + len(body) > self._context.settings.idempotency_bytes:
+            kept_bytes = self._kept.get(ticket.project_id)
+            if kept_bytes is None:
+                kept_bytes = stores.idempotency.kept_bytes(ticket.project_id)
+            if kept_bytes + len(body) > self._context.settings.idempotency_bytes:
                 stores.idempotency.renew(ticket, self._context.now())
             else:
                 stores.idempotency.finish(ticket, status, headers, body)
-                kept += len(body)
-            self._kept[ticket.project_id] = kept
+                kept_bytes += len(body)
+            self._kept[ticket.project_id] = kept_bytes
 
     def purge(self, *, project: str | None = None) -> int:
         """Remove the answers that are no longer replayed; return how many.

@@ -115,17 +115,17 @@ class PriceService:
         if wanted.gpu_type is not None:
             wanted = replace(wanted, gpu_type=canonical_gpu_name(wanted.gpu_type))
         offset, before = _read_token(page_token)
-        own: Page[Price] = Page([])
+        own_page: Page[Price] = Page([])
         if offset is None and wanted.origin is not PriceOrigin.CATALOGUE:
             with self._context.database.reading() as stores:
-                own = stores.prices.page(project_id, wanted, limit=page_size, before=before)
-        if own.next_key is not None or wanted.origin is PriceOrigin.OWN:
-            return own
-        start, room = offset or 0, page_size - len(own.items)
-        listed = _listed(wanted)
-        shown = [*own.items, *listed[start : start + room]]
-        is_last = start + room >= len(listed)
-        return Page(shown, None if is_last else f"{_CATALOGUE_TOKEN}{start + room}")
+                own_page = stores.prices.page(project_id, wanted, limit=page_size, before=before)
+        if own_page.next_key is not None or wanted.origin is PriceOrigin.OWN:
+            return own_page
+        start, room = offset or 0, page_size - len(own_page.items)
+        catalogue = _listed(wanted)
+        items = [*own_page.items, *catalogue[start : start + room]]
+        is_last = start + room >= len(catalogue)
+        return Page(items, None if is_last else f"{_CATALOGUE_TOKEN}{start + room}")
 
     def book(self, project_id: ProjectId) -> PriceBook:
         """Return the prices in force for a project, as fresh as the settings demand.

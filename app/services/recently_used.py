@@ -38,10 +38,10 @@ class RecentlyUsed(Generic[_Key, _Value]):
     def get(self, key: _Key) -> _Value | None:
         """Return the value, None if there is none; it then counts as used."""
         with self._lock:
-            found = self._values.get(key)
-            if found is not None:
+            value = self._values.get(key)
+            if value is not None:
                 self._values.move_to_end(key)
-        return found
+        return value
 
     def put(self, key: _Key, value: _Value) -> None:
         """Store a value."""

@@ -26,24 +26,24 @@ def _workload_id(stores: Stores, project_id: ProjectId, slug: Slug) -> WorkloadI
 
 
 def _require(stores: Stores, workload_id: WorkloadId, slug: Slug, version: int) -> RegressorVersion:
-    found = stores.regressors.get(workload_id, version)
-    if found is None:
+    stored = stores.regressors.get(workload_id, version)
+    if stored is None:
         raise NotFoundError("regressor version", f"{slug}/{version}")
-    return found
+    return stored
 
 
-def _require_readable(found: RegressorVersion) -> None:
+def _require_readable(stored: RegressorVersion) -> None:
     from models import FORMAT_VERSION  # noqa: PLC0415 - heavy: not for lists
 
-    if found.format_version != FORMAT_VERSION:
+    if stored.format_version != FORMAT_VERSION:
         fault = Fault(
-            message=f"Its artefact has format {found.format_version}, not {FORMAT_VERSION}.",
+            message=f"Its artefact has format {stored.format_version}, not {FORMAT_VERSION}.",
             remedy="Publish a version that this release computed, or fit the workload again.",
             field="version",
-            value=found.version,
+            value=stored.version,
         )
         raise InvalidRequestError(
-            f"Version {found.version} was computed by another release, and cannot answer.", [fault]
+            f"Version {stored.version} was computed by another release, and cannot answer.", [fault]
         )
 
 
@@ -107,12 +107,12 @@ class RegressorService:
         with self._context.database.transaction() as stores:
             workload_id = _workload_id(stores, caller.project_id, slug)
             stores.regressors.hold(workload_id, version)
-            found = _require(stores, workload_id, slug, version)
-            if found.is_published:
-                return found
-            if not found.is_artifact_kept:
+            stored = _require(stores, workload_id, slug, version)
+            if stored.is_published:
+                return stored
+            if not stored.is_artifact_kept:
                 raise ArtifactRemovedError(slug, version)
-            _require_readable(found)
+            _require_readable(stored)
             publish_version(
                 stores,
                 caller.project_id,

@@ -88,7 +88,7 @@ class RetentionService:
         before = self._context.now() - older_than
         project_id = self._begin(before, project, "regressor.prune", "registry")
         workloads = self._workloads(before, project_id)
-        count = sum(self._prune_artifacts(each, before) for each in workloads)
+        count = sum(self._prune_artifacts(workload_id, before) for workload_id in workloads)
         _logger.info("artefacts of regressors removed", extra={"regressors": count})
         return count
 
@@ -102,7 +102,7 @@ class RetentionService:
         """
         before = self._context.now() - older_than
         workloads = self._workloads(before, self._find(project))
-        return sum(self._count_artifacts(each, before) for each in workloads)
+        return sum(self._count_artifacts(workload_id, before) for workload_id in workloads)
 
     def prune_reports(self, older_than: timedelta, *, project: str | None = None) -> int:
         """Remove CI reports of that age; return how many. Their runs and baselines stay.
@@ -146,12 +146,12 @@ class RetentionService:
     ) -> ProjectId | None:
         detail = {"before": before.isoformat()}
         with self._context.database.transaction() as stores:
-            named = None if project is None else project_named(stores, project)
-            for each in stores.access.list_projects() if named is None else [named]:
+            only = None if project is None else project_named(stores, project)
+            for affected in stores.access.list_projects() if only is None else [only]:
                 stores.access.record_audit(
-                    each.project_id, None, self._context.now(), action, subject, detail
+                    affected.project_id, None, self._context.now(), action, subject, detail
                 )
-            return None if named is None else named.project_id
+            return None if only is None else only.project_id
 
     def _prune_some(
         self, before: datetime, project_id: ProjectId | None, after: ForecastId

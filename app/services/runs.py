@@ -150,18 +150,18 @@ class RunService:
                 raise InvalidRequestError("The run is not excluded.", [fault])
             reason = (change.reason or run.excluded_reason) if excluded else None
             labels = {**run.labels, **change.labels}
-            kept = {name: value for name, value in labels.items() if value is not None}
+            kept_labels = {name: value for name, value in labels.items() if value is not None}
             if not excluded:
                 now = self._context.lease_now(stores)
                 include_runs(stores, principal, [run], now, self._context.settings)
-            stores.runs.update(run_id, excluded=excluded, reason=reason, labels=kept)
+            stores.runs.update(run_id, excluded=excluded, reason=reason, labels=kept_labels)
             stores.access.record_audit(
                 principal.project_id,
                 principal.key_id,
                 self._context.now(),
                 _action(run, excluded=excluded),
                 run_id,
-                {"excluded": excluded, "reason": reason, "labels": kept},
+                {"excluded": excluded, "reason": reason, "labels": kept_labels},
             )
             return _require(stores, principal.project_id, run_id)
 
@@ -203,10 +203,10 @@ def _action(run: Run, *, excluded: bool) -> str:
 
 def _locked(stores: Stores, project_id: ProjectId, run_id: RunId) -> Run:
     """Return a run, locked against changes until the transaction ends, after its workload."""
-    found = lock_runs(stores, project_id, [run_id]) if is_identifier("run", run_id) else []
-    if not found:
+    runs = lock_runs(stores, project_id, [run_id]) if is_identifier("run", run_id) else []
+    if not runs:
         raise NotFoundError("run", run_id)
-    return found[0]
+    return runs[0]
 
 
 def _require(stores: Stores, project_id: ProjectId, run_id: RunId, *, lock: bool = False) -> Run:

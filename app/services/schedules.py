@@ -83,9 +83,11 @@ def question_of(job: QueuedJob) -> ForecastRequest:
 
 def remaining_of(jobs: Sequence[QueuedJob], beliefs: Beliefs) -> RemainingBeliefs:
     """Return the forecasts of the time that the known jobs still need."""
-    known = [jobs[row] for row in beliefs.known]
-    progress = np.array([job.progress for job in known], dtype=np.float64)
-    elapsed = np.array([np.nan if job.elapsed_s is None else job.elapsed_s for job in known])
+    forecast_jobs = [jobs[row] for row in beliefs.known]
+    progress = np.array([job.progress for job in forecast_jobs], dtype=np.float64)
+    elapsed = np.array(
+        [np.nan if job.elapsed_s is None else job.elapsed_s for job in forecast_jobs]
+    )
     return remaining(beliefs.durations, progress, elapsed.astype(np.float64))
 
 

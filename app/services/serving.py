@@ -132,9 +132,9 @@ class RegressorCache:
             return None
         if age > self._renew_after:
             self._renewals.renew((project_id, slug), lambda: self._read((project_id, slug), None))
-        found = self._held(pointer, version)
-        self.figures.hits += found is not None
-        return found
+        served = self._held(pointer, version)
+        self.figures.hits += served is not None
+        return served
 
     def get(self, project_id: ProjectId, slug: Slug, version: int | None = None) -> ServedRegressor:
         """Return the published regressor, or the named version, loading it if needed.
@@ -153,22 +153,22 @@ class RegressorCache:
             If the database does not answer and the regressor is not in memory; one in memory is
             returned as stale.
         """
-        found = self.in_memory(project_id, slug, version, self._context.now())
-        if found is not None:
-            return found
+        served = self.in_memory(project_id, slug, version, self._context.now())
+        if served is not None:
+            return served
         key = (project_id, slug)
         pointer = self._pointers.get(key)
-        held = None if pointer is None else self._held(pointer, version)
+        cached = None if pointer is None else self._held(pointer, version)
         try:
-            if pointer is None or held is None:
+            if pointer is None or cached is None:
                 return self._read(key, version)
             return self._renewed(key, version, pointer)
         except StorageUnavailableError:
-            if pointer is None or held is None:
+            if pointer is None or cached is None:
                 raise
             pointer.read_at, pointer.is_stale = self._context.now(), True
             self.figures.hits += 1
-            return replace(held, is_stale=True)
+            return replace(cached, is_stale=True)
         except (UnknownWorkloadError, NoRegressorError):
             with self._lock:
                 self._pointers.pop(key, None)
@@ -194,17 +194,17 @@ class RegressorCache:
             self._renewals.wait_for(key, lambda: self._read(key, None))
         finally:
             pointer.is_reading = False
-        held = self._held(self._pointers.get(key, pointer), version)
-        self.figures.hits += held is not None
-        return held or self._read(key, version)
+        served = self._held(self._pointers.get(key, pointer), version)
+        self.figures.hits += served is not None
+        return served or self._read(key, version)
 
     def _held(self, pointer: _Pointer, version: int | None) -> ServedRegressor | None:
         key = (pointer.workload_id, version or pointer.version)
         with self._lock:
-            found = self._regressors.get(key)
-            if found is not None:
+            served = self._regressors.get(key)
+            if served is not None:
                 self._regressors.move_to_end(key)
-        return replace(found, is_stale=True) if found is not None and pointer.is_stale else found
+        return replace(served, is_stale=True) if served is not None and pointer.is_stale else served
 
     def _read(self, key: _Key, version: int | None) -> ServedRegressor:
         project_id, slug = key
@@ -214,16 +214,16 @@ class RegressorCache:
             if answering is None:
                 return _load_unpublished(stores, project_id, slug, version)
             pointer = _Pointer(*answering, read_at=now)
-            held = self._held(pointer, version)
-            if held is None:
+            served = self._held(pointer, version)
+            if served is None:
                 self.figures.misses += 1
-                held = _load(stores, slug, pointer.workload_id, version or pointer.version)
-            held = _with_currency(held, pointer.currency)
+                served = _load(stores, slug, pointer.workload_id, version or pointer.version)
+            served = _with_currency(served, pointer.currency)
         with self._lock:
             self._pointers[key] = pointer
-            self._regressors[held.workload_id, held.version] = held
+            self._regressors[served.workload_id, served.version] = served
             self._forget()
-        return held
+        return served
 
     def _forget(self) -> None:
         """Drop what exceeds the limits."""
@@ -247,14 +247,14 @@ def _load_unpublished(
     if workload is None:
         raise unknown_workload(stores, project_id, slug)
     if version is not None:
-        held = _load(stores, slug, workload.workload_id, version)
-        return _with_currency(held, workload.declaration.currency)
-    found = stores.runs.count_usable(workload.workload_id)
+        served = _load(stores, slug, workload.workload_id, version)
+        return _with_currency(served, workload.declaration.currency)
+    n_usable = stores.runs.count_usable(workload.workload_id)
     if fit := stores.fits.active(workload.workload_id):
         raise FitPendingError(
-            slug, found=found, needed=NEEDED_RUNS, fit_id=fit.fit_id, state=fit.state
+            slug, found=n_usable, needed=NEEDED_RUNS, fit_id=fit.fit_id, state=fit.state
         )
-    raise NoRegressorError(slug, found=found, needed=NEEDED_RUNS)
+    raise NoRegressorError(slug, found=n_usable, needed=NEEDED_RUNS)
 
 
 def _with_currency(served: ServedRegressor, currency: str) -> ServedRegressor:

@@ -84,18 +84,18 @@ class WorkloadService:
                 raise RefitPolicyForbiddenError(Scope.FITS_WRITE)
             used = _used_parameters(stores, workload)
             _check_types(declaration, used)
-            kept = replace(
+            merged = replace(
                 declaration,
                 dataset_unit=_settle_unit(stores, workload, declaration),
                 parameters={**used, **declaration.parameters},
             )
-            stores.workloads.replace_declaration(workload.workload_id, kept, now)
+            stores.workloads.replace_declaration(workload.workload_id, merged, now)
             dropped = workload.declaration.parameters.keys() - used.keys()
             stores.workloads.remove_parameters(workload.workload_id, dropped)
             stores.workloads.put_parameters(workload.workload_id, declaration.parameters)
             action = "workload.create" if is_new else "workload.change"
-            if is_new or kept != workload.declaration:
-                changes = _changes(workload.declaration, kept)
+            if is_new or merged != workload.declaration:
+                changes = _changes(workload.declaration, merged)
                 stores.access.record_audit(project_id, key_id, now, action, slug, changes)
             return _detail(stores, require_workload(stores, project_id, slug)), is_new
 
@@ -127,8 +127,11 @@ class WorkloadService:
         before = number_of(page_token, most_digits=_MOST_DIGITS)
         with self._context.database.reading() as stores:
             page = stores.workloads.page(project_id, limit=page_size, before=before)
-            counts = stores.run_counts.by_status(found.workload_id for found in page.items)
-        items = [WorkloadSummary(found, counts.get(found.workload_id, {})) for found in page.items]
+            counts = stores.run_counts.by_status(workload.workload_id for workload in page.items)
+        items = [
+            WorkloadSummary(workload, counts.get(workload.workload_id, {}))
+            for workload in page.items
+        ]
         return Page(items, page.next_key)
 
     def delete(self, caller: Principal, slug: Slug) -> None:

@@ -71,10 +71,10 @@ class ArtifactStore:
         if project_id is not None:
             of_project = sa.select(WorkloadRow.id).where(WorkloadRow.project_id == project_id)
             with_old_artifact = with_old_artifact.where(row.workload_id.in_(of_project))
-        found = self._session.scalars(
+        workload_id = self._session.scalars(
             with_old_artifact.order_by(row.workload_id).limit(1)
         ).one_or_none()
-        return None if found is None else WorkloadId(found)
+        return None if workload_id is None else WorkloadId(workload_id)
 
     def count(self, workload_id: WorkloadId, before: datetime) -> int:
         """Return how many of a workload's artefacts `remove` would remove in total."""
@@ -106,8 +106,8 @@ class ArtifactStore:
             The last version examined and how many were removed; None if none was left.
         """
         row, is_removable = RegressorRow, _is_removable(workload_id, before)
-        found = sa.select(row.version).where(is_removable, row.version > after)
-        locked = found.order_by(row.version).limit(limit).with_for_update(key_share=True)
+        removable = sa.select(row.version).where(is_removable, row.version > after)
+        locked = removable.order_by(row.version).limit(limit).with_for_update(key_share=True)
         versions = self._session.scalars(locked).all()
         if not versions:
             return None

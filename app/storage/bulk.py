@@ -95,8 +95,8 @@ def _execute_many(connection: sa.Connection, table: str, columns: Mapping[str, _
     values = [_for_sqlite(column) for column in columns.values()]
     driver = connection.connection.driver_connection
     assert isinstance(driver, sqlite3.Connection)
-    most = driver.getlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER) // len(columns)
-    at_once = min(_ROWS_OF_A_STATEMENT, most)
+    max_rows = driver.getlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER) // len(columns)
+    at_once = min(_ROWS_OF_A_STATEMENT, max_rows)
     n_full, n_rest = divmod(len(values[0]), at_once)
     # Taken from an iterator, so that the rows are never all in memory at once.
     cells = chain.from_iterable(zip(*values, strict=True))

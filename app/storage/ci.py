@@ -41,8 +41,8 @@ class CiStore:
         )
         # What was read before waiting for the lock may be outdated.
         locked = query.with_for_update().execution_options(populate_existing=True)
-        found = self._session.scalar(locked if lock else query)
-        return None if found is None else _to_report(found)
+        row = self._session.scalar(locked if lock else query)
+        return None if row is None else _to_report(row)
 
     def page(
         self, project_id: ProjectId, *, limit: int, before: str | None = None

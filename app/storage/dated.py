@@ -55,14 +55,14 @@ class DatedStore(Generic[Row, Fact]):
     def withdraw(self, project_id: ProjectId, key: str, at: datetime) -> bool:
         """Withdraw a fact; return whether there was one in force."""
         row = self._row
-        found = self._session.scalars(
+        fact = self._session.scalars(
             sa.select(row)
             .where(row.project_id == project_id, row.id == key, row.withdrawn_at.is_(None))
             .with_for_update()
         ).one_or_none()
-        if found is not None:
-            found.withdrawn_at = at
-        return found is not None
+        if fact is not None:
+            fact.withdrawn_at = at
+        return fact is not None
 
     @abstractmethod
     def to_fact(self, row: Row) -> Fact:

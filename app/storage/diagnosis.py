@@ -117,8 +117,8 @@ class DiagnosisStore:
 
     def published_formats(self) -> list[tuple[str, int, int]]:
         """Return workload, version and format of each published regressor."""
-        found = self._session.execute(_PUBLISHED.add_columns(RegressorRow.format_version))
-        return [(slug, version, format_version) for slug, version, format_version in found]
+        rows = self._session.execute(_PUBLISHED.add_columns(RegressorRow.format_version))
+        return [(slug, version, format_version) for slug, version, format_version in rows]
 
     def published_artifacts(self, format_version: int) -> Iterator[tuple[str, int, bytes]]:
         """Yield workload, version and artefact of each published regressor of one format."""

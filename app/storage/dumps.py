@@ -170,8 +170,8 @@ class DumpStore:
 
     def holds_data(self) -> bool:
         """Whether anybody stored anything, whatever the schema."""
-        found = set(sa.inspect(self._session.connection()).get_table_names()) - _SEEDED
-        tables = (table for table in Base.metadata.sorted_tables if table.name in found)
+        existing = set(sa.inspect(self._session.connection()).get_table_names()) - _SEEDED
+        tables = (table for table in Base.metadata.sorted_tables if table.name in existing)
         return any(
             self._session.execute(sa.select(sa.literal(1)).select_from(table).limit(1)).first()
             for table in tables

@@ -121,21 +121,21 @@ class FitStore:
 
     def active(self, workload_id: WorkloadId) -> Fit | None:
         """Return the workload's queued or running fit."""
-        found = self._read(FitRow.workload_id == workload_id, FitRow.state.in_(_ACTIVE))
-        return found[0] if found else None
+        fits = self._read(FitRow.workload_id == workload_id, FitRow.state.in_(_ACTIVE))
+        return fits[0] if fits else None
 
     def get(self, project_id: ProjectId, fit_id: FitId) -> Fit | None:
         """Return a fit of a project."""
-        found = self._read(FitRow.id == fit_id, WorkloadRow.project_id == project_id)
-        return found[0] if found else None
+        fits = self._read(FitRow.id == fit_id, WorkloadRow.project_id == project_id)
+        return fits[0] if fits else None
 
     def page(self, workload_id: WorkloadId, *, limit: int, before: str | None = None) -> Page[Fit]:
         """Return fits of a workload, the newest first, starting after the key `before`."""
         conditions = [FitRow.workload_id == workload_id]
         if before is not None:
             conditions.append(FitRow.id < before)
-        found = self._read(*conditions, limit=limit + 1)
-        return page_of(found, limit, key=lambda fit: fit.fit_id)
+        fits = self._read(*conditions, limit=limit + 1)
+        return page_of(fits, limit, key=lambda fit: fit.fit_id)
 
     def latest(
         self, workload_ids: Iterable[WorkloadId], *, lock: bool = False
@@ -264,7 +264,7 @@ class FitStore:
 
     def _owned(self, query: sa.Select[int, str]) -> list[tuple[WorkloadId, ProjectId]]:
         rows = self._session.execute(query)
-        return [(WorkloadId(found), ProjectId(owner)) for found, owner in rows]
+        return [(WorkloadId(workload_id), ProjectId(owner)) for workload_id, owner in rows]
 
     def request_cancel(self, fit_id: FitId, now: datetime) -> bool:
         """Cancel a queued fit at once, and tell the fitter of a running one.

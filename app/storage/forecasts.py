@@ -77,10 +77,12 @@ class ForecastStore:
         """Store the records whose workload still exists; return how many."""
         workload_ids = {record.question.workload_id for record in records}
         existing = WorkloadStore(self._session).hold(workload_ids)
-        kept = [record for record in records if record.question.workload_id in existing]
-        if kept:
-            insert_columns(self._session.connection(), ForecastRow.__tablename__, _columns(kept))
-        return len(kept)
+        storable = [record for record in records if record.question.workload_id in existing]
+        if storable:
+            insert_columns(
+                self._session.connection(), ForecastRow.__tablename__, _columns(storable)
+            )
+        return len(storable)
 
     def get(self, project_id: ProjectId, forecast_id: ForecastId) -> LedgerEntry | None:
         """Return a recorded forecast with the runs that name it, None if there is none."""
@@ -106,7 +108,7 @@ class ForecastStore:
         """Return the workload of each of the forecasts that is recorded in the project."""
         if not forecast_ids:
             return {}
-        found = self._session.execute(
+        rows = self._session.execute(
             sa.select(ForecastRow.id, WorkloadRow.slug)
             .join(WorkloadRow, WorkloadRow.id == ForecastRow.workload_id)
             .where(
@@ -114,7 +116,7 @@ class ForecastStore:
                 ForecastRow.id.in_(texts_subquery(self._session, forecast_ids)),
             )
         )
-        return {key: Slug(slug) for key, slug in found}
+        return {key: Slug(slug) for key, slug in rows}
 
     def recorded(
         self, workload_id: WorkloadId, forecast_ids: Sequence[str], scenario_sha256: Sequence[str]
@@ -137,12 +139,12 @@ class ForecastStore:
             .order_by(row.id.desc())
             .limit(MAX_RECORDED)
         )
-        found = self._session.execute(newest).all()
+        rows = self._session.execute(newest).all()
         return [
             RecordedForecast(
                 ForecastId(forecast_id), version, created_at, by_key.get(_key(digest or ""))
             )
-            for forecast_id, version, created_at, digest in reversed(found)
+            for forecast_id, version, created_at, digest in reversed(rows)
         ]
 
     def prune(
@@ -219,7 +221,7 @@ class ForecastStore:
         Forecast identifiers sort by time, so their index finds the newest.
         """
         duration = ForecastRow.answer["duration_seconds"]
-        found = self._session.execute(
+        rows = self._session.execute(
             sa.select(ProjectRow.name, WorkloadRow.slug, RunRow.duration_seconds, duration)
             .join(ForecastRow, ForecastRow.id == RunRow.forecast_id)
             .join(WorkloadRow, WorkloadRow.id == RunRow.workload_id)
@@ -243,5 +245,5 @@ class ForecastStore:
                 interval["upper"],
                 interval["confidence"],
             )
-            for project, slug, observed_s, interval in found
+            for project, slug, observed_s, interval in rows
         ]

@@ -49,10 +49,10 @@ def _columns(
         for name, (low, high, count) in zip(NUMERIC_FEATURES, ranges_and_counts, strict=True):
             if count:
                 ranges[name] = _widened(ranges.get(name), float(low), float(high), count)
-    found: dict[str, NumberRange | CategoryLevels] = {
+    features: dict[str, NumberRange | CategoryLevels] = {
         name: ranges[name] for name in NUMERIC_FEATURES if name in ranges
     }
-    return found | {name: _to_levels(levels[name]) for name in levels if levels[name]}
+    return features | {name: _to_levels(levels[name]) for name in levels if levels[name]}
 
 
 def _widened(known: NumberRange | None, low: float, high: float, runs: int) -> NumberRange:
@@ -83,15 +83,15 @@ def _parameters(
             sa.func.sum(members.c.runs),
         ).group_by(members.c.name, members.c.text)
     )
-    found: dict[str, NumberRange | CategoryLevels] = {}
+    features: dict[str, NumberRange | CategoryLevels] = {}
     levels: defaultdict[str, dict[str, int]] = defaultdict(dict)
     for name, text, low, high, number in rows:
         if text is None:
-            found[PARAMETER + name] = NumberRange(low, high, int(number))
+            features[PARAMETER + name] = NumberRange(low, high, int(number))
         else:
             levels[PARAMETER + name][text] = int(number)
-    found |= {name: _to_levels(counted) for name, counted in levels.items()}
-    return dict(sorted(found.items()))
+    features |= {name: _to_levels(counted) for name, counted in levels.items()}
+    return dict(sorted(features.items()))
 
 
 def _sets(session: Session, usable: Sequence[sa.ColumnElement[bool]]) -> sa.Subquery:

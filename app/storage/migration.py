@@ -98,8 +98,8 @@ def current_revision(database: Database) -> str | None:
 def _revision(connection: sa.Connection) -> str | None:
     if not sa.inspect(connection).has_table(_VERSION.name):
         return None
-    found: str | None = connection.execute(sa.select(_VERSION.c.version_num)).scalar()
-    return found
+    revision: str | None = connection.execute(sa.select(_VERSION.c.version_num)).scalar()
+    return revision
 
 
 def migrate(
@@ -237,15 +237,15 @@ def missing_parts(database: Database) -> list[str]:
     from alembic.runtime.migration import MigrationContext  # noqa: PLC0415 - likewise
 
     with database.answering(), database.engine.connect() as connection:
-        found = compare_metadata(MigrationContext.configure(connection), Base.metadata)
+        differences = compare_metadata(MigrationContext.configure(connection), Base.metadata)
         unfinished = () if database.is_sqlite else connection.scalars(_UNFINISHED).all()
     # Altered columns come in nested lists.
     additions = (
-        change for change in found if isinstance(change, tuple) and change[0] in _ADDED_PARTS
+        change for change in differences if isinstance(change, tuple) and change[0] in _ADDED_PARTS
     )
-    own = {index.name for table in Base.metadata.tables.values() for index in table.indexes}
+    own_indexes = {index.name for table in Base.metadata.tables.values() for index in table.indexes}
     return [f"{_ADDED_PARTS[change[0]]} {_full_name(change[-1])}" for change in additions] + [
-        f"index {name} (it is invalid: REINDEX it)" for name in unfinished if name in own
+        f"index {name} (it is invalid: REINDEX it)" for name in unfinished if name in own_indexes
     ]
 
 
@@ -261,9 +261,9 @@ def require_migrated(database: Database) -> None:
     SchemaMismatchError
         If a migration that this version knows was not applied.
     """
-    found = current_revision(database)
-    if found is None or (found != head_revision() and found in known_revisions()):
-        raise _mismatch(found)
+    revision = current_revision(database)
+    if revision is None or (revision != head_revision() and revision in known_revisions()):
+        raise _mismatch(revision)
 
 
 def require_head(database: Database) -> None:
@@ -274,9 +274,9 @@ def require_head(database: Database) -> None:
     SchemaMismatchError
         If the schema is older or newer than this version's.
     """
-    found = current_revision(database)
-    if found != head_revision():
-        raise _mismatch(found)
+    revision = current_revision(database)
+    if revision != head_revision():
+        raise _mismatch(revision)
 
 
 def _mismatch(found: str | None) -> SchemaMismatchError:

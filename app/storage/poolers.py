@@ -52,5 +52,5 @@ def _session(database: Database) -> int:
 
 
 def _backend_pid(connection: sa.Connection) -> int:
-    found: int = connection.exec_driver_sql("SELECT pg_backend_pid()").scalar_one()
-    return found
+    pid: int = connection.exec_driver_sql("SELECT pg_backend_pid()").scalar_one()
+    return pid

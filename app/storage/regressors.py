@@ -286,16 +286,16 @@ class RegressorStore:
 
     def get(self, workload_id: WorkloadId, version: int) -> RegressorVersion | None:
         """Return one version of a workload."""
-        found = self._read(workload_id, RegressorRow.version == version, limit=1)
-        return found[0] if found else None
+        versions = self._read(workload_id, RegressorRow.version == version, limit=1)
+        return versions[0] if versions else None
 
     def page(
         self, workload_id: WorkloadId, *, limit: int, before: int | None = None
     ) -> Page[RegressorVersion]:
         """Return versions of a workload, the newest first, starting after the version `before`."""
         condition = sa.true() if before is None else RegressorRow.version < before
-        found = self._read(workload_id, condition, limit=limit + 1)
-        return page_of(found, limit, key=lambda version: version.version)
+        versions = self._read(workload_id, condition, limit=limit + 1)
+        return page_of(versions, limit, key=lambda version: version.version)
 
     def _read(
         self, workload_id: WorkloadId, condition: sa.ColumnElement[bool], *, limit: int

@@ -71,13 +71,13 @@ class RunStore:
         self, workload_id: WorkloadId, external_ids: Sequence[str]
     ) -> dict[str, StoredRun]:
         """Return the runs of a workload that have one of the external ids."""
-        found = self._session.execute(
+        rows = self._session.execute(
             sa.select(RunRow.external_id, RunRow.id, RunRow.content_sha256).where(
                 RunRow.workload_id == workload_id,
                 RunRow.external_id.in_(texts_subquery(self._session, external_ids)),
             )
         )
-        return {str(name): StoredRun(RunId(key), content) for name, key, content in found}
+        return {str(name): StoredRun(RunId(key), content) for name, key, content in rows}
 
     def has_any(self, workload_id: WorkloadId) -> bool:
         """Whether a workload has runs."""

@@ -56,23 +56,25 @@ class WorkloadStore:
 
     def get(self, project_id: ProjectId, slug: Slug) -> Workload | None:
         """Return a workload of a project with its parameters and published version."""
-        found = self._read(sa.and_(WorkloadRow.project_id == project_id, WorkloadRow.slug == slug))
-        return found[0] if found else None
+        workloads = self._read(
+            sa.and_(WorkloadRow.project_id == project_id, WorkloadRow.slug == slug)
+        )
+        return workloads[0] if workloads else None
 
     def pooling_of(self, workload_id: WorkloadId) -> Pooling:
         """Return which sources the priors of a workload's regressor are learned from."""
-        found = self._session.execute(
+        pooling = self._session.execute(
             sa.select(WorkloadRow.pooling).where(WorkloadRow.id == workload_id)
         ).scalar_one_or_none()
-        return Pooling.OFF if found is None else Pooling(found)
+        return Pooling.OFF if pooling is None else Pooling(pooling)
 
     def find_many(self, project_id: ProjectId, slugs: Iterable[Slug]) -> dict[Slug, Workload]:
         """Return those of the named workloads that exist."""
         named = sorted(set(slugs))
-        found = self._read(
+        workloads = self._read(
             sa.and_(WorkloadRow.project_id == project_id, WorkloadRow.slug.in_(named))
         )
-        return {workload.slug: workload for workload in found}
+        return {workload.slug: workload for workload in workloads}
 
     def slugs_like(self, project_id: ProjectId, slug: Slug) -> list[Slug]:
         """Return names of similar length, few enough to compare them all.
@@ -81,7 +83,7 @@ class WorkloadStore:
         """
         length = sa.func.length(WorkloadRow.slug)
         has_same_prefix = WorkloadRow.slug.startswith(slug[:_PREFIX_LENGTH], autoescape=True)
-        found = self._session.execute(
+        rows = self._session.execute(
             sa.select(WorkloadRow.slug)
             .where(
                 WorkloadRow.project_id == project_id,
@@ -92,7 +94,7 @@ class WorkloadStore:
             .order_by(sa.case((has_same_prefix, 0), else_=1), WorkloadRow.id.desc())
             .limit(_MAX_COMPARED)
         )
-        return [Slug(name) for name in found.scalars()]
+        return [Slug(name) for name in rows.scalars()]
 
     def claim(self, project_id: ProjectId, slugs: Iterable[Slug], now: datetime) -> set[Slug]:
         """Create those of the workloads that are missing, and lock all until the transaction ends.
@@ -115,8 +117,8 @@ class WorkloadStore:
         self, project_id: ProjectId, named: Sequence[Slug], now: datetime
     ) -> set[Slug] | None:
         """Return the workloads that were created, None if one of them was removed meanwhile."""
-        found = self.find_many(project_id, named)
-        created = {s for s in named if s not in found and self._create(project_id, s, now)}
+        existing = self.find_many(project_id, named)
+        created = {s for s in named if s not in existing and self._create(project_id, s, now)}
         return created if self._lock(project_id, named) == len(named) else None
 
     def lock(self, project_id: ProjectId, *slugs: Slug) -> None:
@@ -129,8 +131,8 @@ class WorkloadStore:
         Uploads to them continue meanwhile. Without this, what references a workload that was found
         before but removed since could not be stored.
         """
-        found = sa.select(WorkloadRow.id).where(WorkloadRow.id.in_(list(workload_ids)))
-        held = self._session.scalars(found.with_for_update(key_share=True, read=True))
+        existing = sa.select(WorkloadRow.id).where(WorkloadRow.id.in_(list(workload_ids)))
+        held = self._session.scalars(existing.with_for_update(key_share=True, read=True))
         return {WorkloadId(key) for key in held}
 
     def _lock(self, project_id: ProjectId, named: Sequence[Slug]) -> int:
@@ -218,8 +220,8 @@ class WorkloadStore:
         condition = WorkloadRow.project_id == project_id
         if before is not None:
             condition = sa.and_(condition, WorkloadRow.id < before)
-        found = self._read(condition, limit=limit + 1)
-        return page_of(found, limit, key=lambda workload: workload.workload_id)
+        workloads = self._read(condition, limit=limit + 1)
+        return page_of(workloads, limit, key=lambda workload: workload.workload_id)
 
     def delete(self, workload_id: WorkloadId) -> None:
         """Remove a workload with its runs, fits, regressors and forecasts."""

@@ -89,7 +89,10 @@ def evaluate(
     forecast, refusals = with_interruptions(work, spot)
     rows = [row for row in range(len(resolved)) if row not in refusals]
     kept = np.array(rows, dtype=np.intp)
-    duration, bound = forecast.median()[kept], forecast.quantile(request.confidence)[kept]
+    duration, bound = (
+        forecast.median()[kept],
+        forecast.quantile(request.confidence)[kept],
+    )
     feasible, feasible_offers = [resolved[row] for row in rows], [offered[row] for row in rows]
     foreign = [
         None if offer is None or offer.is_as_asked else offer.price.currency
@@ -174,8 +177,8 @@ def _fits(features: FeatureTable, served: ServedRegressor) -> FloatArray:
     law = served.portfolio.memory_law
     if not features.n_rows or law is None or not law.is_tested:
         return np.ones(features.n_rows)
-    found = law.feasibility(features)
-    return np.where(np.isnan(found.probability), 1.0, found.probability)
+    feasibility = law.feasibility(features)
+    return np.where(np.isnan(feasibility.probability), 1.0, feasibility.probability)
 
 
 def _within_range(

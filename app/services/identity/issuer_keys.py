@@ -86,9 +86,9 @@ class IssuerKeys:
             await asyncio.wait([self._fetching])
         elif self._fetching is not None and self._cached(key_id) is None:
             await asyncio.wait([self._fetching])
-        found = self._cached(key_id)
-        if found is not None:
-            return found
+        key = self._cached(key_id)
+        if key is not None:
+            return key
         if self._fetched_at != self._tried_at:
             # The key may be new; after a failed fetch nobody can say whether the issuer has it.
             raise IssuerUnavailableError

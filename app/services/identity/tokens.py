@@ -151,15 +151,15 @@ class TokenService:
         try:
             patience_s = None if cached is None else self._settings.database_patience_s
             async with asyncio.timeout(patience_s):
-                found = await asyncio.to_thread(self._read_project, name, now)
+                project = await asyncio.to_thread(self._read_project, name, now)
         except (StorageUnavailableError, TimeoutError):
             if cached is None:
                 raise
             return cached
         if len(self._projects) >= _MAX_CACHED:
             self._projects.clear()
-        self._projects[name] = found
-        return found
+        self._projects[name] = project
+        return project
 
     def _read_project(self, name: str, now: datetime) -> _Project:
         with self._context.database.reading() as stores:

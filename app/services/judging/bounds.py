@@ -60,14 +60,14 @@ def measured_by_work(
     judged_runs: Sequence[Run], cells: Sequence[Cell], judged: JudgedRuns
 ) -> dict[str, list[MeasuredConfiguration]]:
     """Return the measured configurations of each work, each one once."""
-    found: dict[str, dict[int, MeasuredConfiguration]] = {}
+    by_work: dict[str, dict[int, MeasuredConfiguration]] = {}
     medians = judged.forecast.log_median.tolist()
     for run, cell, log_median in zip(judged_runs, cells, medians, strict=True):
         configuration = run.scenario.configuration
-        found.setdefault(work_of(run.scenario), {})[cell.group] = MeasuredConfiguration(
+        by_work.setdefault(work_of(run.scenario), {})[cell.group] = MeasuredConfiguration(
             configuration.workers, configuration.nodes, log_median, cell
         )
-    return {work: list(by_group.values()) for work, by_group in found.items()}
+    return {work: list(by_group.values()) for work, by_group in by_work.items()}
 
 
 def bound_of(

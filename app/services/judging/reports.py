@@ -84,8 +84,8 @@ def drifting_workloads(
     stores: Stores, slugs: Sequence[Slug], histories: Mapping[Slug, History]
 ) -> dict[Slug, DriftReport]:
     """Return the workloads whose durations creep up, run by run."""
-    found = {slug: histories[slug].drift(stores) for slug in slugs}
-    return {slug: drift for slug, drift in found.items() if drift is not None and drift.has_alarm}
+    drifts = {slug: histories[slug].drift(stores) for slug in slugs}
+    return {slug: drift for slug, drift in drifts.items() if drift is not None and drift.has_alarm}
 
 
 def with_costs(judged: Sequence[JudgedRun], histories: Mapping[Slug, History]) -> list[JudgedRun]:

@@ -46,16 +46,16 @@ class FormatRenewal:
             room = self._at_most - stores.fits.queue_length()
             if room <= 0:
                 return 0
-            found = stores.fits.outdated_workloads(
+            workloads = stores.fits.outdated_workloads(
                 FORMAT_VERSION, tried_since=self._began_at, limit=room
             )
-        if not found:
+        if not workloads:
             self._next_look_at = now + _AGAIN_AFTER
             return 0
         with self._context.database.transaction() as stores:
             count = queue_fits(
                 stores,
-                found,
+                workloads,
                 now,
                 time_budget_s=self._context.settings.fit_time_budget_s,
                 reason=FitReason.FORMAT,

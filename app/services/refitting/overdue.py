@@ -57,13 +57,13 @@ class OverdueRefits:
 
     def _find(self, now: datetime) -> list[AgingFit]:
         with self._context.database.reading() as stores:
-            found = stores.fits.aging_fits()
-        overdue = [fit for fit in found if fit.policy.is_overdue(fit.began_at, now)]
+            aging = stores.fits.aging_fits()
+        overdue = [fit for fit in aging if fit.policy.is_overdue(fit.began_at, now)]
         return sorted(overdue, key=lambda fit: fit.began_at)
 
     def _request(self, project_id: ProjectId, slugs: list[Slug], now: datetime) -> int:
         with self._context.database.transaction() as stores:
-            found = stores.workloads.find_many(project_id, slugs).values()
-            held = stores.workloads.hold(workload.workload_id for workload in found)
-            kept = [workload for workload in found if workload.workload_id in held]
-            return request_refits(stores, project_id, kept, now, self._context.settings)
+            workloads = stores.workloads.find_many(project_id, slugs).values()
+            held = stores.workloads.hold(workload.workload_id for workload in workloads)
+            existing = [workload for workload in workloads if workload.workload_id in held]
+            return request_refits(stores, project_id, existing, now, self._context.settings)

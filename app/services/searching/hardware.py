@@ -45,10 +45,10 @@ def hardware_of(
             for name in search.instance_types
             for pair in _of_instance(name, measured, known_gpus, book)
         ]
-        found = [pair for pair in pairs if _has_gpu(pair, search.gpu_types, book)]
-        if not found:
+        matching = [pair for pair in pairs if _has_gpu(pair, search.gpu_types, book)]
+        if not matching:
             raise _nothing_in_common(search)
-        return _distinct(found)
+        return _distinct(matching)
     if search.gpu_types:
         return _distinct(pair for name in search.gpu_types for pair in _of_gpu(name, measured))
     return _distinct(measured)
@@ -67,15 +67,15 @@ def _of_instance(
     name: str, measured: Sequence[Hardware], known_gpus: Collection[str] | None, book: PriceBook
 ) -> list[Hardware]:
     folded = name.casefold()
-    found = [pair for pair in measured if pair[1] and pair[1].casefold() == folded]
-    return found or [(implied_gpu(name, known_gpus, book), name)]
+    matching = [pair for pair in measured if pair[1] and pair[1].casefold() == folded]
+    return matching or [(implied_gpu(name, known_gpus, book), name)]
 
 
 def _of_gpu(name: str, measured: Sequence[Hardware]) -> list[Hardware]:
     """Return the measured hardware with a GPU, whatever the spelling of its name."""
     wanted = set(gpu_names(name))
-    found = [pair for pair in measured if wanted & set(gpu_names(pair[0]))]
-    return found or [(name, None)]
+    matching = [pair for pair in measured if wanted & set(gpu_names(pair[0]))]
+    return matching or [(name, None)]
 
 
 def _has_gpu(pair: Hardware, wanted: Sequence[str], book: PriceBook) -> bool:

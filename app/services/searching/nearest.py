@@ -82,16 +82,16 @@ def nearest_of(evaluator: Evaluator, evaluated: Evaluated, choice: Choice) -> Ne
             evaluated.infeasible, key=lambda candidate: candidate.checkpoint_interval_s or 0.0
         )
         configuration = closest.configuration
-    found = evaluator.evaluate(configuration)
-    if found.infeasible:
-        interval_s = found.infeasible[0].checkpoint_interval_s
+    figures = evaluator.evaluate(configuration)
+    if figures.infeasible:
+        interval_s = figures.infeasible[0].checkpoint_interval_s
         evaluator, configuration = _with_completion(evaluator, configuration, interval_s, changes)
-        found = evaluator.evaluate(configuration)
-    currency = found.foreign_currencies[0] if evaluator.request.needs_cost else None
+        figures = evaluator.evaluate(configuration)
+    currency = figures.foreign_currencies[0] if evaluator.request.needs_cost else None
     if currency is not None:
         evaluator = _in_currency(evaluator, currency, changes)
-        found = evaluator.evaluate(configuration)
-    changes += _missed(evaluator, found, currency)
+        figures = evaluator.evaluate(configuration)
+    changes += _missed(evaluator, figures, currency)
     return Nearest(evaluator.request, configuration, tuple(changes))
 
 
@@ -101,21 +101,23 @@ def nearest_on_other_nodes(
     """Return the nearest of the candidates that do not fit their nodes, on nodes that suffice."""
     request = evaluator.request
     configurations = list(
-        dict.fromkeys(replace(each, nodes=misfit.nodes) for each, misfit in refused)
+        dict.fromkeys(
+            replace(configuration, nodes=misfit.nodes) for configuration, misfit in refused
+        )
     )
     evaluated = evaluate(request, configurations, evaluator.served, evaluator.book, evaluator.now)
     choice = choose(evaluated.candidates, request.objective, constraints_of(request))
     if choice.ranked.size:
         best = evaluated.configurations[int(choice.ranked[0])]
-        found: Nearest | None = Nearest(request, best, ())
+        nearest: Nearest | None = Nearest(request, best, ())
     else:
-        found = nearest_of(evaluator, evaluated, choice)
-    if found is None or found.configuration.nodes is None:
-        return found
-    nodes = found.configuration.nodes
-    searched = min(request.search.nodes, key=lambda each: abs(each - nodes))
+        nearest = nearest_of(evaluator, evaluated, choice)
+    if nearest is None or nearest.configuration.nodes is None:
+        return nearest
+    nodes = nearest.configuration.nodes
+    searched = min(request.search.nodes, key=lambda count: abs(count - nodes))
     change = NeededChange("search.nodes", searched, nodes)
-    return replace(found, changes=(change, *found.changes))
+    return replace(nearest, changes=(change, *nearest.changes))
 
 
 def _with_batch(
@@ -186,16 +188,16 @@ def _in_currency(evaluator: Evaluator, currency: str, changes: list[NeededChange
     return replace(evaluator, request=replace(request, pricing=pricing))
 
 
-def _missed(evaluator: Evaluator, found: Evaluated, currency: str | None) -> list[NeededChange]:
+def _missed(evaluator: Evaluator, figures: Evaluated, currency: str | None) -> list[NeededChange]:
     """Return what a candidate that can end still misses; amounts are in `currency` if given."""
-    request, candidates = evaluator.request, found.candidates
+    request, candidates = evaluator.request, figures.candidates
     constraints = constraints_of(request)
     duration, cost = float(candidates.duration_bound_s[0]), float(candidates.cost_bound[0])
     changes = []
     if misfits(candidates, constraints).any():
         probability = float(candidates.fits_probability[0])
         changes.append(NeededChange("confidence", request.confidence, _rounded_down(probability)))
-    changes += _unknown(evaluator, found, duration)
+    changes += _unknown(evaluator, figures, duration)
     if request.deadline_s is not None and duration > request.deadline_s:
         changes.append(NeededChange("deadline_s", request.deadline_s, duration))
     if constraints.budget is not None and cost > constraints.budget:
@@ -205,12 +207,12 @@ def _missed(evaluator: Evaluator, found: Evaluated, currency: str | None) -> lis
     return changes
 
 
-def _unknown(evaluator: Evaluator, found: Evaluated, duration_s: float) -> list[NeededChange]:
+def _unknown(evaluator: Evaluator, figures: Evaluated, duration_s: float) -> list[NeededChange]:
     """Return what would have to be known about a candidate."""
-    request, candidates = evaluator.request, found.candidates
+    request, candidates = evaluator.request, figures.candidates
     changes = []
     if request.needs_cost and np.isnan(candidates.cost_bound[0]):
-        changes.append(_price(evaluator, found, duration_s))
+        changes.append(_price(evaluator, figures, duration_s))
     is_green = request.objective in {Objective.ENERGY, Objective.CARBON}
     if is_green and np.isnan(objective_values(candidates, request.objective)[0]):
         lacks_power = np.isnan(candidates.energy_kwh[0])
@@ -219,20 +221,20 @@ def _unknown(evaluator: Evaluator, found: Evaluated, duration_s: float) -> list[
     return changes
 
 
-def _price(evaluator: Evaluator, found: Evaluated, duration_s: float) -> NeededChange:
+def _price(evaluator: Evaluator, figures: Evaluated, duration_s: float) -> NeededChange:
     """Return the highest price that keeps the budget."""
     request, needed = evaluator.request, None
     if request.budget is not None:
-        free, one = (_cost_at(evaluator, found, Decimal(price), duration_s) for price in (0, 1))
+        free, one = (_cost_at(evaluator, figures, Decimal(price), duration_s) for price in (0, 1))
         highest = (request.budget - free) / (one - free)
         needed = _rounded_down(float(highest)) if highest > 0 else None
     return NeededChange("pricing.price_per_hour", None, needed)
 
 
-def _cost_at(evaluator: Evaluator, found: Evaluated, price: Decimal, seconds: float) -> Decimal:
+def _cost_at(evaluator: Evaluator, figures: Evaluated, price: Decimal, seconds: float) -> Decimal:
     """Return the cost of a duration at an inline price, in which it is linear."""
     query = replace(evaluator.request.pricing, price_per_hour=price, serverless=None)
-    offer = evaluator.book.resolve(found.configurations[0], query)
+    offer = evaluator.book.resolve(figures.configurations[0], query)
     assert offer is not None
     return exact_cost(offer, seconds)
 

@@ -35,7 +35,7 @@ def misplaced(
     }:
         gpus = None if pair[1] is None else book.gpus_of(Configuration(*pair))
         rooms[pair] = max(gpus, measured.get(pair) or 0.0) if gpus else inf
-    found: dict[int, Misplaced] = {}
+    by_row: dict[int, Misplaced] = {}
     for row, configuration in enumerate(configurations):
         workers, nodes, room = (
             configuration.workers,
@@ -45,7 +45,7 @@ def misplaced(
         if nodes is None:
             continue
         if nodes > workers:
-            found[row] = Misplaced(TOO_FEW_WORKERS, workers)
+            by_row[row] = Misplaced(TOO_FEW_WORKERS, workers)
         elif workers > nodes * room:
-            found[row] = Misplaced(TOO_FEW_GPUS, ceil(workers / room))
-    return found
+            by_row[row] = Misplaced(TOO_FEW_GPUS, ceil(workers / room))
+    return by_row

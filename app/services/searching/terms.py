@@ -59,18 +59,20 @@ class Buying:
         movable = {pair for pair in hardware if self._may_move(pair)}
         sold = {pair: self._sold(pair) for pair in {*movable, *map(_gpu_only, movable)}}
         sold_as_measured = {(_gpu_only(pair), terms) for pair in movable for terms in sold[pair]}
-        found: dict[tuple[Hardware, Terms], None] = {}
+        distinct: dict[tuple[Hardware, Terms], None] = {}
         for pair in hardware:
             alone = _gpu_only(pair)
             if pair in movable:
                 placed = [(pair, terms) for terms in sold[pair]]
                 placed += [
-                    (alone, each) for each in sold[alone] if (alone, each) not in sold_as_measured
+                    (alone, terms)
+                    for terms in sold[alone]
+                    if (alone, terms) not in sold_as_measured
                 ]
             else:
                 placed = [(pair, terms) for terms in self._sold(pair)] if self._is_anywhere else []
-            found.update(dict.fromkeys([*placed, *self._unsold(pair, placed)]))
-        return list(found)
+            distinct.update(dict.fromkeys([*placed, *self._unsold(pair, placed)]))
+        return list(distinct)
 
     def _unsold(
         self, pair: Hardware, placed: Sequence[tuple[Hardware, Terms]]
@@ -109,7 +111,7 @@ class Buying:
             return [
                 (place, way)
                 for place, way in self._named
-                if any(_agree(each, place) for each in offered[way])
+                if any(_agree(offer, place) for offer in offered[way])
             ]
         return [(place, way) for way in self.ways for place in self._among(offered[way])]
 
@@ -119,14 +121,16 @@ class Buying:
         A provider's place without a region is dropped where one of its regions is returned, since
         its price counts there.
         """
-        found = [
+        matching = [
             place
             for place in offered
             if _is_among(place[0], self.providers) and _is_among(place[1], self.regions)
         ]
-        with_regions = {name.casefold() for name, region in found if name and region}
+        with_regions = {provider.casefold() for provider, region in matching if provider and region}
         return [
-            (name, at) for name, at in found if at or (name or "").casefold() not in with_regions
+            (provider, region)
+            for provider, region in matching
+            if region or (provider or "").casefold() not in with_regions
         ]
 
 

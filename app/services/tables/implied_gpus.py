@@ -82,12 +82,14 @@ def with_implied_pairs(
     book
         Gives the GPUs of machines.
     """
-    found: dict[tuple[str | None, str | None], float | None] = {}
+    implied: dict[tuple[str | None, str | None], float | None] = {}
     for (gpu, instance), density_here in measured.items():
         if gpu is None and instance is not None:
             gpu = implied_gpu(instance, known, book)  # noqa: PLW2901 - as the regressor knows it
         densities = [
-            density for density in (found.get((gpu, instance)), density_here) if density is not None
+            density
+            for density in (implied.get((gpu, instance)), density_here)
+            if density is not None
         ]
-        found[gpu, instance] = max(densities, default=None)
-    return found
+        implied[gpu, instance] = max(densities, default=None)
+    return implied

@@ -100,8 +100,8 @@ def _canonical_names(names: Sequence[str]) -> list[str]:
     if unknown:
         faults = [unknown_field_fault(name) for name in unknown]
         raise UnknownFieldError(faults, _missing({*fields, *map(meant_field, unknown)}))
-    known = [field for field in fields if field]
-    repeated = sorted({field for field in known if known.count(field) > 1})
+    canonical = [field for field in fields if field]
+    repeated = sorted({field for field in canonical if canonical.count(field) > 1})
     if repeated:
         raise InvalidRequestError(
             f"Several columns give {', '.join(repeated)}.",
@@ -110,7 +110,7 @@ def _canonical_names(names: Sequence[str]) -> list[str]:
                 for field in repeated
             ],
         )
-    return known
+    return canonical
 
 
 def _missing(fields: AbstractSet[str | None]) -> list[Fault]:

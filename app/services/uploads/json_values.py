@@ -151,10 +151,10 @@ class _Document:
     def _next(self) -> str:
         """Return the next character that is not white space, '' at the end."""
         while True:
-            found = _NO_SPACE.search(self._buffer, self._position)
-            if found is not None:
-                self._position = found.start()
-                return found[0]
+            match = _NO_SPACE.search(self._buffer, self._position)
+            if match is not None:
+                self._position = match.start()
+                return match[0]
             self._position = len(self._buffer)
             if not self._fill():
                 return ""

@@ -36,12 +36,12 @@ def note_unknown_forecasts(
         for row, slug, forecast_id in references:
             if slug is not None and forecast_id is not None:
                 rows[slug, forecast_id].append(row)
-    known = stores.forecasts.workloads_of(project_id, sorted({key for _, key in rows}))
+    workload_of = stores.forecasts.workloads_of(project_id, sorted({key for _, key in rows}))
     newest = earliest_identifier("fc", now - _WRITTEN_WITHIN)
     unmatched = [
         row
         for (slug, key), rows_of_forecast in rows.items()
-        if (known[key] != slug if key in known else not _is_since(newest, key))
+        if (workload_of[key] != slug if key in workload_of else not _is_since(newest, key))
         for row in rows_of_forecast
     ]
     if unmatched:

@@ -205,20 +205,20 @@ class UploadRegistrar:
         workloads = _workloads(batch.chunk)
         new = np.flatnonzero(result.is_new).tolist()
         is_whole = len(new) == len(workloads)
-        kept = batch if is_whole else batch.take(new)
+        new_rows = batch if is_whole else batch.take(new)
         slugs = workloads if is_whole else [workloads[index] for index in new]
-        registered.count(Counter(zip(slugs, kept.content.status, strict=True)))
+        registered.count(Counter(zip(slugs, new_rows.content.status, strict=True)))
         if new and not self._options.dry_run:
             keys = {slug: workload.workload_id for slug, workload in registered.workloads.items()}
             add(
                 NewRuns(
-                    run_id=kept.run_ids,
+                    run_id=new_rows.run_ids,
                     workload_id=[keys[Slug(slug)] for slug in slugs],
-                    external_id=kept.external_ids,
-                    content_sha256=kept.hashes,
-                    content=kept.content,
+                    external_id=new_rows.external_ids,
+                    content_sha256=new_rows.hashes,
+                    content=new_rows.content,
                     created_at=now,
-                    exclusions=kept.exclusions(self._options.exclusion),
+                    exclusions=new_rows.exclusions(self._options.exclusion),
                 )
             )
 
