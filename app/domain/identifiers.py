@@ -43,10 +43,10 @@ def random_bytes() -> bytes:
     try:
         return _drawn.pop()
     except IndexError:
-        many = os.urandom(_DRAWN_BYTES * _DRAWN_AT_ONCE)
-        starts = range(_DRAWN_BYTES, len(many), _DRAWN_BYTES)
-        _drawn.extend(many[start : start + _DRAWN_BYTES] for start in starts)
-        return many[:_DRAWN_BYTES]
+        drawn = os.urandom(_DRAWN_BYTES * _DRAWN_AT_ONCE)
+        starts = range(_DRAWN_BYTES, len(drawn), _DRAWN_BYTES)
+        _drawn.extend(drawn[start : start + _DRAWN_BYTES] for start in starts)
+        return drawn[:_DRAWN_BYTES]
 
 
 def _base32(number: int, length: int) -> str:

@@ -246,8 +246,8 @@ class BackupService:
         return summary
 
     def _check_target(self, summary: BackupSummary, *, overwrite: bool) -> None:
-        known, database = known_revisions(), self._context.database
-        if summary.revision not in known:
+        revisions, database = known_revisions(), self._context.database
+        if summary.revision not in revisions:
             raise BackupError(
                 f"The backup has schema {summary.revision}, which this version does not know.",
                 "Restore it with the version that made it, or a newer one.",

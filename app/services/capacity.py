@@ -85,11 +85,11 @@ def _gpu_type(job: DemandedJob, resolved: Scenario) -> str:
 def _by_type(request: CapacityRequest, gpu_types: Sequence[str]) -> dict[str, list[int]]:
     """Return the jobs' indices by GPU type, named as in the capacity where it names the type."""
     names = {gpu_key(name): name for name in request.capacity}
-    groups: dict[str, list[int]] = {name: [] for name in request.capacity}
+    columns_by_type: dict[str, list[int]] = {name: [] for name in request.capacity}
     for column, gpu_type in enumerate(gpu_types):
         name = names.setdefault(gpu_key(gpu_type), gpu_type)
-        groups.setdefault(name, []).append(column)
-    return groups
+        columns_by_type.setdefault(name, []).append(column)
+    return columns_by_type
 
 
 def _without_elapsed(job: DemandedJob, restart_s: float) -> DemandedJob:

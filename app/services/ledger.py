@@ -63,14 +63,14 @@ class LedgerWriter:
                 try:
                     self._write(batch)
                 except BaseException:
-                    self._give_back(batch)
+                    self._requeue(batch)
                     raise
 
     def _take(self) -> list[LedgerRecord]:
         with self._queueing:
             return [self._queue.popleft() for _ in range(min(len(self._queue), _MAX_ROWS))]
 
-    def _give_back(self, batch: Sequence[LedgerRecord]) -> None:
+    def _requeue(self, batch: Sequence[LedgerRecord]) -> None:
         with self._queueing:
             room = max(self._max_queued - len(self._queue), 0)
             kept = batch[len(batch) - room :] if room < len(batch) else batch

@@ -17,18 +17,18 @@ def identifier_of(page_token: str | None, prefix: str) -> str | None:
     raise _foreign(page_token)
 
 
-def number_of(page_token: str | None, *, prefix: str = "", most_digits: int) -> int | None:
+def number_of(page_token: str | None, *, prefix: str = "", max_digits: int) -> int | None:
     """Return the number after the prefix of a token, None for the first page.
 
     Raises
     ------
     InvalidRequestError
-        If it is not a number of at most `most_digits` digits.
+        If it is not a number of at most `max_digits` digits.
     """
     if page_token is None:
         return None
     digits = page_token.removeprefix(prefix)
-    if not (digits.isascii() and digits.isdecimal()) or len(digits) > most_digits:
+    if not (digits.isascii() and digits.isdecimal()) or len(digits) > max_digits:
         raise _foreign(page_token)
     return int(digits)
 

@@ -20,7 +20,7 @@ from app.services.page_tokens import identifier_of, number_of
 from app.services.renewals import Renewals
 
 _CATALOGUE_TOKEN = "catalogue."  # noqa: S105 - a page token, no secret
-_MOST_DIGITS = 9
+_MAX_DIGITS = 9
 _ALL_PRICES = PriceFilter()
 _NEVER = datetime.max.replace(tzinfo=UTC)
 
@@ -218,6 +218,6 @@ def _listed(wanted: PriceFilter) -> list[Price]:
 def _read_token(page_token: str | None) -> tuple[int | None, str | None]:
     """Return the index in the catalogue at which a page starts, or the own price before it."""
     if page_token is not None and page_token.startswith(_CATALOGUE_TOKEN):
-        start = number_of(page_token, prefix=_CATALOGUE_TOKEN, most_digits=_MOST_DIGITS)
+        start = number_of(page_token, prefix=_CATALOGUE_TOKEN, max_digits=_MAX_DIGITS)
         return start, None
     return None, identifier_of(page_token, "price")

@@ -18,7 +18,7 @@ from app.services.workload_names import require_workload
 from app.storage.stores import Stores
 
 _logger = logging.getLogger(__name__)
-_MOST_DIGITS = 9
+_MAX_DIGITS = 9
 
 
 def _workload_id(stores: Stores, project_id: ProjectId, slug: Slug) -> WorkloadId:
@@ -70,7 +70,7 @@ class RegressorService:
         UnknownWorkloadError
             If there is no such workload.
         """
-        before = number_of(page_token, most_digits=_MOST_DIGITS)
+        before = number_of(page_token, max_digits=_MAX_DIGITS)
         with self._context.database.reading() as stores:
             workload_id = _workload_id(stores, project_id, slug)
             return stores.regressors.page(workload_id, limit=page_size, before=before)

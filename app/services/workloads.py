@@ -24,7 +24,7 @@ from app.services.quotas import charge_workload, release_runs
 from app.services.workload_names import require_workload, unknown_workload
 from app.storage.stores import Stores
 
-_MOST_DIGITS = 18
+_MAX_DIGITS = 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ class WorkloadService:
         InvalidRequestError
             If the page token is not one of this list.
         """
-        before = number_of(page_token, most_digits=_MOST_DIGITS)
+        before = number_of(page_token, max_digits=_MAX_DIGITS)
         with self._context.database.reading() as stores:
             page = stores.workloads.page(project_id, limit=page_size, before=before)
             counts = stores.run_counts.by_status(workload.workload_id for workload in page.items)

@@ -35,7 +35,7 @@ from app.storage.tracing import current_trace_parent
 from app.storage.upserts import insert_into
 
 _ACTIVE: Final = (FitState.QUEUED, FitState.RUNNING)
-_IN_VAIN: Final = (FitState.FAILED, FitState.CANCELLED)
+_UNSUCCESSFUL: Final = (FitState.FAILED, FitState.CANCELLED)
 _CAN_BE_RENEWED: Final = (
     sa.exists().where(RunRow.workload_id == WorkloadRow.id, *IS_USABLE),
     ~sa.exists().where(FitRow.workload_id == WorkloadRow.id, FitRow.state.in_(_ACTIVE)),
@@ -253,7 +253,7 @@ class FitStore:
                 *_CAN_BE_RENEWED,
                 ~sa.exists().where(
                     FitRow.workload_id == WorkloadRow.id,
-                    FitRow.state.in_(_IN_VAIN),
+                    FitRow.state.in_(_UNSUCCESSFUL),
                     FitRow.requested_at >= tried_since,
                 ),
             )

@@ -181,9 +181,9 @@ class AnswerColumns:
         )
         others = AnswerColumns(requests, scenarios, self.served, self.book, self.now)
         for position, (row, is_on_spot) in enumerate(zip(rows, on_spot, strict=True)):
-            own = self._option(row, is_on_spot=is_on_spot)
-            other = others._option(position, is_on_spot=not is_on_spot)
-            options[row] = (other, own) if is_on_spot else (own, other)
+            own_option = self._option(row, is_on_spot=is_on_spot)
+            other_option = others._option(position, is_on_spot=not is_on_spot)
+            options[row] = (other_option, own_option) if is_on_spot else (own_option, other_option)
         return options
 
     def _option(self, row: int, *, is_on_spot: bool) -> PurchaseOption:

@@ -89,10 +89,7 @@ def evaluate(
     forecast, refusals = with_interruptions(work, spot)
     rows = [row for row in range(len(resolved)) if row not in refusals]
     kept = np.array(rows, dtype=np.intp)
-    duration, bound = (
-        forecast.median()[kept],
-        forecast.quantile(request.confidence)[kept],
-    )
+    duration, bound = forecast.median()[kept], forecast.quantile(request.confidence)[kept]
     feasible, feasible_offers = [resolved[row] for row in rows], [offered[row] for row in rows]
     foreign = [
         None if offer is None or offer.is_as_asked else offer.price.currency

@@ -20,7 +20,7 @@ from app.services.serving import ServedRegressor
 from models import Support, SupportColumns
 
 FEW_CONFIGURATIONS: Final = 5
-_MOST_NAMED: Final = 3
+_MAX_NAMED: Final = 3
 _SEPARATORS: Final = str.maketrans("", "", " -_")
 _FEW_RUNS_REMEDY: Final = "Upload runs of further configurations and fit again."
 
@@ -143,7 +143,7 @@ def _on_outliers(support: Support, served: ServedRegressor) -> Iterator[Forecast
     if outliers:
         listed = ", ".join(
             f"{outlier.run_id} ({outlier.ratio:.2g} times as long)"
-            for outlier in outliers[:_MOST_NAMED]
+            for outlier in outliers[:_MAX_NAMED]
         )
         yield ForecastWarning(
             "outliers_nearby",

@@ -28,7 +28,7 @@ from app.services.computing.task import (
 from app.services.computing.words import ChildLog
 
 _logger = logging.getLogger(__name__)
-_GOODBYE_S: Final = 5.0
+_EXIT_TIMEOUT_S: Final = 5.0
 
 
 class TimedOutError(FitRefusedError):
@@ -115,13 +115,13 @@ class _Child:
         """End an idle child: it exits when it sees the connection close."""
         self._connection.close()
         with suppress(subprocess.TimeoutExpired):
-            self._process.wait(_GOODBYE_S)
+            self._process.wait(_EXIT_TIMEOUT_S)
         self.kill()
 
     def kill(self) -> None:
         self._process.kill()
         self._process.wait()
-        self._child_log.end(_GOODBYE_S)
+        self._child_log.end(_EXIT_TIMEOUT_S)
         self._connection.close()
 
 

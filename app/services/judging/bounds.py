@@ -39,12 +39,12 @@ class MeasuredConfiguration:
 class Bound:
     """An upper bound: the 95% quantile in log seconds, and the probability of a longer run.
 
-    `longer` is the probability that a run takes the observed time or longer if it is only just as
-    slow as allowed.
+    `exceedance` is the probability that a run takes the observed time or longer if it is only just
+    as slow as allowed.
     """
 
     log_upper: float
-    longer: float
+    exceedance: float
 
 
 MeasuredByWork = Mapping[str, Sequence[MeasuredConfiguration]]
@@ -97,8 +97,8 @@ def bound_of(
         allowed = log(rounds) + log(ALLOWANCE) * log2(measured.workers / configuration.workers)
         log_bound = measured.log_median + allowed
         expected = repetitions.expect(measured.cell)
-        longer = expected.probability_above(log_seconds - log_bound)
-        bounds.append(Bound(log_bound + expected.quantile(upper), longer))
+        exceedance = expected.probability_above(log_seconds - log_bound)
+        bounds.append(Bound(log_bound + expected.quantile(upper), exceedance))
     return min(bounds, key=lambda bound: bound.log_upper, default=None)
 
 

@@ -19,13 +19,13 @@ from models import FloatArray
 class Expectations:
     """The expected duration of each judged run, in seconds, arrays of shape (rows,).
 
-    `longer` is the probability that a new run takes as long as the observed one, or longer.
+    `exceedance` is the probability that a new run takes as long as the observed one, or longer.
     """
 
     median: FloatArray
     lower: FloatArray
     upper: FloatArray
-    longer: FloatArray
+    exceedance: FloatArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ def expectations(
         median=factor * forecast.median(),
         lower=factor * lower,
         upper=factor * upper,
-        longer=1.0 - forecast.probability_below(judged.observed_seconds / factor),
+        exceedance=1.0 - forecast.probability_below(judged.observed_seconds / factor),
     )
     if past.seen is not None:
         _refine(result, runs, judged, past, normal)
@@ -129,7 +129,7 @@ def _refine(
             (result.upper, expected.quantile(1.0 - tail)),
         ):
             bounds[index] = medians[index] * np.exp(logarithm)
-        result.longer[index] = expected.probability_above(float(ratios[index]))
+        result.exceedance[index] = expected.probability_above(float(ratios[index]))
 
 
 def _bound(result: Expectations, index: int, run: Run, past: Experience, normal: float) -> None:
@@ -142,4 +142,4 @@ def _bound(result: Expectations, index: int, run: Run, past: Experience, normal:
     bound_s = float(np.exp(bound.log_upper + normal))
     for figures in (result.median, result.lower, result.upper):
         figures[index] = min(figures[index], bound_s)
-    result.longer[index] = min(result.longer[index], bound.longer)
+    result.exceedance[index] = min(result.exceedance[index], bound.exceedance)

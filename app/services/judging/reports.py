@@ -54,7 +54,7 @@ def _expected(runs: Sequence[Run], history: History, gate: Gate) -> list[JudgedR
             expected_lower_seconds=_shown(expected.lower[index]),
             expected_upper_seconds=_shown(expected.upper[index]),
             ratio=_shown(run.duration_seconds / median),
-            p_value=_shown(expected.longer[index]),
+            p_value=_shown(expected.exceedance[index]),
             regressor_version=served.version,
         )
     return [by_row[row] for row in range(len(runs))]

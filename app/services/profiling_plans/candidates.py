@@ -106,7 +106,7 @@ def _placed(
         needs_price=request.budget is not None,
     )
     n_per_terms = len(search.nodes or (None,)) * len(_workers(request)) * works
-    refuse_beyond(MAX_CANDIDATES, len(hardware) * buying.fewest * n_per_terms)
+    refuse_beyond(MAX_CANDIDATES, len(hardware) * buying.min_terms * n_per_terms)
     placed = buying.placed(hardware)
     refuse_beyond(MAX_CANDIDATES, len(placed) * n_per_terms)
     return placed

@@ -81,8 +81,8 @@ def _is_due(
     key, policy = workload.workload_id, workload.declaration.refit_policy
     if last is not None and not last.state.is_final:
         return False
-    is_in_vain = last is not None and (published is None or last.fit_id != published.fit_id)
-    if is_in_vain and not stores.runs.count_new(key, _after(last), at_most=1):
+    was_unsuccessful = last is not None and (published is None or last.fit_id != published.fit_id)
+    if was_unsuccessful and not stores.runs.count_new(key, _after(last), at_most=1):
         # The same runs would lead to the same result.
         return False
     waiting = stores.runs.count_new(key, _after(published), at_most=policy.min_new_runs)

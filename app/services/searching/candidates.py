@@ -16,7 +16,7 @@ from app.services.serving import ServedRegressor
 from models import nodes_for
 
 MAX_CANDIDATES: Final = 10_000
-_BEYOND: Final = 4
+_EXTRAPOLATION_FACTOR: Final = 4
 """How many times the measured number of workers a search goes to by default."""
 
 
@@ -52,7 +52,7 @@ def candidate_configurations(
     workers = search.workers or _worker_counts(served)
     nodes, buying = search.nodes or (None,), _buying(request, pairs, book)
     n_per_terms = len(nodes) * len(workers)
-    refuse_beyond(MAX_CANDIDATES, len(hardware) * buying.fewest * n_per_terms)
+    refuse_beyond(MAX_CANDIDATES, len(hardware) * buying.min_terms * n_per_terms)
     placed = buying.placed(hardware)
     refuse_beyond(MAX_CANDIDATES, len(placed) * n_per_terms)
     resolver = ScenarioResolver(served, book)
@@ -102,5 +102,5 @@ def _buying(
 def _worker_counts(served: ServedRegressor) -> tuple[int, ...]:
     """Return the powers of two up to four times the largest measured number of workers."""
     _low, high = served.portfolio.report.numeric_ranges.get("workers", (1.0, 1.0))
-    limit = max(int(high), 1) * _BEYOND
+    limit = max(int(high), 1) * _EXTRAPOLATION_FACTOR
     return tuple(1 << power for power in range(limit.bit_length()))

@@ -49,7 +49,7 @@ class Buying:
     needs_price: bool = False
 
     @property
-    def fewest(self) -> int:
+    def min_terms(self) -> int:
         """The minimum number of terms of one piece of hardware, without places to be looked up."""
         places = 1 if self._is_anywhere else len(self.providers) * len(self.regions)
         return places * len(self.ways)

@@ -14,7 +14,7 @@ INSTANCE_VCPUS: Final = "instance_vcpus"
 """The feature: virtual processors of the instance type, read from its name."""
 
 _TOLERANCE: Final = 1e-6
-_MOST_ROWS: Final = 1_000
+_MAX_ROWS: Final = 1_000
 """Enough runs to show whether a column already gives the sizes."""
 
 
@@ -65,7 +65,7 @@ def are_sized(features: FeatureTable) -> bool:
     known = np.flatnonzero(~np.isnan(sizes))
     if len(np.unique(sizes[known])) <= 1:
         return False
-    rows = known[:: 1 + len(known) // _MOST_ROWS]
+    rows = known[:: 1 + len(known) // _MAX_ROWS]
     return not _are_given_by(np.log(sizes[rows]), features.numeric, rows)
 
 

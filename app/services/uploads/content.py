@@ -18,7 +18,7 @@ from app.services.uploads.fields import LABEL, PHASE, RESOURCE
 from app.services.uploads.parameters import ParameterKey
 
 _MAX_REMEMBERED: Final = 20_000
-_LEAST_PLAIN, _MOST_PLAIN = 1e-4, 1e15
+_MIN_PLAIN, _MAX_PLAIN = 1e-4, 1e15
 Cells = TypeVar("Cells")
 
 
@@ -43,7 +43,7 @@ def _number_texts(values: FloatArray) -> list[str]:
     """
     sizes = np.abs(values)
     # Within these bounds JSON and Python write numbers in the same way.
-    if ((sizes >= _LEAST_PLAIN) & (sizes < _MOST_PLAIN)).all():
+    if ((sizes >= _MIN_PLAIN) & (sizes < _MAX_PLAIN)).all():
         texts = orjson.dumps(values.tolist())[1:-1].decode() + ","
         return texts.replace(".0,", ",")[:-1].split(",")
     return ["" if isnan(value) else number_text(value) for value in values.tolist()]

@@ -14,7 +14,7 @@ from app.services.uploads.terms import Oddity
 
 _SPAN_SHARE: Final = 1.01
 _SPAN_SLACK_S: Final = 1.0
-_LEAST_SHARE_OF_SPAN: Final = 0.5
+_MIN_SHARE_OF_SPAN: Final = 0.5
 _SETUP: Final = f"{PHASE}setup_seconds"
 
 
@@ -169,7 +169,7 @@ def _oddities(chunk: Chunk) -> Iterator[tuple[str, str, str, BoolArray]]:
             "A duration with its set-up is less than half of the time from started_at to ended_at.",
             "Send seconds (not minutes or hours); what set-up took is phase.setup_seconds.",
             # Queueing and pauses may lie in the span, but seldom fill most of it.
-            total + _SPAN_SLACK_S < _spans(chunk) * _LEAST_SHARE_OF_SPAN,
+            total + _SPAN_SLACK_S < _spans(chunk) * _MIN_SHARE_OF_SPAN,
         )
     nodes, workers = chunk.numbers.get("nodes"), chunk.numbers.get("workers")
     if nodes is not None:
