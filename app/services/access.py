@@ -29,7 +29,7 @@ from app.domain.errors import DomainError, NotFoundError
 from app.domain.identifiers import KeyId, ProjectId, new_identifier
 from app.services.context import ServiceContext
 from app.services.identity.anonymous import AnonymousCaller
-from app.services.projects import project_named
+from app.services.projects import require_project
 from app.settings import Settings
 
 if TYPE_CHECKING:
@@ -322,7 +322,7 @@ class AccessService:
             If there is no such project.
         """
         with self._context.database.reading() as stores:
-            owner = project_named(stores, project)
+            owner = require_project(stores, project)
             return stores.access.list_audit(owner.project_id, limit=limit)
 
     def has_usable_key(self) -> bool:

@@ -6,7 +6,7 @@ from app.domain.identifiers import ProjectId
 from app.storage.stores import Stores
 
 
-def project_named(stores: Stores, name: str) -> Project:
+def require_project(stores: Stores, name: str) -> Project:
     """Return the project with a name.
 
     Raises
@@ -28,4 +28,4 @@ def project_id_of(stores: Stores, name: str | None) -> ProjectId | None:
     NotFoundError
         If there is no such project.
     """
-    return None if name is None else project_named(stores, name).project_id
+    return None if name is None else require_project(stores, name).project_id

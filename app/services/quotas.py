@@ -10,7 +10,7 @@ from app.domain.access_errors import ProjectLimitError
 from app.domain.identifiers import ProjectId
 from app.domain.quotas import Limit, Quota
 from app.services.context import ServiceContext
-from app.services.projects import project_named
+from app.services.projects import require_project
 from app.storage.stores import Stores
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ class ProjectService:
             If there is no such project.
         """
         with self._context.database.transaction() as stores:
-            project = project_named(stores, name)
+            project = require_project(stores, name)
             before = stores.quotas.lock(project.project_id)
             changed_limits = {limit.value: value for limit, value in changes.items()}
             quota = replace(before, **changed_limits)

@@ -7,7 +7,7 @@ from typing import Final
 
 from app.domain.identifiers import ForecastId, ProjectId, WorkloadId
 from app.services.context import ServiceContext
-from app.services.projects import project_id_of, project_named
+from app.services.projects import project_id_of, require_project
 
 _logger = logging.getLogger(__name__)
 _FORECASTS_AT_ONCE: Final = 5_000
@@ -146,7 +146,7 @@ class RetentionService:
     ) -> ProjectId | None:
         detail = {"before": before.isoformat()}
         with self._context.database.transaction() as stores:
-            only = None if project is None else project_named(stores, project)
+            only = None if project is None else require_project(stores, project)
             for affected in stores.access.list_projects() if only is None else [only]:
                 stores.access.record_audit(
                     affected.project_id, None, self._context.now(), action, subject, detail

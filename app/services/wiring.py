@@ -308,8 +308,8 @@ class Services:
     @cached_property
     def _watching(self) -> ServiceContext:
         """Surroundings usable while all connections are in use; made under the lock `making`."""
-        beside = self.context.database.beside(_WATCHING_S)
-        return replace(self.context, database=beside)
+        separate = self.context.database.with_own_connection(_WATCHING_S)
+        return replace(self.context, database=separate)
 
     @Once
     def watching_health(self) -> "HealthService":

@@ -191,7 +191,7 @@ class Database:
             self.engine.execution_options(read_only=True), expire_on_commit=False
         )
 
-    def beside(self, statement_timeout_s: float) -> "Database":
+    def with_own_connection(self, statement_timeout_s: float) -> "Database":
         """Return the same database on one separate connection, which these cannot exhaust."""
         return Database(self._url, pool_size=1, statement_timeout_s=statement_timeout_s)
 
@@ -241,12 +241,12 @@ class Database:
         deadline = deadlines.current.get()
         if deadline is not None:
             deadline.check()
-        with self.answering(), factory() as session:
+        with self.translating_errors(), factory() as session:
             if deadline is not None:
-                self._allow(session, deadline.limit_s)
+                self._extend_timeout(session, deadline.limit_s)
             yield session
 
-    def _allow(self, session: Session, limit_s: float) -> None:
+    def _extend_timeout(self, session: Session, limit_s: float) -> None:
         """Give statements more time if the request may take longer than usual."""
         if self._statement_timeout_s is None or limit_s <= self._statement_timeout_s:
             return
@@ -256,7 +256,7 @@ class Database:
 
     @staticmethod
     @contextmanager
-    def answering() -> Iterator[None]:
+    def translating_errors() -> Iterator[None]:
         """Translate the driver's errors for a database that does not answer into ours.
 
         Raises

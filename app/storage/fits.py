@@ -42,7 +42,7 @@ _CAN_BE_RENEWED: Final = (
 )
 
 
-def _published(fit: Any) -> sa.ColumnElement[bool]:
+def _is_published(fit: Any) -> sa.ColumnElement[bool]:
     """Return the condition that a fit's regressor is published, or was when the fit ended."""
     answering = sa.select(PublicationRow.version).where(
         PublicationRow.workload_id == fit.workload_id
@@ -154,7 +154,7 @@ class FitStore:
 
     def latest_published(self, workload_ids: Iterable[WorkloadId]) -> dict[WorkloadId, Fit]:
         """Return each workload's newest fit whose regressor answers forecasts, or did."""
-        newest = sa.select(_newest_fit(_published)).where(WorkloadRow.id.in_(list(workload_ids)))
+        newest = sa.select(_newest_fit(_is_published)).where(WorkloadRow.id.in_(list(workload_ids)))
         rows = self._select(FitRow.id.in_(newest))
         return {WorkloadId(row.workload_id): to_fit(row, slug) for row, slug in rows}
 
@@ -172,7 +172,7 @@ class FitStore:
                 WorkloadRow.refit_min_new_runs,
                 WorkloadRow.refit_max_age_s,
             )
-            .join(published, published.id == _newest_fit(_published))
+            .join(published, published.id == _newest_fit(_is_published))
             .join(last, last.id == _newest_fit())
             .where(
                 WorkloadRow.refit_mode == RefitMode.AUTO,

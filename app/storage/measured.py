@@ -94,7 +94,7 @@ def _parameters(
     return dict(sorted(features.items()))
 
 
-def _sets(session: Session, usable: Sequence[sa.ColumnElement[bool]]) -> sa.Subquery:
+def _parameter_sets(session: Session, usable: Sequence[sa.ColumnElement[bool]]) -> sa.Subquery:
     """Return sets of parameters with their numbers of runs, grouped if runs share sets."""
     conditions = (*usable, RunRow.parameters.is_not(None))
     newest = (
@@ -120,7 +120,7 @@ def _sets(session: Session, usable: Sequence[sa.ColumnElement[bool]]) -> sa.Subq
 
 def _members(session: Session, usable: Sequence[sa.ColumnElement[bool]]) -> sa.Subquery:
     """Return for each parameter of each set its name, its number or text, and the runs."""
-    sets = _sets(session, usable)
+    sets = _parameter_sets(session, usable)
     if is_sqlite(session):
         entries = sa.func.json_each(sets.c.parameters).table_valued("key", "value", "type")
         is_text = entries.c.type == "text"
@@ -179,14 +179,14 @@ def measured_power(
                 figures[3] += seconds * workers
     return {
         hardware: MeasuredPower(
-            _share(energy, energy_worker_s), _share(busy_worker_s, usage_worker_s)
+            _mean(energy, energy_worker_s), _mean(busy_worker_s, usage_worker_s)
         )
         for hardware, (energy, energy_worker_s, busy_worker_s, usage_worker_s) in sums.items()
         if energy_worker_s or usage_worker_s
     }
 
 
-def _share(amount: float, seconds: float) -> float | None:
+def _mean(amount: float, seconds: float) -> float | None:
     """Return a positive mean, None where nothing was measured."""
     return amount / seconds if seconds and amount > 0.0 else None
 

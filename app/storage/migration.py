@@ -91,7 +91,7 @@ def known_revisions() -> frozenset[str]:
 
 def current_revision(database: Database) -> str | None:
     """Return the database's revision, None for an empty database."""
-    with database.answering(), database.engine.connect() as connection:
+    with database.translating_errors(), database.engine.connect() as connection:
         return _revision(connection)
 
 
@@ -148,7 +148,7 @@ def rebuilding(
         If the database has tables with our names but not our schema.
     """
     with (
-        database.answering(),
+        database.translating_errors(),
         database.engine.connect() as connection,
         _migrating(database, connection, lock_timeout_s) as run,
     ):
@@ -167,7 +167,7 @@ def _whole_tables(database: Database) -> Iterator[sa.Connection]:
     SQLite can make some changes only so, and treats dropping the old table as deleting its rows,
     along with all that references them. Within a transaction it ignores the pragma against that.
     """
-    with database.answering(), database.engine.connect() as connection:
+    with database.translating_errors(), database.engine.connect() as connection:
         if not database.is_sqlite:
             yield connection
             return
@@ -236,7 +236,7 @@ def missing_parts(database: Database) -> list[str]:
     from alembic.autogenerate import compare_metadata  # noqa: PLC0415 - heavy: not for every start
     from alembic.runtime.migration import MigrationContext  # noqa: PLC0415 - likewise
 
-    with database.answering(), database.engine.connect() as connection:
+    with database.translating_errors(), database.engine.connect() as connection:
         differences = compare_metadata(MigrationContext.configure(connection), Base.metadata)
         unfinished = () if database.is_sqlite else connection.scalars(_UNFINISHED).all()
     # Altered columns come in nested lists.

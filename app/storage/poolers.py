@@ -25,8 +25,8 @@ def require_own_sessions(database: Database) -> None:
     if database.is_sqlite or database.shares_sessions or _is_direct(database):
         return
     with (
-        closing(database.beside(_STATEMENT_TIMEOUT_S)) as first,
-        closing(database.beside(_STATEMENT_TIMEOUT_S)) as second,
+        closing(database.with_own_connection(_STATEMENT_TIMEOUT_S)) as first,
+        closing(database.with_own_connection(_STATEMENT_TIMEOUT_S)) as second,
     ):
         for _ in range(_ATTEMPTS):
             # Ask the first again: if it was closed, the second may rightly have its session.
@@ -41,13 +41,13 @@ def require_own_sessions(database: Database) -> None:
 
 def _is_direct(database: Database) -> bool:
     """Whether the session has the identifier given at the start; poolers invent one."""
-    with database.answering(), database.engine.connect() as connection:
+    with database.translating_errors(), database.engine.connect() as connection:
         driver: Any = connection.connection.driver_connection
         return bool(driver.info.backend_pid == _backend_pid(connection))
 
 
 def _session(database: Database) -> int:
-    with database.answering(), database.engine.connect() as connection:
+    with database.translating_errors(), database.engine.connect() as connection:
         return _backend_pid(connection)
 
 

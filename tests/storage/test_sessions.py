@@ -41,7 +41,7 @@ def own(postgresql_url: str) -> Iterator[Database]:
 
 
 def _ask_often(database: Database) -> None:
-    with database.answering(), database.engine.connect() as connection:
+    with database.translating_errors(), database.engine.connect() as connection:
         for _ in range(_MORE_OFTEN_THAN_IT_TAKES):
             connection.execute(sa.text("SELECT CAST(:n AS integer)"), {"n": 1}).scalar_one()
         # With a rollback the driver forgets what it prepared.
@@ -73,7 +73,7 @@ def test_nothing_is_prepared_in_a_shared_session(shared: Database) -> None:
 
 
 def test_connection_beside_shares_its_session_too(shared: Database) -> None:
-    with closing(shared.beside(3.0)) as beside:
+    with closing(shared.with_own_connection(3.0)) as beside:
         assert beside.shares_sessions
         _ask_often(beside)
 

@@ -49,7 +49,7 @@ def _number_texts(values: FloatArray) -> list[str]:
     return ["" if isnan(value) else number_text(value) for value in values.tolist()]
 
 
-def _head(name: str) -> str:
+def _key_prefix(name: str) -> str:
     return orjson.dumps(name).decode() + ":"
 
 
@@ -58,7 +58,7 @@ class _Members(dict[str | float | None, str]):
 
     def __init__(self, name: str, kind: ParameterType) -> None:
         super().__init__()
-        self._head = _head(name)
+        self._head = _key_prefix(name)
         self._is_number = kind is ParameterType.NUMBER
 
     def __missing__(self, value: str | float | None) -> str:
@@ -97,21 +97,21 @@ class ContentWriter:
         return RunContent(
             status=[status or succeeded for status in statuses],
             duration_seconds=numbers["duration_seconds"].tolist(),
-            workers=[count or 1 for count in _whole(numbers.get("workers")) or [1] * len(chunk)],
-            nodes=_whole(numbers.get("nodes")),
+            workers=[count or 1 for count in _integers(numbers.get("workers")) or [1] * len(chunk)],
+            nodes=_integers(numbers.get("nodes")),
             progress=_floats(numbers.get("progress")),
             dataset_size=_floats(numbers.get("dataset_size")),
             batch_size=_floats(numbers.get("batch_size")),
             epochs=_floats(numbers.get("epochs")),
-            gpu_type=_filled(texts.get("gpu_type")),
-            instance_type=_filled(texts.get("instance_type")),
-            provider=_filled(texts.get("provider")),
-            region=_filled(texts.get("region")),
-            purchase=_filled(texts.get("purchase")),
-            started_at=_filled(chunk.instants.get("started_at")),
-            cost_amount=_filled(chunk.money.get("cost_amount")),
-            cost_currency=_filled(texts.get("cost_currency")),
-            forecast_id=_filled(texts.get("forecast_id")),
+            gpu_type=_none_if_empty(texts.get("gpu_type")),
+            instance_type=_none_if_empty(texts.get("instance_type")),
+            provider=_none_if_empty(texts.get("provider")),
+            region=_none_if_empty(texts.get("region")),
+            purchase=_none_if_empty(texts.get("purchase")),
+            started_at=_none_if_empty(chunk.instants.get("started_at")),
+            cost_amount=_none_if_empty(chunk.money.get("cost_amount")),
+            cost_currency=_none_if_empty(texts.get("cost_currency")),
+            forecast_id=_none_if_empty(texts.get("forecast_id")),
             parameters=self._parameters(chunk),
             phases=self._number_family(chunk, PHASE),
             resources=self._number_family(chunk, RESOURCE),
@@ -137,7 +137,10 @@ class ContentWriter:
     def _number_family(self, chunk: Chunk, family: str) -> list[str | None] | None:
         columns = []
         for field in sorted(name for name in chunk.numbers if name.startswith(family)):
-            head, texts = _head(field.removeprefix(family)), _number_texts(chunk.numbers[field])
+            head, texts = (
+                _key_prefix(field.removeprefix(family)),
+                _number_texts(chunk.numbers[field]),
+            )
             if any(texts):
                 columns.append([head + text if text else "" for text in texts])
         return _objects(columns)
@@ -159,7 +162,7 @@ def content_hashes(content: RunContent) -> list[str]:
     return [sha256(orjson.dumps(row, default=str)).hexdigest() for row in rows]
 
 
-def _filled(column: list[Cells] | None) -> list[Cells] | None:
+def _none_if_empty(column: list[Cells] | None) -> list[Cells] | None:
     """Return a column, None when it is empty throughout."""
     return column if column is not None and any(cell is not None for cell in column) else None
 
@@ -177,7 +180,7 @@ def _floats(values: FloatArray | None) -> list[float | None] | None:
     return listed
 
 
-def _whole(values: FloatArray | None) -> list[int | None] | None:
+def _integers(values: FloatArray | None) -> list[int | None] | None:
     if values is not None and not np.isnan(values).any():
         whole: list[int | None] = values.astype(np.int64).tolist()
         return whole
@@ -191,4 +194,4 @@ def _objects(columns: list[list[str]]) -> list[str | None] | None:
     if not any("" in column for column in columns):
         return [f"{{{members}}}" for members in map(",".join, zip(*columns, strict=True))]
     rows = (",".join(filter(None, members)) for members in zip(*columns, strict=True))
-    return _filled([f"{{{members}}}" if members else None for members in rows])
+    return _none_if_empty([f"{{{members}}}" if members else None for members in rows])
