@@ -12,7 +12,7 @@ from app.storage.migration import current_revision, head_revision
 from app.storage.stores import Stores
 
 _RECENT: Final = timedelta(hours=1)
-_MEND_THE_DATABASE: Final = (
+_FIX_THE_DATABASE: Final = (
     "Start the database, correct TRAINFARE_DATABASE_URL or the permission to write there, run"
     " `trainfare migrate` where it is empty, or restore a backup."
 )
@@ -25,7 +25,7 @@ _START_RAY: Final = "Start the Ray cluster, or correct TRAINFARE_RAY_ADDRESS of 
 
 
 def _unavailable(detail: str) -> Check:
-    return Check("database", is_ok=False, detail=detail, remedy=_MEND_THE_DATABASE)
+    return Check("database", is_ok=False, detail=detail, remedy=_FIX_THE_DATABASE)
 
 
 class HealthService:

@@ -73,14 +73,14 @@ def evaluate(
     scenarios = _scenarios(request, configurations, ScenarioResolver(served, book))
     features = features_of(scenarios, served)
     work = served.predict(features)
-    offers = book.resolve_all(
+    offer_column = book.resolve_all(
         scenarios.configurations,
         request.pricing,
         currency=served.currency,
         seconds=work.median().tolist(),
         nodes_assumed=not request.search.nodes,
     )
-    resolved, offered = list(scenarios.configurations), list(offers)
+    resolved, offered = list(scenarios.configurations), list(offer_column)
     spot = {
         row: (request.spot, machines_of(configuration, offer))
         for row, (configuration, offer) in enumerate(zip(resolved, offered, strict=True))
@@ -90,17 +90,15 @@ def evaluate(
     rows = [row for row in range(len(resolved)) if row not in refusals]
     kept = np.array(rows, dtype=np.intp)
     duration, bound = forecast.median()[kept], forecast.quantile(request.confidence)[kept]
-    feasible, feasible_offers = [resolved[row] for row in rows], [offered[row] for row in rows]
+    feasible, offers = [resolved[row] for row in rows], [offered[row] for row in rows]
     foreign = [
-        None if offer is None or offer.is_as_asked else offer.price.currency
-        for offer in feasible_offers
+        None if offer is None or offer.is_as_asked else offer.price.currency for offer in offers
     ]
-    billable_offers = [
-        None if name is not None else offer
-        for offer, name in zip(feasible_offers, foreign, strict=True)
+    billable = [
+        None if name is not None else offer for offer, name in zip(offers, foreign, strict=True)
     ]
-    cost, cost_bound = costs_of(billable_offers, np.stack([duration, bound]))
-    energy, carbon = _energy(request, feasible, feasible_offers, served, book, now)
+    cost, cost_bound = costs_of(billable, np.stack([duration, bound]))
+    energy, carbon = _energy(request, feasible, offers, served, book, now)
     feasible_features = features if len(feasible) == len(resolved) else features.take(kept)
     return Evaluated(
         configurations=feasible,
