@@ -98,7 +98,10 @@ def with_costs(judged: Sequence[JudgedRun], histories: Mapping[Slug, History]) -
         for slug, history in histories.items()
         if history.served is not None
     }
-    return [replace(run, cost=_cost(run, histories[run.run.workload], resolvers)) for run in judged]
+    return [
+        replace(judged_run, cost=_cost(judged_run, histories[judged_run.run.workload], resolvers))
+        for judged_run in judged
+    ]
 
 
 def _cost(
@@ -138,16 +141,18 @@ def cost_change(
         The runs of each workload in the last month.
     """
     priced: defaultdict[str, list[JudgedRun]] = defaultdict(list)
-    for run in judged:
-        if run.cost is not None:
-            priced[run.cost.currency].append(run)
+    for judged_run in judged:
+        if judged_run.cost is not None:
+            priced[judged_run.cost.currency].append(judged_run)
     if not priced:
         return None
     currency, largest_group = max(priced.items(), key=lambda item: len(item[1]))
     changes = [
-        run.cost.observed - run.cost.expected for run in largest_group if run.cost is not None
+        judged_run.cost.observed - judged_run.cost.expected
+        for judged_run in largest_group
+        if judged_run.cost is not None
     ]
     per_run = sum(changes, Decimal(0)) / len(changes)
-    slugs = {run.run.workload for run in largest_group}
+    slugs = {judged_run.run.workload for judged_run in largest_group}
     number = runs_per_month or sum(runs_last_month.get(slug, 0) for slug in slugs)
     return CostChange(per_run, per_run * number if number else None, number, currency)
