@@ -24,7 +24,7 @@ def with_exponents(encoder: Encoder, prior: PooledPrior) -> Encoder:
     are left aside: their scale differs between workloads.
     """
     numeric = tuple(
-        _believed(feature, prior) if _is_constant(feature) else feature
+        _with_pooled_exponent(feature, prior) if _is_constant(feature) else feature
         for feature in encoder.numeric
     )
     return encoder if numeric == encoder.numeric else encoder.with_numeric(numeric)
@@ -34,13 +34,13 @@ def _is_constant(feature: NumericFeature) -> bool:
     return not feature.used and feature.role == "parameter" and feature.transform == "log"
 
 
-def _believed(feature: NumericFeature, prior: PooledPrior) -> NumericFeature:
+def _with_pooled_exponent(feature: NumericFeature, prior: PooledPrior) -> NumericFeature:
     names = parameter_names(_TERMS, [feature_name(feature)])[-1:]
-    untold = np.zeros(1), np.full(1, feature.exponent_sd)
-    found = [prior.numeric(template, _TERMS, names, untold) for template in TEMPLATES]
+    default = np.zeros(1), np.full(1, feature.exponent_sd)
+    priors = [prior.numeric(template, _TERMS, names, default) for template in TEMPLATES]
     weights = np.exp([prior.log_weight(template, _TERMS) for template in TEMPLATES])
     weights /= weights.sum()
-    means, sds = (np.array([pair[side][0] for pair in found]) for side in (0, 1))
+    means, sds = (np.array([pair[side][0] for pair in priors]) for side in (0, 1))
     mean = float(weights @ means)
     variance = float(weights @ (sds**2 + (means - mean) ** 2))
     return replace(feature, exponent=mean, exponent_sd=variance**0.5)

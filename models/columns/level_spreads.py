@@ -66,10 +66,10 @@ def with_level_spreads(
     spreads = _Spreads(encoder.layout, encoder.encode(features).X, y, seed).chosen()
     if set(spreads) <= {1.0}:
         return encoder
-    of_used = iter(spreads)
+    used_spreads = iter(spreads)
     return encoder.with_categories(
         tuple(
-            replace(category, spread=next(of_used)) if category.used else category
+            replace(category, spread=next(used_spreads)) if category.used else category
             for category in encoder.categories
         )
     )
@@ -86,33 +86,33 @@ class _Spreads:
 
     def chosen(self) -> tuple[float, ...]:
         """Return the factor of each category: the best one for each in turn, in two rounds."""
-        usual = spreads = (1.0,) * len(self.layout.levels)
-        places = [place for place in range(len(usual)) if self._is_open(place)]
-        if not places:
-            return usual
+        default = spreads = (1.0,) * len(self.layout.levels)
+        categories = [category for category in range(len(default)) if self._is_learnable(category)]
+        if not categories:
+            return default
         try:
             templates = LogLinearLaw(self.layout, seed=self.seed).fit(self.X, self.y).templates_
             for _ in range(_ROUNDS):
-                before = spreads
-                for place in places:
-                    spreads = self._best(spreads, place, templates[:1])
-                if spreads == before:
+                previous = spreads
+                for category in categories:
+                    spreads = self._best(spreads, category, templates[:1])
+                if spreads == previous:
                     break
         except (ValueError, np.linalg.LinAlgError):
-            return usual
+            return default
         return spreads
 
-    def _is_open(self, place: int) -> bool:
-        levels, offsets = self.layout.levels[place], self.layout.offsets[place]
+    def _is_learnable(self, category: int) -> bool:
+        levels, offsets = self.layout.levels[category], self.layout.offsets[category]
         return levels >= _LEAST_LEVELS and not any(offsets)
 
     def _best(
-        self, spreads: tuple[float, ...], place: int, templates: tuple[Template, ...]
+        self, spreads: tuple[float, ...], category: int, templates: tuple[Template, ...]
     ) -> tuple[float, ...]:
-        trials = [(*spreads[:place], each, *spreads[place + 1 :]) for each in SPREADS]
-        found = [self._evidence(trial, templates) for trial in trials]
-        best = int(np.argmax(found))
-        return trials[best if found[best] - found[0] > _LEAST_LOG_ODDS else 0]
+        trials = [(*spreads[:category], factor, *spreads[category + 1 :]) for factor in SPREADS]
+        evidences = [self._evidence(trial, templates) for trial in trials]
+        best = int(np.argmax(evidences))
+        return trials[best if evidences[best] - evidences[0] > _LEAST_LOG_ODDS else 0]
 
     def _evidence(self, spreads: tuple[float, ...], templates: tuple[Template, ...]) -> float:
         layout = replace(self.layout, level_spreads=spreads)

@@ -24,7 +24,7 @@ _LEAST_LOG_ODDS_OF_FEW = 3.0
 """Fewer than 12 configurations confuse parameters by chance, and so need strong evidence
 (20 to 1; Kass and Raftery 1995, J. Am. Statist. Assoc. 90(430), 773-795)."""
 
-_LEAST_OWN_SHARE = 0.01
+_LEAST_UNEXPLAINED_SHARE = 0.01
 """Least share of a parameter's variance not explained by others for the runs to show its effect."""
 
 
@@ -71,7 +71,7 @@ def with_relevance(layout: Layout, X: FloatArray, y: FloatArray, seed: int) -> L
         return layout
     factors = np.array(layout.relevances)
     for column in columns:
-        if _own_share(layout.numeric(X), column) < _LEAST_OWN_SHARE:
+        if _unexplained_share(layout.numeric(X), column) < _LEAST_UNEXPLAINED_SHARE:
             continue
         if _log_odds_of_zero(best, _exponents(best, layout.n_numeric, column)) > _LEAST_LOG_ODDS:
             factors[column] = IRRELEVANT
@@ -86,53 +86,55 @@ def _with_strong(
     factors[list(columns)] = STRONG
     wide = replace(layout, relevance=tuple(factors.tolist()))
     try:
-        usual, other = (LogLinearLaw(each, seed=seed).fit(X, y).laws_[0] for each in (layout, wide))
+        usual_law, wide_law = (
+            LogLinearLaw(trial, seed=seed).fit(X, y).laws_[0] for trial in (layout, wide)
+        )
     except (ValueError, np.linalg.LinAlgError):
         return layout
-    least = _LEAST_LOG_ODDS if len(y) >= FEW_CONFIGURATIONS else _LEAST_LOG_ODDS_OF_FEW
-    together = other.evidence - usual.evidence > least
+    threshold = _LEAST_LOG_ODDS if len(y) >= FEW_CONFIGURATIONS else _LEAST_LOG_ODDS_OF_FEW
+    are_jointly_strong = wide_law.evidence - usual_law.evidence > threshold
     for column in columns:
-        odds = _log_odds_of_wide(other, 1 + column)
-        is_strong = odds > least or (together and odds > -_LEAST_LOG_ODDS)
+        log_odds = _log_odds_of_wide(wide_law, 1 + column)
+        is_strong = log_odds > threshold or (are_jointly_strong and log_odds > -_LEAST_LOG_ODDS)
         factors[column] = STRONG if is_strong else 1.0
     return replace(layout, relevance=tuple(factors.tolist())) if factors.max() > 1 else layout
 
 
-def _log_odds_of_wide(law: FittedLaw, place: int) -> float:
+def _log_odds_of_wide(law: FittedLaw, index: int) -> float:
     """Return the log Bayes factor for a parameter's wide prior against the usual one.
 
     The inverse of the mean of ``N(t; 0, w) / N(t; 0, W)`` under N(m, S), with m and S the
     exponent's posterior mean and variance under the wide prior N(0, W), and w the usual variance.
     """
-    wide, mean = float(law.prior.sds[place]), float(law.theta[place])
-    usual, spread = wide / STRONG, float(law.covariance[place, place])
-    gain = usual**-2 - wide**-2
-    inside = 1 + gain * spread
-    return float(0.5 * (np.log(inside) + mean**2 * gain / inside) - np.log(STRONG))
+    wide_sd, mean = float(law.prior.sds[index]), float(law.theta[index])
+    usual_sd, variance = wide_sd / STRONG, float(law.covariance[index, index])
+    gain = usual_sd**-2 - wide_sd**-2
+    ratio = 1 + gain * variance
+    return float(0.5 * (np.log(ratio) + mean**2 * gain / ratio) - np.log(STRONG))
 
 
-def _own_share(numeric: FloatArray, column: int) -> float:
+def _unexplained_share(numeric: FloatArray, column: int) -> float:
     """Return the share of a feature's variance that is not a linear function of the others."""
     centred = numeric - numeric.mean(axis=0)
     others = np.delete(centred, column, axis=1)
-    told = others @ np.linalg.lstsq(others, centred[:, column])[0]
+    explained = others @ np.linalg.lstsq(others, centred[:, column])[0]
     total = float(centred[:, column] @ centred[:, column])
-    left = centred[:, column] - told
-    return float(left @ left) / total if total > 0 else 1.0
+    residuals = centred[:, column] - explained
+    return float(residuals @ residuals) / total if total > 0 else 1.0
 
 
-def _exponents(law: FittedLaw, width: int, column: int) -> Sequence[int]:
+def _exponents(law: FittedLaw, n_numeric: int, column: int) -> Sequence[int]:
     """Return the places in theta of a feature's exponents, one per term."""
-    count = len(law.prior.terms)
-    return [count + term * width + column for term in range(count)]
+    n_terms = len(law.prior.terms)
+    return [n_terms + term * n_numeric + column for term in range(n_terms)]
 
 
-def _log_odds_of_zero(law: FittedLaw, places: Sequence[int]) -> float:
+def _log_odds_of_zero(law: FittedLaw, indices: Sequence[int]) -> float:
     """Return the log of posterior over prior density at exponents of zero."""
-    prior = law.prior.full_covariance()[np.ix_(places, places)]
-    posterior = law.covariance[np.ix_(places, places)]
-    means = law.prior.means[list(places)]
-    return _log_density(law.theta[list(places)], posterior) - _log_density(means, prior)
+    prior = law.prior.full_covariance()[np.ix_(indices, indices)]
+    posterior = law.covariance[np.ix_(indices, indices)]
+    means = law.prior.means[list(indices)]
+    return _log_density(law.theta[list(indices)], posterior) - _log_density(means, prior)
 
 
 def _log_density(offset: FloatArray, covariance: FloatArray) -> float:

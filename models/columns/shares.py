@@ -53,24 +53,24 @@ def with_shares(encoder: Encoder, features: FeatureTable, y: FloatArray, seed: i
     shares = [item for item in encoder.numeric if _is_share(item, encoder, features)]
     if not 0 < len(shares) <= _MOST_COLUMNS:
         return encoder
-    known = _evidence(encoder, features, y, seed)
+    best_evidence = _evidence(encoder, features, y, seed)
     for feature in shares:
         logarithmic = learn_logarithmic(feature, features)
-        other = encoder.with_numeric(
-            tuple(logarithmic if each is feature else each for each in encoder.numeric)
+        trial = encoder.with_numeric(
+            tuple(logarithmic if item is feature else item for item in encoder.numeric)
         )
-        found = _evidence(other, features, y, seed)
-        if found > known + _LEAST_LOG_ODDS:
-            encoder, known = other, found
+        evidence = _evidence(trial, features, y, seed)
+        if evidence > best_evidence + _LEAST_LOG_ODDS:
+            encoder, best_evidence = trial, evidence
     return encoder
 
 
 def _is_share(feature: NumericFeature, encoder: Encoder, features: FeatureTable) -> bool:
     values = features.numeric[feature.column]
     is_linear = feature.used and feature.transform == "scaled" and not feature.quotient
-    is_kept = any(companion.of == feature.column for companion in encoder.companions)
+    has_companion = any(companion.of == feature.column for companion in encoder.companions)
     levels = np.unique(values[~np.isnan(values)])
-    return is_linear and not is_kept and len(levels) >= _LEAST_LEVELS and levels[0] == 0
+    return is_linear and not has_companion and len(levels) >= _LEAST_LEVELS and levels[0] == 0
 
 
 def _evidence(encoder: Encoder, features: FeatureTable, y: FloatArray, seed: int) -> float:

@@ -11,10 +11,10 @@ from models.laws.scaling_laws import LogLinearLaw
 from models.questions.regimes import FEW_CONFIGURATIONS
 from models.tables import FeatureTable, FloatArray
 
-_CERTAIN = 2.0
+_CERTAIN_DEVIATIONS = 2.0
 """Posterior deviations from zero at which the sign of the local batch's exponent is certain."""
 
-_TOGETHER = 0.8
+_MIN_CORRELATION = 0.8
 """Absolute correlation from which on a feature varies together with the local batch."""
 
 
@@ -75,8 +75,8 @@ def with_fading_trends(
     {'workers': 'none', 'batch_size': 'below', 'length': 'none'}
     """
     used = [feature for feature in encoder.numeric if feature.used]
-    fading = [place for place, feature in enumerate(used) if feature.may_fade]
-    batches = [place for place in fading if used[place].role == "local_batch"]
+    fading = [index for index, feature in enumerate(used) if feature.may_fade]
+    batches = [index for index in fading if used[index].role == "local_batch"]
     if not batches:
         return encoder
     (batch,) = batches
@@ -85,16 +85,16 @@ def with_fading_trends(
     if len(y) >= FEW_CONFIGURATIONS:
         X = encoder.encode(features).X
         sign = _sign(encoder, X, y, batch, seed)
-        together = _together(used, X, batch)
+        correlations = _correlated(used, X, batch)
         if sign > 0:
             fades[column] = "below"
         else:
             fades |= {
-                used[place].column: _side(correlation)
-                for place, correlation in together.items()
-                if place in fading
+                used[index].column: _fading_side(correlation)
+                for index, correlation in correlations.items()
+                if index in fading
             }
-        if sign < 0 and not any(used[place].role == "workers" for place in together):
+        if sign < 0 and not any(used[index].role == "workers" for index in correlations):
             fades[column] = "above"
     return encoder.with_numeric(
         tuple(
@@ -104,7 +104,7 @@ def with_fading_trends(
     )
 
 
-def _side(correlation: float) -> Fading:
+def _fading_side(correlation: float) -> Fading:
     return "above" if correlation > 0 else "below"
 
 
@@ -114,18 +114,18 @@ def _sign(encoder: Encoder, X: FloatArray, y: FloatArray, batch: int, seed: int)
         law = LogLinearLaw(encoder.layout, seed=seed).fit(X, y).laws_[0]
     except (ValueError, np.linalg.LinAlgError):
         return 0
-    place = 1 + batch
-    exponent, deviation = law.theta[place], law.covariance[place, place] ** 0.5
-    return int(np.sign(exponent)) if abs(exponent) > _CERTAIN * deviation else 0
+    index = 1 + batch
+    exponent, sd = law.theta[index], law.covariance[index, index] ** 0.5
+    return int(np.sign(exponent)) if abs(exponent) > _CERTAIN_DEVIATIONS * sd else 0
 
 
-def _together(used: list[NumericFeature], X: FloatArray, batch: int) -> dict[int, float]:
+def _correlated(used: list[NumericFeature], X: FloatArray, batch: int) -> dict[int, float]:
     """Return the correlations of features that varied with feature number `batch`, by number."""
-    found: dict[int, float] = {}
-    for place, feature in enumerate(used):
-        if place == batch or feature.spread * used[batch].spread == 0:
+    correlations: dict[int, float] = {}
+    for index, feature in enumerate(used):
+        if index == batch or feature.spread * used[batch].spread == 0:
             continue
-        correlation = float(np.corrcoef(X[:, place], X[:, batch])[0, 1])
-        if abs(correlation) >= _TOGETHER:
-            found[place] = correlation
-    return found
+        correlation = float(np.corrcoef(X[:, index], X[:, batch])[0, 1])
+        if abs(correlation) >= _MIN_CORRELATION:
+            correlations[index] = correlation
+    return correlations
