@@ -35,7 +35,7 @@ def pack(parts: Mapping[str, bytes | memoryview]) -> bytes:
     table = orjson.dumps([[name, len(part)] for name, part in ordered])
     body = bytearray(len(table).to_bytes(_LENGTH_BYTES, "big") + table)
     for _, part in ordered:
-        body += bytes(_gap(_START - _LENGTH_BYTES + len(body)))
+        body += bytes(_padding(_START - _LENGTH_BYTES + len(body)))
         body += part
     return MAGIC + hashlib.sha256(body).digest() + body
 
@@ -63,35 +63,35 @@ def unpack(data: bytes) -> dict[str, memoryview]:
     return _cut(whole, _read_table(whole[_START : _START + length]), _START + length)
 
 
-def _gap(place: int) -> int:
-    """Return the number of bytes from a place to the start of the next part."""
-    return -place % _ALIGNMENT
+def _padding(position: int) -> int:
+    """Return the number of bytes from a position to the start of the next part."""
+    return -position % _ALIGNMENT
 
 
 def _read_table(text: memoryview) -> list[tuple[str, int]]:
     """Return the name and length of each part, all checked."""
     try:
         table = orjson.loads(text)
-        found = [(name, length) for name, length in table]
+        entries = [(name, length) for name, length in table]
     except (ValueError, TypeError) as error:
         raise ArtifactError("The artefact's table of parts is damaged.") from error
-    if len(found) > MAX_PARTS:
+    if len(entries) > MAX_PARTS:
         raise ArtifactError("The artefact declares more parts than any fit has.")
-    for name, length in found:
+    for name, length in entries:
         if type(name) is not str or type(length) is not int:
             raise ArtifactError("The artefact's table of parts is damaged.")
         if not 0 <= length <= MAX_PART_BYTES:
             raise ArtifactError("The artefact declares a larger part than any fit has.")
-    return found
+    return entries
 
 
-def _cut(whole: memoryview, table: list[tuple[str, int]], place: int) -> dict[str, memoryview]:
+def _cut(whole: memoryview, table: list[tuple[str, int]], position: int) -> dict[str, memoryview]:
     """Return the parts that the table declares, which must make up the whole rest."""
     parts = {}
     for name, length in table:
-        place += _gap(place)
-        parts[name] = whole[place : place + length]
-        place += length
-    if len(parts) < len(table) or place != len(whole):
+        position += _padding(position)
+        parts[name] = whole[position : position + length]
+        position += length
+    if len(parts) < len(table) or position != len(whole):
         raise ArtifactError("The artefact has other parts than it declares.")
     return parts

@@ -44,8 +44,8 @@ def json_reader(kind: type[Kind], *, allows_nan: bool = False) -> Callable[[obje
     ...
     ValueError: at: 'noon' is no number within bounds
     """
-    found: Callable[[object], Kind] = _reader(kind, allows_nan)
-    return found
+    reader: Callable[[object], Kind] = _reader(kind, allows_nan)
+    return reader
 
 
 def read_number(value: object, *, allows_nan: bool = False) -> float:
@@ -108,7 +108,9 @@ def _reader(kind: Any, allows_nan: bool) -> _Reader:  # noqa: FBT001 - passed on
     if get_origin(kind) is Literal:
         return partial(_read_literal, arguments)
     parts = [
-        _reader(each, allows_nan) for each in arguments if each not in (Ellipsis, types.NoneType)
+        _reader(argument, allows_nan)
+        for argument in arguments
+        if argument not in (Ellipsis, types.NoneType)
     ]
     if get_origin(kind) in (Union, types.UnionType):
         assert types.NoneType in arguments
@@ -122,13 +124,13 @@ def _reader(kind: Any, allows_nan: bool) -> _Reader:  # noqa: FBT001 - passed on
 def _read_fields(kind: type[Any], readers: Mapping[str, _Reader], value: object) -> Any:
     if not isinstance(value, dict) or value.keys() != readers.keys():
         raise ValueError(f"{kind.__name__} has not the keys that it should have")
-    found = {}
+    arguments = {}
     for name, read in readers.items():
         try:
-            found[name] = read(value[name])
+            arguments[name] = read(value[name])
         except ValueError as error:
             raise ValueError(f"{name}: {error}") from error
-    return kind(**found)
+    return kind(**arguments)
 
 
 def _read_plain(kind: type[int | str | bool], value: object) -> int | str | bool:
@@ -153,17 +155,17 @@ def _read_optional(read: _Reader, value: object) -> Any:
     return None if value is None else read(value)
 
 
-def _read_list(parts: Sequence[_Reader], value: object) -> tuple[Any, ...]:
+def _read_list(readers: Sequence[_Reader], value: object) -> tuple[Any, ...]:
     if not isinstance(value, list):
         raise ValueError("what should be a list is none")  # noqa: TRY004 - a fault of the data
     _check_length(value)
-    return tuple(map(parts[0], value))
+    return tuple(map(readers[0], value))
 
 
-def _read_tuple(parts: Sequence[_Reader], value: object) -> tuple[Any, ...]:
-    if not isinstance(value, list) or len(value) != len(parts):
+def _read_tuple(readers: Sequence[_Reader], value: object) -> tuple[Any, ...]:
+    if not isinstance(value, list) or len(value) != len(readers):
         raise ValueError("a list has another length than it should have")
-    return tuple(read(item) for read, item in zip(parts, value, strict=True))
+    return tuple(read(item) for read, item in zip(readers, value, strict=True))
 
 
 def _read_mapping(read: _Reader, value: object) -> dict[str, Any]:
