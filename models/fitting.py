@@ -38,7 +38,7 @@ from models.screening.eras import at_present, find_change_points, unfinished_at_
 from models.screening.incomplete import find_incomplete
 from models.screening.refutation import name_refuted, without_refuted
 from models.selection.arms import WITHOUT_PRIOR, Arms, build_arms
-from models.selection.budget import LEFT_OUT, Budget, Progress
+from models.selection.budget import HELD_OUT_SETS, Budget, Progress
 from models.selection.holdout import FoldMap, TrainingData, forecast_folds, gather
 from models.state.checks import MAX_LOG
 from models.tables import RunTable
@@ -130,13 +130,13 @@ def fit_portfolio(  # noqa: PLR0913 - every choice of a fit is a keyword
     data = _training_data(configurations, encoding, seed)
     encoded_prior = None if prior is None else EncodedPrior(prior, encoder, encoded)
     layouts = build_arms(data.layout, encoded_prior, len(configurations.keys))
-    budget.set_out()
+    budget.mark_prepared()
     fitted, failed = _fit_candidates(data, configurations, layouts, names, seed, budget)
     regime_map = map_regimes(encoder, data.layout, encoded.X, encoded.codes)
     folds = _folds(configurations, encoder, encoded, regime_map)
     forecasts = forecast_folds(data, fitted, folds, budget, fold_map)
     if len(forecasts) < len(folds):
-        failed[LEFT_OUT] = f"{len(folds) - len(forecasts)} of {len(folds)} {budget.reason()}"
+        failed[HELD_OUT_SETS] = f"{len(folds) - len(forecasts)} of {len(folds)} {budget.reason()}"
     progress(0.97, "calibrating")
     draft = Draft(
         configurations=configurations,

@@ -24,13 +24,13 @@ MAX_POOLED_CONFIGURATIONS = 150
 _SHARPNESS = 4
 """Exponent of the held-out losses in the weights of the arms; see `pooled_share`."""
 
-_POOL_COUNTS_AS = 4
+_POOL_CONFIGURATIONS = 4
 """Number of configurations that counts as much as a pool that does not sharpen forecasts."""
 
-_LEAST_OF_UNTOLD = 0.75
+_LEAST_SHARE_OF_UNSEEN = 0.75
 """Least share of the pool for what no run shows, where configurations are few."""
 
-_OF_UNTOLD: Mapping[Kind, float] = {"new_level": 1.0, "constant_axis": 0.75}
+_SHARES_OF_UNSEEN: Mapping[Kind, float] = {"new_level": 1.0, "constant_axis": 0.75}
 """Share of the pool from 12 configurations on, for an unseen level and an axis of one value."""
 
 _LEAST_LOSS, _LEAST_VARIANCE = 1e-9, 1e-8
@@ -86,8 +86,8 @@ class Arms:
     ) -> "Arms":
         """Return the arms of fitted members; `axes` name the first columns of the rows X."""
         names = list(fitted)
-        is_asked = len(X) < FEW_CONFIGURATIONS and len(_groups(names)) > 1
-        questions = likely_questions(layout, axes, X) if is_asked else {}
+        needs_questions = len(X) < FEW_CONFIGURATIONS and len(_rows_by_arm(names)) > 1
+        questions = likely_questions(layout, axes, X) if needs_questions else {}
         return cls(names, len(X), ask(fitted.values(), questions) if questions else {})
 
     def weights(
@@ -97,24 +97,24 @@ class Arms:
 
         `inside` are the held-out forecasts of interpolation.
         """
-        found: dict[bool, tuple[float, FloatArray]] = {}
-        for is_pooled, rows in _groups(self.names).items():
+        arms: dict[bool, tuple[float, FloatArray]] = {}
+        for is_pooled, rows in _rows_by_arm(self.names).items():
             plain = [plain_name(self.names[row]) for row in rows]
-            own, within = _of_members(held_out, rows), _of_members(inside, rows)
+            arm_held_out, arm_inside = _pick_members(held_out, rows), _pick_members(inside, rows)
             weights = np.zeros(len(self.names))
             weights[rows] = choose_weights(
                 plain,
                 kind,
                 axis,
                 n_configurations=self.n_configurations,
-                held_out=own,
-                inside=within,
+                held_out=arm_held_out,
+                inside=arm_inside,
             )
             loss = np.nan if held_out is None else _loss(held_out, weights)
-            found[is_pooled] = loss, weights
-        if len(found) == 1:
-            return next(iter(found.values()))[1]
-        (alone_loss, alone), (pooled_loss, pooled) = found[False], found[True]
+            arms[is_pooled] = loss, weights
+        if len(arms) == 1:
+            return next(iter(arms.values()))[1]
+        (alone_loss, alone), (pooled_loss, pooled) = arms[False], arms[True]
         gain = self._gain(axis, alone, pooled)
         share = pooled_share(kind, self.n_configurations, alone_loss, pooled_loss, gain=gain)
         return (1 - share) * alone + share * pooled
@@ -127,11 +127,11 @@ class Arms:
         answers = self.answers.get(axis, self.answers.get(INTERPOLATION))
         if answers is None:
             return 1.0
-        apart, together = (
+        alone_variances, pooled_variances = (
             np.maximum(combine(weights, answers.means, answers.variances)[1], _LEAST_VARIANCE)
             for weights in (alone, pooled)
         )
-        gain = float(np.exp(np.log(apart / together).mean()))
+        gain = float(np.exp(np.log(alone_variances / pooled_variances).mean()))
         return gain if np.isfinite(gain) else 1.0
 
 
@@ -177,11 +177,11 @@ def pooled_share(
     0.75
     """
     if n_configurations < FEW_CONFIGURATIONS:
-        told = _POOL_COUNTS_AS * gain
-        share = told / (told + n_configurations)
-        return max(share, _LEAST_OF_UNTOLD) if kind in _OF_UNTOLD else share
-    if kind in _OF_UNTOLD:
-        return _OF_UNTOLD[kind]
+        pool_count = _POOL_CONFIGURATIONS * gain
+        share = pool_count / (pool_count + n_configurations)
+        return max(share, _LEAST_SHARE_OF_UNSEEN) if kind in _SHARES_OF_UNSEEN else share
+    if kind in _SHARES_OF_UNSEEN:
+        return _SHARES_OF_UNSEEN[kind]
     if np.isnan(alone) or np.isinf(pooled):
         return 0.0
     if np.isinf(alone):
@@ -198,13 +198,13 @@ def uses_pool(names: Sequence[str], weights: FloatArray) -> bool:
     )
 
 
-def _groups(names: Sequence[str]) -> Mapping[bool, IntArray]:
-    pooled = np.array([name.startswith(POOLED) for name in names])
-    every = {flag: np.flatnonzero(pooled == flag) for flag in (False, True)}
-    return {flag: rows for flag, rows in every.items() if len(rows)}
+def _rows_by_arm(names: Sequence[str]) -> Mapping[bool, IntArray]:
+    is_pooled = np.array([name.startswith(POOLED) for name in names])
+    rows_by_arm = {flag: np.flatnonzero(is_pooled == flag) for flag in (False, True)}
+    return {flag: rows for flag, rows in rows_by_arm.items() if len(rows)}
 
 
-def _of_members(held_out: HeldOut | None, rows: IntArray) -> HeldOut | None:
+def _pick_members(held_out: HeldOut | None, rows: IntArray) -> HeldOut | None:
     if held_out is None:
         return None
     return replace(held_out, means=held_out.means[rows], variances=held_out.variances[rows])
@@ -213,6 +213,6 @@ def _of_members(held_out: HeldOut | None, rows: IntArray) -> HeldOut | None:
 def _loss(held_out: HeldOut, weights: FloatArray) -> float:
     """Return the weighted mean absolute log residual, infinite where a member failed."""
     active = weights > 0
-    residual = np.abs(held_out.observed - weights[active] @ held_out.means[active])
-    loss = float(residual @ held_out.weights / held_out.weights.sum())
+    errors = np.abs(held_out.observed - weights[active] @ held_out.means[active])
+    loss = float(errors @ held_out.weights / held_out.weights.sum())
     return loss if np.isfinite(loss) else np.inf

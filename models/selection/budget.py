@@ -3,10 +3,10 @@
 import time
 from collections.abc import Callable
 
-LEFT_OUT = "held_out_sets"
+HELD_OUT_SETS = "held_out_sets"
 """The name under which a report lists held-out sets that did not fit into the budget."""
 
-_FINISH = 0.5
+_RESERVE_RATIO = 0.5
 """Time for weights, calibration and report, relative to that of preparing the runs."""
 
 Progress = Callable[[float, str], None]
@@ -29,26 +29,26 @@ class Budget:
         self, seconds: float, progress: Progress, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._seconds, self._progress, self._clock = seconds, progress, clock
-        self._started = self._last = self._set_out = clock()
+        self._started = self._last = self._prepared = clock()
 
-    def set_out(self) -> None:
+    def mark_prepared(self) -> None:
         """Note that the runs are prepared; half of that time is reserved for the end of the fit."""
-        self._set_out = self._last = self._clock()
+        self._prepared = self._last = self._clock()
 
     def begin(self, share: float, step: str) -> bool:
         """Report a step and return whether it fits if it takes as long as the one before."""
         return self._fits(share, step, 0.0)
 
     def begin_all(self, share: float, step: str) -> bool:
-        """Do the same for a step that takes at least half of the time since `set_out`."""
+        """Do the same for a step that takes at least half of the time since `mark_prepared`."""
         return self._fits(share, step, 0.5)
 
-    def _fits(self, share: float, step: str, of_all: float) -> bool:
+    def _fits(self, share: float, step: str, min_share: float) -> bool:
         self._progress(share, step)
         now = self._clock()
-        took, self._last = max(now - self._last, of_all * (now - self._set_out)), now
-        left_over = _FINISH * (self._set_out - self._started)
-        return now - self._started + took + left_over <= self._seconds
+        duration_s, self._last = max(now - self._last, min_share * (now - self._prepared)), now
+        reserve_s = _RESERVE_RATIO * (self._prepared - self._started)
+        return now - self._started + duration_s + reserve_s <= self._seconds
 
     def reason(self) -> str:
         """Return why a step was left out, in words.

@@ -18,7 +18,7 @@ from models.selection.weights import HeldOut
 from models.tables import FloatArray
 from models.threads import single_thread
 
-MAX_ASKED = 1_000
+MAX_TEST_CONFIGURATIONS = 1_000
 """How many configurations of a held-out set are forecast."""
 
 _BEFORE, _TESTING = 0.32, 0.64
@@ -71,7 +71,7 @@ def forecast_fold(
     data: TrainingData, fitted: Mapping[str, PortfolioRegressor], fold: Fold
 ) -> FoldForecast:
     """Refit every candidate on the fold's training set and forecast its test set."""
-    asked = _as_asked(data, fold)
+    X_test = _encoded_test_rows(data, fold)
     shape = (len(fitted), len(fold.test))
     means, variances = np.full(shape, np.nan), np.full(shape, np.nan)
     for index, regressor in enumerate(fitted.values()):
@@ -79,7 +79,7 @@ def forecast_fold(
             refit = regressor.refit_clone().fit(
                 data.X[fold.train], data.y[fold.train], data.counts[fold.train]
             )
-            mean, variance = refit.predict_moments(asked)
+            mean, variance = refit.predict_moments(X_test)
         except (ValueError, np.linalg.LinAlgError):
             continue
         if np.isfinite(mean).all():
@@ -88,13 +88,13 @@ def forecast_fold(
     return FoldForecast(fold, means, variances)
 
 
-def _as_asked(data: TrainingData, fold: Fold) -> FloatArray:
+def _encoded_test_rows(data: TrainingData, fold: Fold) -> FloatArray:
     """Return the fold's test rows as an encoder of its training set would encode them."""
     X = data.X[fold.test]
     for column, fades in enumerate(data.fading):
         if fades != "none":
-            known = data.X[fold.train, column]
-            limits = fading_range(fades, float(known.min()), float(known.max()))
+            training_values = data.X[fold.train, column]
+            limits = fading_range(fades, float(training_values.min()), float(training_values.max()))
             X[:, column] = damped(X[:, column], *limits)
     return X
 
@@ -120,11 +120,11 @@ def forecast_folds(
 
     At most 1,000 configurations of each fold are forecast.
     """
-    begun = (_thinned(fold) for fold in _begun(folds, budget))
-    return list(fold_map(partial(forecast_fold, data, fitted), begun))
+    thinned = (_thinned(fold) for fold in _within_budget(folds, budget))
+    return list(fold_map(partial(forecast_fold, data, fitted), thinned))
 
 
-def _begun(folds: Sequence[Fold], budget: Budget) -> Iterator[Fold]:
+def _within_budget(folds: Sequence[Fold], budget: Budget) -> Iterator[Fold]:
     for index, fold in enumerate(folds):
         # The first fold refits all regressors without a search, hence faster than before.
         begin = budget.begin if index else budget.begin_all
@@ -135,7 +135,7 @@ def _begun(folds: Sequence[Fold], budget: Budget) -> Iterator[Fold]:
 
 def _thinned(fold: Fold) -> Fold:
     # Configurations are ordered by their hashes, so the first ones are a random choice.
-    return replace(fold, test=fold.test[:MAX_ASKED])
+    return replace(fold, test=fold.test[:MAX_TEST_CONFIGURATIONS])
 
 
 def gather(data: TrainingData, forecasts: Sequence[FoldForecast]) -> dict[str, HeldOut]:
@@ -154,9 +154,9 @@ def gather(data: TrainingData, forecasts: Sequence[FoldForecast]) -> dict[str, H
 
 def _join(data: TrainingData, forecasts: Sequence[FoldForecast]) -> HeldOut:
     rows = np.concatenate([item.fold.test for item in forecasts])
-    interpolation = forecasts[0].fold.regime == "interpolation"
+    is_interpolation = forecasts[0].fold.regime == "interpolation"
     weights = [
-        np.full(len(item.fold.test), 1.0 if interpolation else 1 / len(item.fold.test))
+        np.full(len(item.fold.test), 1.0 if is_interpolation else 1 / len(item.fold.test))
         for item in forecasts
     ]
     held_out = HeldOut(
@@ -169,9 +169,9 @@ def _join(data: TrainingData, forecasts: Sequence[FoldForecast]) -> HeldOut:
         data.noise_variances[rows] * (1 - 1 / data.counts[rows]),
     )
     # A candidate without a variance of its own gets its held-out squared error.
-    silent = np.isnan(held_out.variances) & np.isfinite(held_out.means)
+    missing = np.isnan(held_out.variances) & np.isfinite(held_out.means)
     errors = held_out.residual_variances()
-    held_out.variances[silent] = np.broadcast_to(errors[:, None], silent.shape)[silent]
+    held_out.variances[missing] = np.broadcast_to(errors[:, None], missing.shape)[missing]
     if data.jitter is not None:
         held_out.variances[:] = data.jitter.with_noise(held_out.variances, held_out.means)
     return held_out
@@ -182,8 +182,8 @@ def trend_break(data: TrainingData, fold: Fold) -> FloatArray:
     layout = data.layout
     breaks = trend_breaks(layout.roles, len(data.X)) * np.minimum(layout.relevances, 1.0)
     columns = layout.numeric(data.X)
-    known, asked = columns[fold.train], columns[fold.test]
-    beyond = np.maximum(asked - known.max(axis=0), known.min(axis=0) - asked)
+    train, test = columns[fold.train], columns[fold.test]
+    beyond = np.maximum(test - train.max(axis=0), train.min(axis=0) - test)
     beyond = np.maximum(beyond, 0.0)
     variance: FloatArray = beyond**2 @ breaks**2
     if "epochs" in layout.roles:
@@ -202,6 +202,6 @@ def trend_breaks(roles: Sequence[Role], n_configurations: int) -> FloatArray:
     >>> trend_breaks(["workers", "local_batch"], 6).tolist()
     [0.0, 0.2]
     """
-    few = n_configurations < FEW_CONFIGURATIONS
-    without = set(roles) - {"local_batch"} if few else {"epochs"}
-    return np.array([0.0 if role in without else _TREND_BREAK for role in roles])
+    are_few = n_configurations < FEW_CONFIGURATIONS
+    unbroken = set(roles) - {"local_batch"} if are_few else {"epochs"}
+    return np.array([0.0 if role in unbroken else _TREND_BREAK for role in roles])

@@ -134,9 +134,9 @@ def prior_weights(names: Sequence[str], kind: Kind, axis: str, n_configurations:
 
 def _joined(table: Mapping[str, float], shares: Mapping[str, float]) -> dict[str, float]:
     """Return the table scaled down to make room for further shares."""
-    left = (1 - sum(shares.values())) / sum(table.values())
+    factor = (1 - sum(shares.values())) / sum(table.values())
     names = dict.fromkeys([*table, *shares])
-    return {name: left * table.get(name, 0.0) + shares.get(name, 0.0) for name in names}
+    return {name: factor * table.get(name, 0.0) + shares.get(name, 0.0) for name in names}
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,8 +175,8 @@ class HeldOut:
 
     def has_forecast(self) -> BoolArray:
         """Return whether each candidate has all forecasts, shape (n_candidates,)."""
-        found: BoolArray = np.logical_and.reduce(np.isfinite(self.means), axis=1)
-        return found
+        has_all: BoolArray = np.logical_and.reduce(np.isfinite(self.means), axis=1)
+        return has_all
 
     def residual_variances(self) -> FloatArray:
         """Return each candidate's weighted mean squared residual, shape (n_candidates,).
@@ -193,8 +193,8 @@ class HeldOut:
         """
         active = weights > 0
         mean, variance = combine(weights[active], self.means[active], self.variances[active])
-        beside = self.extra_variance + np.maximum(-self.averaged, 0.0)
-        return mean, tempered(np.sqrt(variance + beside))
+        added_variance = self.extra_variance + np.maximum(-self.averaged, 0.0)
+        return mean, tempered(np.sqrt(variance + added_variance))
 
     def scores(self, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the mixture's |log residuals| of new runs in predicted deviations, and weights.
@@ -203,11 +203,11 @@ class HeldOut:
         run does, so each stands for k runs, at the quantiles of the noise that averaging removed.
         """
         mean, scale = self.forecast(weights)
-        lacking = np.sqrt(np.maximum(self.averaged, 0.0))
-        noise = _NOISE if lacking.any() else np.zeros(1)
-        runs = (self.observed - mean)[:, None] + lacking[:, None] * noise
-        found: FloatArray = np.abs(runs) / scale[:, None]
-        return found.ravel(), np.repeat(self.weights / len(noise), len(noise))
+        averaged_sd = np.sqrt(np.maximum(self.averaged, 0.0))
+        noise = _NOISE if averaged_sd.any() else np.zeros(1)
+        runs = (self.observed - mean)[:, None] + averaged_sd[:, None] * noise
+        scores: FloatArray = np.abs(runs) / scale[:, None]
+        return scores.ravel(), np.repeat(self.weights / len(noise), len(noise))
 
     def candidate_mape(self) -> FloatArray:
         """Return each candidate's held-out MAPE as a fraction, shape (n_candidates,)."""
@@ -263,16 +263,16 @@ def stack(held_out: HeldOut, prior: FloatArray) -> FloatArray:
         penalty = ((weights - start) ** 2).sum() / held_out.n_distinct
         return float(share @ smooth + _PENALTY * penalty)
 
-    def slope(weights: FloatArray) -> FloatArray:
-        inner = residuals @ weights
-        smooth = np.sqrt(inner**2 + (0.1 * scale) ** 2)
-        pull = 2 * (weights - start) / held_out.n_distinct
-        push: FloatArray = residuals.T @ (share * inner / smooth) / scale
-        return push + _PENALTY * pull
+    def gradient(weights: FloatArray) -> FloatArray:
+        mixed_residuals = residuals @ weights
+        smooth = np.sqrt(mixed_residuals**2 + (0.1 * scale) ** 2)
+        penalty_gradient = 2 * (weights - start) / held_out.n_distinct
+        loss_gradient: FloatArray = residuals.T @ (share * mixed_residuals / smooth) / scale
+        return loss_gradient + _PENALTY * penalty_gradient
 
     best = np.eye(len(active))[int(errors.argmin())]
-    found = [start, *(minimise_on_simplex(loss, slope, first) for first in (start, best))]
-    chosen = min(found, key=loss)
+    optima = [start, *(minimise_on_simplex(loss, gradient, initial) for initial in (start, best))]
+    chosen = min(optima, key=loss)
     weights = np.zeros(len(prior))
     weights[active] = np.where(chosen < _LEAST_WEIGHT, 0.0, chosen)
     return _normalised(weights)
@@ -309,8 +309,8 @@ def choose_weights(
     usable = np.where(has_forecast, prior, 0.0)
     # Where the prior gives none of them weight, all that did forecast count the same.
     prior = _normalised(usable if usable.sum() > 0 else has_forecast.astype(np.float64))
-    few = n_configurations < FEW_CONFIGURATIONS or held_out.n_distinct < _LEAST_HELD_OUT
-    if few:
+    are_few = n_configurations < FEW_CONFIGURATIONS or held_out.n_distinct < _LEAST_HELD_OUT
+    if are_few:
         return prior
     stacked = prior if kind == "transfer" else stack(held_out, prior)
     mixed = (stacked + tilt(held_out, prior)) / 2

@@ -268,7 +268,7 @@ def test_budget_leaves_time_for_what_follows_the_last_regressor() -> None:
     moments = iter([0.0, 2.0, 2.1, 2.25, 2.9])
     budget = Budget(3.3, lambda _share, _step: None, lambda: next(moments))
 
-    budget.set_out()  # preparing took 2 s: the last step takes 1 s
+    budget.mark_prepared()  # preparing took 2 s: the last step takes 1 s
 
     assert budget.begin(0.1, "the first took .1 s")
     assert not budget.begin(0.2, "2.25 + .15 + 1 are too much")
@@ -279,7 +279,7 @@ def test_first_held_out_set_is_left_out_when_refitting_all_would_take_too_long()
     moments = iter([0.0, 0.0, 4.0, 4.0])
     budget = Budget(5.5, lambda _share, _step: None, lambda: next(moments))
 
-    budget.set_out()
+    budget.mark_prepared()
 
     assert not budget.begin_all(0.3, "4 + 2 s")
 
