@@ -8,7 +8,7 @@ import numpy as np
 
 from models.accelerator_memory.law import MemoryLaw
 from models.answers.memory import Memory
-from models.calibration.intervals import calibrate, found_surprise, prior_curve
+from models.calibration.intervals import calibrate, prior_curve, surprise_factor
 from models.columns.exponents import with_exponents
 from models.columns.level_spreads import with_level_spreads
 from models.columns.shares import with_shares
@@ -206,7 +206,7 @@ class Draft:
         interpolation = self.held_out.get(INTERPOLATION)
         if interpolation is None:
             return 1.0
-        return found_surprise(*interpolation.scores(weights), interpolation.n_distinct)
+        return surprise_factor(*interpolation.scores(weights), interpolation.n_distinct)
 
     def _regime(self, name: str, surprise: float) -> RegimeModel:
         n, kind = len(self.configurations.keys), self.regime_map.kinds[name]

@@ -8,7 +8,7 @@ from models.accelerator_memory.law import Feasibility, MemoryLaw
 from models.answers.inquiry import Grounds, Inquiry
 from models.answers.memory import Memory
 from models.answers.support import SupportGrounds
-from models.calibration.lopsided import Lopsided
+from models.calibration.lopsided import AsymmetricIntervals
 from models.calibration.lower_ends import LowerEnds
 from models.columns.relevance import IRRELEVANT
 from models.convergence import ConvergenceLaw
@@ -109,7 +109,7 @@ class FittedPortfolio:
             transfer=transfer,
             regime_map=regime_map,
             lower_ends=lower_ends,
-            lopsided=Lopsided(encoder, regime_map.kinds),
+            lopsided=AsymmetricIntervals(encoder, regime_map.kinds),
             regimes=self.regimes,
             center=center,
             memory=memory,

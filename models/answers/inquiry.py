@@ -9,7 +9,7 @@ import numpy as np
 from models.answers.memory import Memory, row_signatures
 from models.answers.support import SupportColumns, SupportGrounds
 from models.calibration.intervals import tempered, variance_of_levels
-from models.calibration.lopsided import Lopsided
+from models.calibration.lopsided import AsymmetricIntervals
 from models.calibration.lower_ends import LowerEnds
 from models.distribution import LEVELS, ForecastDistribution
 from models.explanations.explanation import (
@@ -56,7 +56,7 @@ class Grounds:
     transfer: LevelTransfer
     regime_map: RegimeMap
     lower_ends: LowerEnds
-    lopsided: Lopsided
+    lopsided: AsymmetricIntervals
     regimes: Mapping[str, RegimeModel]
     center: float
     memory: Memory

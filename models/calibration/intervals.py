@@ -45,8 +45,8 @@ Scale = TypeVar("Scale", float, FloatArray)
 _TYPICAL_SCALE, _SCALE_TRUST = 0.12, 0.75
 """The deviation to which predicted ones are shrunk, and the exponent of these; see `tempered`."""
 
-_DOUBT, _POOLED_DOUBT, _MOST_POOLED_DOUBT = 6.0, 5.0, 2.0
-_DOUBT_OF_NEW_LEVEL = 1.0
+_WIDENING, _POOLED_WIDENING, _MAX_POOLED_WIDENING = 6.0, 5.0, 2.0
+_NEW_LEVEL_WIDENING = 1.0
 """Relative widening of prior half widths, times n or as a bound; see `prior_curve`."""
 
 _MIN_HELD_OUT = 5
@@ -111,11 +111,11 @@ def variance_of_levels(between: FloatArray, unknown: FloatArray) -> FloatArray:
         a data sheet tell it. Where nothing is known, the distance between levels is not a
         prediction and must not be tempered.
     """
-    apart = np.sqrt(between + unknown)
-    return np.where(unknown > 0, untempered(apart), apart) ** 2
+    sd = np.sqrt(between + unknown)
+    return np.where(unknown > 0, untempered(sd), sd) ** 2
 
 
-def found_surprise(scores: FloatArray, weights: FloatArray, n_distinct: int) -> float:
+def surprise_factor(scores: FloatArray, weights: FloatArray, n_distinct: int) -> float:
     """Return the factor, at least 1, by which a workload's forecasts are overconfident.
 
     With m configurations held out inside the range, whose scores have the mean square z^2, and a
@@ -139,15 +139,15 @@ def found_surprise(scores: FloatArray, weights: FloatArray, n_distinct: int) -> 
 
     Examples
     --------
-    >>> found_surprise(np.array([2.0, 1.0, 2.0, 1.0]), np.ones(4), 4)
+    >>> surprise_factor(np.array([2.0, 1.0, 2.0, 1.0]), np.ones(4), 4)
     1.2649110640673518
-    >>> found_surprise(np.array([0.5, 0.1]), np.ones(2), 2)
+    >>> surprise_factor(np.array([0.5, 0.1]), np.ones(2), 2)
     1.0
     """
     bounded = np.minimum(scores, _QUANTILE_BOUNDS[1])
     square = float(bounded**2 @ weights / weights.sum())
-    found = (_SURPRISE_TRUST + n_distinct * square) / (_SURPRISE_TRUST + n_distinct)
-    return max(1.0, math.sqrt(found))
+    inflation = (_SURPRISE_TRUST + n_distinct * square) / (_SURPRISE_TRUST + n_distinct)
+    return max(1.0, math.sqrt(inflation))
 
 
 def prior_curve(
@@ -161,8 +161,8 @@ def prior_curve(
     """Return prior half widths at `LEVELS`, wider for few configurations; a heuristic.
 
     ``q0 = q00 (1 + 6 / n)`` for n configurations. Up to 12, q00 is the width for few
-    configurations, times `surprise` (`found_surprise`); beyond, that width has the share ``12 / n``
-    and the width for many the rest.
+    configurations, times `surprise` (`surprise_factor`); beyond, that width has the share
+    ``12 / n`` and the width for many the rest.
 
     Where other workloads tell the spread of what fewer than 12 configurations leave open, it is
     ``q00 (1 + min(2, 5 / n))``. Beyond an axis of three levels they do not: the trend is that of
@@ -175,17 +175,17 @@ def prior_curve(
     >>> prior_curve("interpolation", 60).round(2).tolist()
     [0.53, 1.07, 1.62, 2.18, 3.4]
     """
-    few = min(FEW_CONFIGURATIONS / n_configurations, 1.0)
-    doubt = _DOUBT / n_configurations
+    few_weight = min(FEW_CONFIGURATIONS / n_configurations, 1.0)
+    widening = _WIDENING / n_configurations
     if kind == "new_level":
-        doubt = _DOUBT_OF_NEW_LEVEL / n_configurations
+        widening = _NEW_LEVEL_WIDENING / n_configurations
     elif is_pooled and n_configurations < FEW_CONFIGURATIONS and kind != "extrapolation":
-        doubt = min(_POOLED_DOUBT / n_configurations, _MOST_POOLED_DOUBT)
-    of_many, of_few = _PRIOR_90[kind, False], _PRIOR_90[kind, True]
+        widening = min(_POOLED_WIDENING / n_configurations, _MAX_POOLED_WIDENING)
+    many_width, few_width = _PRIOR_90[kind, False], _PRIOR_90[kind, True]
     if kind == "short_axis" and axis not in _KNOWN_AXES:
-        of_many, of_few = _UNPINNED_90[False], _UNPINNED_90[True]
-    width = few * surprise * of_few + (1 - few) * of_many
-    return width * _shape(kind) * (1 + doubt)
+        many_width, few_width = _UNPINNED_90[False], _UNPINNED_90[True]
+    width = few_weight * surprise * few_width + (1 - few_weight) * many_width
+    return width * _shape(kind) * (1 + widening)
 
 
 def _shape(kind: Kind) -> FloatArray:
@@ -243,21 +243,21 @@ def calibrate(
     """
     if n_distinct < _MIN_HELD_OUT:
         return prior
-    interpolation = kind == "interpolation"
-    trust = _TRUST_INSIDE if interpolation else _TRUST_OUTSIDE
+    is_interpolation = kind == "interpolation"
+    trust = _TRUST_INSIDE if is_interpolation else _TRUST_OUTSIDE
     levels = np.minimum(np.array(LEVELS) * (1 + 1 / n_distinct), 1.0)
-    found = np.clip(weighted_quantile(scores, weights, levels), *_QUANTILE_BOUNDS)
+    quantiles = np.clip(weighted_quantile(scores, weights, levels), *_QUANTILE_BOUNDS)
     # Levels too high for the number of held-out configurations follow the prior's shape.
-    shown = np.array(LEVELS) <= 1 - 1 / n_distinct
-    last = max(int(shown.sum()) - 1, 0)
+    is_observed = np.array(LEVELS) <= 1 - 1 / n_distinct
+    last = max(int(is_observed.sum()) - 1, 0)
     shape = _shape(kind)
-    found = np.where(shown, found, found[last] * shape / shape[last])
-    mixed = np.exp((n_distinct * np.log(found) + trust * np.log(prior)) / (n_distinct + trust))
-    if interpolation and n_configurations >= FEW_CONFIGURATIONS:
-        mixed = _REFIT_FACTOR * mixed
+    quantiles = np.where(is_observed, quantiles, quantiles[last] * shape / shape[last])
+    shrunk = np.exp((n_distinct * np.log(quantiles) + trust * np.log(prior)) / (n_distinct + trust))
+    if is_interpolation and n_configurations >= FEW_CONFIGURATIONS:
+        shrunk = _REFIT_FACTOR * shrunk
     else:
-        mixed = np.maximum(mixed, prior)
-    return strictly_increasing(mixed)
+        shrunk = np.maximum(shrunk, prior)
+    return strictly_increasing(shrunk)
 
 
 def weighted_quantile(values: FloatArray, weights: FloatArray, levels: FloatArray) -> FloatArray:

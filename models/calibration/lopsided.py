@@ -11,20 +11,20 @@ from models.features.layout import Role
 from models.questions.regimes import IRRELEVANT_AXIS, Kind
 from models.tables import FloatArray
 
-_DEEPEST = 20.0
+_MAX_DISTANCE = 20.0
 """Log units beyond a range, a cap that keeps bounds finite; nobody asks further out."""
 
 
 class _Side(NamedTuple):
     """One side of a feature's range: sign 1 above it, -1 below it.
 
-    `missed` is the log standard deviation, per log unit beyond the range, of what no run shows;
-    `no_shorter` is the share by which an interval's lower side shrinks at one log unit or more.
+    `unseen_sd` is the log standard deviation, per log unit beyond the range, of what no run shows;
+    `shrinkage` is the share by which an interval's lower side shrinks at one log unit or more.
     """
 
     sign: int
-    missed: float
-    no_shorter: float
+    unseen_sd: float
+    shrinkage: float
 
 
 _SIDES: Mapping[Role, _Side] = {
@@ -34,7 +34,7 @@ _SIDES: Mapping[Role, _Side] = {
 """Heuristics: a step of any batch size has a fixed cost, and all workers wait for the slowest."""
 
 
-class _Place(NamedTuple):
+class _RangeEnd(NamedTuple):
     """A feature's index among all and among those used, and where which of its sides begins."""
 
     feature: int
@@ -43,7 +43,7 @@ class _Place(NamedTuple):
     side: _Side
 
 
-class Lopsided:
+class AsymmetricIntervals:
     """Makes intervals reach further up than down where durations can only be underestimated.
 
     A step has a fixed cost however small a worker's batch is, which larger batches may not show.
@@ -60,13 +60,13 @@ class Lopsided:
     """
 
     def __init__(self, encoder: Encoder, kinds: Mapping[str, Kind]) -> None:
-        self._places: list[_Place] = []
+        self._ends: list[_RangeEnd] = []
         used = [feature for feature in encoder.numeric if feature.used]
         for column, feature in enumerate(used):
             side = _SIDES.get(feature.role)
             if side is not None and kinds[feature.column] != IRRELEVANT_AXIS:
                 limit = feature.high if side.sign > 0 else feature.low
-                self._places.append(_Place(encoder.numeric.index(feature), column, limit, side))
+                self._ends.append(_RangeEnd(encoder.numeric.index(feature), column, limit, side))
 
     def curves(
         self, encoded: Encoded, scale: FloatArray, curves: FloatArray
@@ -74,8 +74,8 @@ class Lopsided:
         """Return the half widths below the medians, and those above them (None if the same).
 
         At d log units beyond a range, the upper half width h at 90 % becomes
-        ``hypot(h, 1.645 * s d)`` with s the `missed` of `_SIDES`; that of several features adds up
-        in squares.
+        ``hypot(h, 1.645 * s d)`` with s the `unseen_sd` of `_SIDES`; that of several features adds
+        up in squares.
 
         Parameters
         ----------
@@ -84,21 +84,21 @@ class Lopsided:
         scale, curves
             Their standard deviations, shape (n,), and half widths in units of these, shape (n, 5).
         """
-        found = [each for each in (self._depth(encoded, place) for place in self._places) if each]
-        if not found:
+        sides = [item for item in (self._beyond(encoded, end) for end in self._ends) if item]
+        if not sides:
             return curves, None
-        missed = np.sqrt(sum((side.missed * depth) ** 2 for side, depth in found))
-        longer = np.hypot(1.0, NORMAL_90 * missed / (scale * curves[:, AT_90]))
-        shorter = np.prod(
-            [1.0 - side.no_shorter * np.minimum(depth, 1.0) for side, depth in found], axis=0
+        unseen_sd = np.sqrt(sum((side.unseen_sd * distance) ** 2 for side, distance in sides))
+        upper_factor = np.hypot(1.0, NORMAL_90 * unseen_sd / (scale * curves[:, AT_90]))
+        lower_factor = np.prod(
+            [1.0 - side.shrinkage * np.minimum(distance, 1.0) for side, distance in sides], axis=0
         )
-        return curves * shorter[:, None], curves * longer[:, None]
+        return curves * lower_factor[:, None], curves * upper_factor[:, None]
 
-    def _depth(self, encoded: Encoded, place: _Place) -> tuple[_Side, FloatArray] | None:
+    def _beyond(self, encoded: Encoded, end: _RangeEnd) -> tuple[_Side, FloatArray] | None:
         """Return how far rows are beyond a side, in log units; None if no row is."""
-        side = place.side
-        is_beyond = side.sign * (encoded.X[:, place.column] - place.limit) > 0
+        side = end.side
+        is_beyond = side.sign * (encoded.X[:, end.column] - end.limit) > 0
         if not is_beyond.any():
             return None
-        depth = np.minimum(encoded.excess[:, place.feature], _DEEPEST)
-        return side, np.where(is_beyond, depth, 0.0)
+        distance = np.minimum(encoded.excess[:, end.feature], _MAX_DISTANCE)
+        return side, np.where(is_beyond, distance, 0.0)

@@ -43,25 +43,25 @@ class LowerEnds:
         self._starts: dict[str, tuple[int, float]] = {}
         self.models: dict[str, RegimeModel] = {}
         """Models of the lower ends, by the names that `of_rows` returns."""
-        is_known = n_configurations >= FEW_CONFIGURATIONS
+        is_learned = n_configurations >= FEW_CONFIGURATIONS
         used = [feature for feature in encoder.numeric if feature.used]
-        for place, feature in enumerate(used):
+        for column, feature in enumerate(used):
             name = feature.column
-            if is_known and kinds[name] == "extrapolation":
-                self._starts[name] = place, feature.low
+            if is_learned and kinds[name] == "extrapolation":
+                self._starts[name] = column, feature.low
                 self.models[name + _LOWER_END] = _mean(regimes[name], regimes[INTERPOLATION])
 
     def of_rows(self, regimes: Sequence[str], X: FloatArray) -> Sequence[str]:
         """Return what answers each row: its regime, or the lower end of the axis that it leaves."""
-        asked = self._starts.keys() & set(regimes)
-        if not asked:
+        affected = self._starts.keys() & set(regimes)
+        if not affected:
             return regimes
-        found = list(regimes)
+        names = list(regimes)
         for row, name in enumerate(regimes):
-            if name in asked:
-                place, low = self._starts[name]
-                found[row] += _LOWER_END if X[row, place] < low else ""
-        return found
+            if name in affected:
+                column, low = self._starts[name]
+                names[row] += _LOWER_END if X[row, column] < low else ""
+        return names
 
 
 def _mean(axis: RegimeModel, inside: RegimeModel) -> RegimeModel:

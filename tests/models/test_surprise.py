@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from models import FeatureTable, FittedPortfolio, RunTable, fit_portfolio
-from models.calibration.intervals import found_surprise, prior_curve
+from models.calibration.intervals import prior_curve, surprise_factor
 
 ROWS = [(w, d) for w in (1.0, 2.0, 4.0) for d in (1e3, 3e3, 9e3)]
 
@@ -36,14 +36,14 @@ def test_a_cliff_inside_the_range_widens_what_lies_beyond_it(axis: str) -> None:
 def test_what_was_expected_leaves_the_prior_alone() -> None:
     scores = np.array([0.3, 0.9, 1.1, 0.2])
 
-    assert found_surprise(scores, np.ones(4), 4) == 1.0
+    assert surprise_factor(scores, np.ones(4), 4) == 1.0
 
 
 def test_more_surprises_weigh_more_and_none_without_bound() -> None:
-    few, many = (found_surprise(np.full(n, 2.0), np.ones(n), n) for n in (4, 11))
+    few, many = (surprise_factor(np.full(n, 2.0), np.ones(n), n) for n in (4, 11))
 
     assert 1 < few < many < 2
-    assert found_surprise(np.full(11, 1e6), np.ones(11), 11) < 6
+    assert surprise_factor(np.full(11, 1e6), np.ones(11), 11) < 6
 
 
 def test_what_few_runs_showed_fades_with_more() -> None:
