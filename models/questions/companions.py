@@ -14,7 +14,7 @@ from models.features.numeric import UNIDENTIFIED_SD, apply_transform, quotient_o
 from models.questions.regimes import FEW_CONFIGURATIONS
 from models.tables import SMALLEST, BoolArray, FeatureTable, FloatArray, IntArray
 
-_PARTED = 0.01
+_MARGIN = 0.01
 """A value this much further from its companion than any run, in units of the feature, is apart."""
 
 _LEAST_VARIANCE = 0.01
@@ -23,7 +23,7 @@ _LEAST_VARIANCE = 0.01
 _WORK: Final = frozenset({"dataset_size", "epochs"})
 """Roles whose effect physics knows: twice the work takes twice the time."""
 
-_LEAST_PART = 0.2
+_MIN_LOADING = 0.2
 """Length of a feature's part in the flat directions from which on they concern it."""
 
 _OFF_PLANE = 0.1
@@ -47,20 +47,20 @@ def paired_categories(encoder: Encoder, combinations: IntArray) -> list[Pair]:
     --------
     >>> levels = {"gpu_type": ["T4", "V100"], "param.driver": ["new", "old"]}
     >>> encoder = Encoder.learn(FeatureTable({}, levels, 2))
-    >>> ((own, other, codes),) = paired_categories(encoder, np.array([[0, 0], [1, 1]]))
-    >>> own, other, codes.tolist()
+    >>> ((left_out, kept, codes),) = paired_categories(encoder, np.array([[0, 0], [1, 1]]))
+    >>> left_out, kept, codes.tolist()
     (1, 0, [0, 1])
     """
     pairs: list[Pair] = []
-    for own, other in permutations(range(len(encoder.categories)), 2):
-        left_out, kept = encoder.categories[own], encoder.categories[other]
+    for left_out_index, kept_index in permutations(range(len(encoder.categories)), 2):
+        left_out, kept = encoder.categories[left_out_index], encoder.categories[kept_index]
         if left_out.used or not kept.used or len(left_out.levels) != len(kept.levels):
             continue
-        distinct = np.unique(combinations[:, [own, other]], axis=0)
+        distinct = np.unique(combinations[:, [left_out_index, kept_index]], axis=0)
         if len(distinct) == len(left_out.levels):
             codes = np.zeros(len(distinct), dtype=np.int64)
             codes[distinct[:, 0]] = distinct[:, 1]
-            pairs.append((own, other, codes))
+            pairs.append((left_out_index, kept_index, codes))
     return pairs
 
 
@@ -79,13 +79,13 @@ class Plane:
 
     def is_off(self, X: FloatArray) -> BoolArray:
         """Return which rows are further from the plane than any configuration, shape (n,)."""
-        far = self.distance(X)
-        return np.asarray(far > self.limit + _OFF_PLANE, dtype=np.bool_)
+        distance = self.distance(X)
+        return np.asarray(distance > self.limit + _OFF_PLANE, dtype=np.bool_)
 
     def distance(self, X: FloatArray) -> FloatArray:
         """Return how far rows are from the plane, in standard deviations; shape (n,)."""
-        off = (X[:, : len(self.middle)] - self.middle) @ self.directions
-        return np.asarray(np.sqrt((off * off).sum(axis=1)))
+        deviations = (X[:, : len(self.middle)] - self.middle) @ self.directions
+        return np.asarray(np.sqrt((deviations * deviations).sum(axis=1)))
 
 
 def find_plane(encoder: Encoder, X: FloatArray) -> Plane | None:
@@ -112,7 +112,7 @@ def find_plane(encoder: Encoder, X: FloatArray) -> Plane | None:
     ['dataset_size', 'param.length', 'param.lines']
     """
     used = [feature for feature in encoder.numeric if feature.used]
-    varied = [place for place in range(len(used)) if np.ptp(X[:, place]) > SMALLEST]
+    varied = [column for column in range(len(used)) if np.ptp(X[:, column]) > SMALLEST]
     if len(varied) < 2 or len(X) < max(FEW_CONFIGURATIONS, 2 * len(varied)):  # noqa: PLR2004
         return None
     middle = X[:, : len(used)].mean(axis=0)
@@ -120,20 +120,20 @@ def find_plane(encoder: Encoder, X: FloatArray) -> Plane | None:
     scale = np.sqrt((centred**2).mean(axis=0))
     spread, axes = np.linalg.eigh(centred.T @ centred / len(X) / np.outer(scale, scale))
     flat = axes[:, spread < _LEAST_VARIANCE]
-    part = np.sqrt((flat**2).sum(axis=1)) > _LEAST_PART
-    concerned = [
-        used[place] for place, has_part in zip(varied, part.tolist(), strict=True) if has_part
+    is_on_plane = np.sqrt((flat**2).sum(axis=1)) > _MIN_LOADING
+    on_plane = [
+        used[column] for column, is_on in zip(varied, is_on_plane.tolist(), strict=True) if is_on
     ]
-    if not any(feature.role == "parameter" for feature in concerned):
+    if not any(feature.role == "parameter" for feature in on_plane):
         return None
     directions = np.zeros((len(used), flat.shape[1]))
     directions[varied] = flat / scale[:, None]
-    names = tuple(feature.column for feature in concerned)
+    names = tuple(feature.column for feature in on_plane)
     plane = Plane(middle, directions, 0.0, names)
     return replace(plane, limit=float(plane.distance(X).max()))
 
 
-class _Parted(NamedTuple):
+class _Separation(NamedTuple):
     """What a column that was left out implies for the kept one, and where the two are apart.
 
     `place` is the kept column's place in X; arrays have shape (n_rows,). `unknown` is the standard
@@ -141,8 +141,8 @@ class _Parted(NamedTuple):
     """
 
     place: int
-    told: FloatArray
-    apart: BoolArray
+    implied: FloatArray
+    is_apart: BoolArray
     unknown: FloatArray
     shift: FloatArray
     columns: tuple[str, str]
@@ -173,17 +173,20 @@ class Companions:
         if not (self.encoder.companions or self.pairs or self.plane):
             return None
         names: list[tuple[str, ...]] = [()] * len(encoded.X)
-        parted = [*self._parted_numbers(features, encoded), *self._parted_categories(encoded)]
-        for each in parted:
-            for row in np.flatnonzero(each.apart).tolist():
-                names[row] = tuple(dict.fromkeys((*names[row], *each.columns)))
+        separations = [
+            *self._numeric_separations(features, encoded),
+            *self._category_separations(encoded),
+        ]
+        for separation in separations:
+            for row in np.flatnonzero(separation.is_apart).tolist():
+                names[row] = tuple(dict.fromkeys((*names[row], *separation.columns)))
         X, variance = np.full(encoded.X.shape, np.nan), np.zeros(len(encoded.X))
         shift = np.zeros(len(encoded.X))
-        for each in parted:
+        for separation in separations:
             if self.n_configurations >= FEW_CONFIGURATIONS:
-                X[each.apart, each.place] = each.told[each.apart]
-            variance += each.unknown**2
-            shift += each.shift
+                X[separation.is_apart, separation.place] = separation.implied[separation.is_apart]
+            variance += separation.unknown**2
+            shift += separation.shift
         if self.plane is not None:
             for row in np.flatnonzero(self.plane.is_off(encoded.X)).tolist():
                 names[row] = tuple(dict.fromkeys((*names[row], *self.plane.columns)))
@@ -195,53 +198,61 @@ class Companions:
         The effect of one of two columns by itself is one unknown for all questions that part them,
         in proportion to the difference; for two categories it is one for each pair of levels.
         """
-        columns = [each.unknown for each in self._parted_numbers(features, encoded)]
-        levels = zip(self.pairs, self._parted_categories(encoded), strict=True)
-        for (own, other, _), parted in levels:
-            met = encoded.codes[:, [own, other]]
-            for pair in np.unique(met[parted.apart], axis=0):
-                is_met = np.logical_and(parted.apart, np.all(met == pair, axis=1))
-                columns.append(np.where(is_met, parted.unknown, 0.0))
+        columns = [
+            separation.unknown for separation in self._numeric_separations(features, encoded)
+        ]
+        pairs = zip(self.pairs, self._category_separations(encoded), strict=True)
+        for (left_out, kept, _), separation in pairs:
+            level_pairs = encoded.codes[:, [left_out, kept]]
+            for pair in np.unique(level_pairs[separation.is_apart], axis=0):
+                has_pair = np.logical_and(separation.is_apart, np.all(level_pairs == pair, axis=1))
+                columns.append(np.where(has_pair, separation.unknown, 0.0))
         return np.column_stack(columns) if columns else np.zeros((len(encoded.X), 0))
 
-    def _parted_numbers(self, features: FeatureTable, encoded: Encoded) -> Iterator[_Parted]:
+    def _numeric_separations(
+        self, features: FeatureTable, encoded: Encoded
+    ) -> Iterator[_Separation]:
         """Yield what columns that were left out imply for the kept ones."""
         used = [item for item in self.encoder.numeric if item.used]
         for companion in self.encoder.companions:
             feature = companion.feature
-            asked = features.numeric.get(feature.column)
-            if asked is None:
+            column = features.numeric.get(feature.column)
+            if column is None:
                 continue
             workers = features.numeric.get("workers")
             workers = None if workers is None else snapped(workers)
             values = apply_transform(
-                feature, quotient_of(snapped(asked), workers, feature.quotient)
+                feature, quotient_of(snapped(column), workers, feature.quotient)
             )
-            told = (values - companion.intercept) / companion.slope
+            implied = (values - companion.intercept) / companion.slope
             place = [item.column for item in used].index(companion.of)
             kept = used[place]
-            told = damped(told, *kept.fading_range)
-            index = self.encoder.axis_names().index(companion.of)
-            way = told - encoded.X[:, place]
-            apart = (np.abs(way) > companion.tolerance + _PARTED) & ~encoded.missing[:, index]
+            implied = damped(implied, *kept.fading_range)
+            axis = self.encoder.axis_names().index(companion.of)
+            difference = implied - encoded.X[:, place]
+            is_apart = (np.abs(difference) > companion.tolerance + _MARGIN) & ~encoded.missing[
+                :, axis
+            ]
             # A parameter alone has a second reading: physics knows the other roles' effects.
-            told = told if feature.role == "parameter" else np.full(len(told), np.nan)
+            implied = implied if feature.role == "parameter" else np.full(len(implied), np.nan)
             # More work than the kept column implies takes proportionally longer.
-            more = values - companion.intercept - companion.slope * encoded.X[:, place]
+            extra_work = values - companion.intercept - companion.slope * encoded.X[:, place]
             is_work = feature.role in _WORK
-            shift = np.where(apart & is_work, more, 0.0)
-            unknown: FloatArray = UNIDENTIFIED_SD * np.where(apart, way, 0.0)
-            yield _Parted(place, told, apart, unknown, shift, (companion.of, feature.column))
+            shift = np.where(is_apart & is_work, extra_work, 0.0)
+            unknown: FloatArray = UNIDENTIFIED_SD * np.where(is_apart, difference, 0.0)
+            yield _Separation(
+                place, implied, is_apart, unknown, shift, (companion.of, feature.column)
+            )
 
-    def _parted_categories(self, encoded: Encoded) -> Iterator[_Parted]:
+    def _category_separations(self, encoded: Encoded) -> Iterator[_Separation]:
         """Yield what categories that were left out imply for the kept ones."""
         used = [index for index, item in enumerate(self.encoder.categories) if item.used]
-        for own, other, codes in self.pairs:
-            asked, kept = encoded.codes[:, own], encoded.codes[:, other]
-            told = codes[np.maximum(asked, 0)]
-            apart: BoolArray = (asked >= 0) & (kept >= 0) & (told != kept)
-            place = self.encoder.layout.n_numeric + 1 + used.index(other)
-            columns = self.encoder.categories[other].column, self.encoder.categories[own].column
-            unknown = np.where(apart, UNKNOWN_SD, 0.0)
-            shift = np.zeros(len(told))
-            yield _Parted(place, told.astype(np.float64), apart, unknown, shift, columns)
+        for left_out, kept, codes in self.pairs:
+            requested, kept_codes = encoded.codes[:, left_out], encoded.codes[:, kept]
+            implied = codes[np.maximum(requested, 0)]
+            is_apart: BoolArray = (requested >= 0) & (kept_codes >= 0) & (implied != kept_codes)
+            place = self.encoder.layout.n_numeric + 1 + used.index(kept)
+            columns = self.encoder.categories[kept].column, self.encoder.categories[left_out].column
+            unknown = np.where(is_apart, UNKNOWN_SD, 0.0)
+            shift = np.zeros(len(implied))
+            yield _Separation(place, implied.astype(np.float64), is_apart, unknown, shift, columns)

@@ -48,29 +48,29 @@ def likely_questions(layout: Layout, axes: Sequence[str], X: FloatArray) -> dict
     >>> found["interpolation"].tolist(), found["workers"].tolist()
     ([[1.0, 1.0], [0.0, 0.0], [0.0, 0.0], [1.0, 1.0]], [[2.0, 0.0], [2.0, 0.0]])
     """
-    return {INTERPOLATION: _beside(X)} | {
-        name: _beyond(layout, place, X) for place, name in enumerate(axes)
+    return {INTERPOLATION: _exchange_columns(X)} | {
+        name: _move_beyond(layout, column, X) for column, name in enumerate(axes)
     }
 
 
-def _beside(X: FloatArray) -> FloatArray:
-    found = []
+def _exchange_columns(X: FloatArray) -> FloatArray:
+    exchanged_rows = []
     for column in range(X.shape[1]):
         exchanged = X.copy()
         exchanged[:, column] = np.roll(X[:, column], 1)
-        found.append(exchanged[exchanged[:, column] != X[:, column]])
-    every = np.concatenate(found)
-    return every if len(every) else X
+        exchanged_rows.append(exchanged[exchanged[:, column] != X[:, column]])
+    questions = np.concatenate(exchanged_rows)
+    return questions if len(questions) else X
 
 
-def _beyond(layout: Layout, column: int, X: FloatArray) -> FloatArray:
+def _move_beyond(layout: Layout, column: int, X: FloatArray) -> FloatArray:
     low, high = X[:, column].min(), X[:, column].max()
-    found = X.copy()
-    found[:, column] = high + max(high - low, _DOUBLING)
+    questions = X.copy()
+    questions[:, column] = high + max(high - low, _DOUBLING)
     if layout.roles[column] == "workers":
         # Several workers synchronise: the gate is off.
-        found[:, layout.n_numeric] = 0.0
-    return found
+        questions[:, layout.n_numeric] = 0.0
+    return questions
 
 
 def ask(
@@ -78,10 +78,10 @@ def ask(
 ) -> dict[str, Answers]:
     """Return the members' answers to each kind of question."""
     X = np.concatenate(list(questions.values()))
-    said = [member.predict_moments(X) for member in members]
-    means = np.array([mean for mean, _ in said])
-    silent = np.full(len(X), UNTESTED_VARIANCE)
-    variances = np.array([silent if own is None else own for _, own in said])
+    moments = [member.predict_moments(X) for member in members]
+    means = np.array([mean for mean, _ in moments])
+    default = np.full(len(X), UNTESTED_VARIANCE)
+    variances = np.array([default if variance is None else variance for _, variance in moments])
     stops = np.cumsum([len(rows) for rows in questions.values()]).tolist()
     return {
         name: Answers(means[:, stop - len(rows) : stop], variances[:, stop - len(rows) : stop])

@@ -85,20 +85,20 @@ class RegimeMap:
 
     def of_rows(self, encoder: Encoder, distances: FloatArray, codes: IntArray) -> tuple[str, ...]:
         """Return the regime of each row: the axis farthest out, a rare level, or interpolation."""
-        distances = self.telling(encoder, distances)
+        distances = self.relevant(encoder, distances)
         regimes = [INTERPOLATION] * len(codes)
         columns = [category.column for category in encoder.categories]
         if any(self.few_levels) or (codes.size and codes.min() < 0):
-            known: dict[tuple[int, ...], str] = {}
+            regime_of_levels: dict[tuple[int, ...], str] = {}
             for row, levels in enumerate(map(tuple, codes.tolist())):
-                regime = known.get(levels)
+                regime = regime_of_levels.get(levels)
                 if regime is None:
-                    rare = (
+                    rare_regimes = (
                         column + NEW_LEVEL if code == UNSEEN else column
-                        for column, code, few in zip(columns, levels, self.few_levels, strict=True)
-                        if code < 0 or code in few
+                        for column, code, rare in zip(columns, levels, self.few_levels, strict=True)
+                        if code < 0 or code in rare
                     )
-                    regime = known[levels] = next(rare, INTERPOLATION)
+                    regime = regime_of_levels[levels] = next(rare_regimes, INTERPOLATION)
                 regimes[row] = regime
         farthest = _farthest(distances)
         if farthest:
@@ -107,7 +107,7 @@ class RegimeMap:
                 regimes[row] = axes[index]
         return tuple(regimes)
 
-    def telling(self, encoder: Encoder, distances: FloatArray) -> FloatArray:
+    def relevant(self, encoder: Encoder, distances: FloatArray) -> FloatArray:
         """Return the distances beyond the measured range that decide the kind of question.
 
         Those along irrelevant parameters are set to 0.
@@ -115,23 +115,23 @@ class RegimeMap:
         if IRRELEVANT_AXIS not in self.kinds.values():
             return distances
         axes = encoder.axis_names()
-        counting = np.array([self.kinds[name] != IRRELEVANT_AXIS for name in axes])
-        return np.where(counting, distances, 0.0)
+        is_relevant = np.array([self.kinds[name] != IRRELEVANT_AXIS for name in axes])
+        return np.where(is_relevant, distances, 0.0)
 
 
 def _farthest(distances: FloatArray) -> dict[int, int]:
     """Return the axis farthest out for each row that leaves the range, the first of equal ones."""
     if len(distances) == 1:
         row = distances[0].tolist()
-        most = max(row, default=0.0)
-        if most <= LEAVES_AXIS:
+        largest = max(row, default=0.0)
+        if largest <= LEAVES_AXIS:
             return {}
-        return {0: next(n for n, each in enumerate(row) if each >= most - _EQUALLY_FAR)}
+        return {0: next(n for n, distance in enumerate(row) if distance >= largest - _EQUALLY_FAR)}
     if distances.max(initial=0.0) <= LEAVES_AXIS:
         return {}
-    furthest = distances.max(axis=1)
-    first = (distances >= furthest[:, None] - _EQUALLY_FAR).argmax(axis=1)
-    rows = np.flatnonzero(furthest > LEAVES_AXIS)
+    largest = distances.max(axis=1)
+    first = (distances >= largest[:, None] - _EQUALLY_FAR).argmax(axis=1)
+    rows = np.flatnonzero(largest > LEAVES_AXIS)
     return dict(zip(rows.tolist(), first[rows].tolist(), strict=True))
 
 
@@ -141,14 +141,14 @@ def map_regimes(encoder: Encoder, layout: Layout, X: FloatArray, codes: IntArray
     `layout` says which parameters are irrelevant.
     """
     kinds: dict[str, Kind] = {INTERPOLATION: "interpolation"}
-    used = 0
+    column = 0
     for feature in encoder.numeric:
         kind: Kind = "short_axis"
         if feature.used:
-            kind = _kind_of_axis(len(np.unique(X[:, used].round(9))))
-            if layout.relevances[used] < 1:
+            kind = _kind_of_axis(len(np.unique(X[:, column].round(9))))
+            if layout.relevances[column] < 1:
                 kind = IRRELEVANT_AXIS
-            used += 1
+            column += 1
         kinds[feature.column] = kind
     few_levels = []
     for index, category in enumerate(encoder.categories):
@@ -183,13 +183,13 @@ def interpolation_folds(structure: tuple[str, ...]) -> list[Fold]:
     if n < MIN_TRAINING:
         return []
     if n <= FEW_CONFIGURATIONS:
-        bucket = np.arange(n)
+        fold_ids = np.arange(n)
     else:
-        bucket = np.array([int(key[:8], 16) % N_FOLDS for key in structure])
+        fold_ids = np.array([int(key[:8], 16) % N_FOLDS for key in structure])
     folds = []
-    for index in np.unique(bucket):
-        test = np.flatnonzero(bucket == index)
-        train = np.flatnonzero(bucket != index)
+    for index in np.unique(fold_ids):
+        test = np.flatnonzero(fold_ids == index)
+        train = np.flatnonzero(fold_ids != index)
         if len(train) >= min(MIN_TRAINING, n - 1):
             folds.append(Fold(INTERPOLATION, train, test))
     return folds
@@ -205,9 +205,9 @@ def axis_folds(encoder: Encoder, regimes: RegimeMap, X: FloatArray) -> list[Fold
         return []
     folds: list[Fold] = []
     used = [feature.column for feature in encoder.numeric if feature.used]
-    axes = [place for place, name in enumerate(used) if regimes.kinds[name] != IRRELEVANT_AXIS]
-    for place in axes[:MAX_AXES]:
-        name, values = used[place], X[:, place].round(9)
+    axes = [column for column, name in enumerate(used) if regimes.kinds[name] != IRRELEVANT_AXIS]
+    for column in axes[:MAX_AXES]:
+        name, values = used[column], X[:, column].round(9)
         levels = np.unique(values)
         if len(levels) < MIN_AXIS_LEVELS:
             continue
@@ -229,15 +229,15 @@ def transfer_folds(encoder: Encoder, codes: IntArray, regimes: RegimeMap) -> lis
         if not category.used:
             continue
         column = codes[:, index]
-        sizes = np.bincount(column, minlength=len(category.levels))
-        few = regimes.few_levels[index]
-        kept = int(min((sizes[code] for code in few), default=3))
-        common = [code for code in np.argsort(-sizes, kind="stable") if code not in few]
+        counts = np.bincount(column, minlength=len(category.levels))
+        rare = regimes.few_levels[index]
+        n_kept = int(min((counts[code] for code in rare), default=3))
+        common = [code for code in np.argsort(-counts, kind="stable") if code not in rare]
         for code in common[:MAX_LEVELS_HELD_OUT]:
             # Configurations are in the order of their hashes: the first ones are a random choice.
-            test = np.flatnonzero(column == code)[kept:]
+            test = np.flatnonzero(column == code)[n_kept:]
             train = np.setdiff1d(np.arange(len(codes)), test)
-            enough = max(MIN_TRAINING, _LEAST_SHARE_TRAINED * len(codes))
-            if len(test) >= kept and len(train) >= enough:
+            min_training = max(MIN_TRAINING, _LEAST_SHARE_TRAINED * len(codes))
+            if len(test) >= n_kept and len(train) >= min_training:
                 folds.append(Fold(category.column, train, test))
     return folds
