@@ -42,7 +42,7 @@ go on but sometimes break."""
 
 Scale = TypeVar("Scale", float, FloatArray)
 
-_TYPICAL_SCALE, _SCALE_TRUST = 0.12, 0.75
+_TYPICAL_SCALE, _SCALE_EXPONENT = 0.12, 0.75
 """The deviation to which predicted ones are shrunk, and the exponent of these; see `tempered`."""
 
 _WIDENING, _POOLED_WIDENING, _MAX_POOLED_WIDENING = 6.0, 5.0, 2.0
@@ -81,8 +81,8 @@ def tempered(scale: Scale) -> Scale:
     >>> tempered(np.array([0.01, 0.12, 1.0])).round(3).tolist()
     [0.019, 0.12, 0.589]
     """
-    found: Scale = _TYPICAL_SCALE ** (1 - _SCALE_TRUST) * scale**_SCALE_TRUST
-    return found
+    shrunk: Scale = _TYPICAL_SCALE ** (1 - _SCALE_EXPONENT) * scale**_SCALE_EXPONENT
+    return shrunk
 
 
 def untempered(scale: Scale) -> Scale:
@@ -95,8 +95,8 @@ def untempered(scale: Scale) -> Scale:
     >>> untempered(tempered(0.5))
     0.5
     """
-    found: Scale = (scale / _TYPICAL_SCALE ** (1 - _SCALE_TRUST)) ** (1 / _SCALE_TRUST)
-    return found
+    original: Scale = (scale / _TYPICAL_SCALE ** (1 - _SCALE_EXPONENT)) ** (1 / _SCALE_EXPONENT)
+    return original
 
 
 def variance_of_levels(between: FloatArray, unknown: FloatArray) -> FloatArray:

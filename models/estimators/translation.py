@@ -232,9 +232,9 @@ def _scaler(estimator: Any) -> Form:
     n = int(estimator.n_features_in_)
     center = next(
         (
-            found
-            for found in (getattr(estimator, name, None) for name in ("center_", "mean_"))
-            if found is not None
+            value
+            for value in (getattr(estimator, name, None) for name in ("center_", "mean_"))
+            if value is not None
         ),
         np.zeros(n),
     )

@@ -323,14 +323,14 @@ class LevelTransfer:
             return None
         # Another open category may have given a stand-in no weight; it stays a stand-in.
         weights = np.maximum(weights, _LEAST_WEIGHT)
-        distinct, which = np.unique(codes[is_known], return_inverse=True)
+        distinct, indices = np.unique(codes[is_known], return_inverse=True)
         names = [*(levels[code] for code in distinct), level]
         _, covariance = effects.joint(names, self.encoder.hardware)
-        runs = np.bincount(which, weights[is_known])
+        runs = np.bincount(indices, weights[is_known])
         level_weights, variance = ordinary_kriging(covariance, _SEEN_SD**2 / len(distinct) / runs)
         shift, shares = np.zeros(len(codes)), np.zeros(len(codes))
-        shift[is_known] = effects.differences(names, self.encoder.hardware)[which]
-        shares[is_known] = level_weights[which] * weights[is_known] / runs[which]
+        shift[is_known] = effects.differences(names, self.encoder.hardware)[indices]
+        shares[is_known] = level_weights[indices] * weights[is_known] / runs[indices]
         return shares, shift, variance
 
     def _column(self, category: int) -> str:

@@ -229,17 +229,15 @@ class Companions:
             kept = used[place]
             implied = damped(implied, *kept.fading_range)
             axis = self.encoder.axis_names().index(companion.of)
-            difference = implied - encoded.X[:, place]
-            is_apart = (np.abs(difference) > companion.tolerance + _MARGIN) & ~encoded.missing[
-                :, axis
-            ]
+            offset = implied - encoded.X[:, place]
+            is_apart = (np.abs(offset) > companion.tolerance + _MARGIN) & ~encoded.missing[:, axis]
             # A parameter alone has a second reading: physics knows the other roles' effects.
             implied = implied if feature.role == "parameter" else np.full(len(implied), np.nan)
             # More work than the kept column implies takes proportionally longer.
             extra_work = values - companion.intercept - companion.slope * encoded.X[:, place]
             is_work = feature.role in _WORK
             shift = np.where(is_apart & is_work, extra_work, 0.0)
-            unknown: FloatArray = UNIDENTIFIED_SD * np.where(is_apart, difference, 0.0)
+            unknown: FloatArray = UNIDENTIFIED_SD * np.where(is_apart, offset, 0.0)
             yield _Separation(
                 place, implied, is_apart, unknown, shift, (companion.of, feature.column)
             )

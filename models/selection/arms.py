@@ -21,7 +21,7 @@ WITHOUT_PRIOR = frozenset({"boosted_trees"})
 MAX_POOLED_CONFIGURATIONS = 150
 """A workload with more configurations than this learns its laws from its own runs alone."""
 
-_SHARPNESS = 4
+_LOSS_EXPONENT = 4
 """Exponent of the held-out losses in the weights of the arms; see `pooled_share`."""
 
 _POOL_CONFIGURATIONS = 4
@@ -187,7 +187,7 @@ def pooled_share(
     if np.isinf(alone):
         return 1.0
     best = max(min(alone, pooled), _LEAST_LOSS)
-    odds = [(best / max(loss, _LEAST_LOSS)) ** _SHARPNESS for loss in (alone, pooled)]
+    odds = [(best / max(loss, _LEAST_LOSS)) ** _LOSS_EXPONENT for loss in (alone, pooled)]
     return odds[1] / sum(odds)
 
 

@@ -15,7 +15,7 @@ from models.tables import BoolArray, FloatArray, IntArray
 _FEW_PHYSICS = {"physics_process": 0.3, "scaling_law": 0.2}
 """Half of the weights, beyond the pinned axes of at least 12 configurations."""
 
-_FREE: Mapping[tuple[Kind, bool], Mapping[str, float]] = {
+_PRIOR_WEIGHTS: Mapping[tuple[Kind, bool], Mapping[str, float]] = {
     ("interpolation", False): {
         "gaussian_process": 0.24,
         "scaling_process": 0.32,
@@ -71,7 +71,7 @@ _FREE: Mapping[tuple[Kind, bool], Mapping[str, float]] = {
 }
 """Prior weights by kind of question and by whether configurations are few (< 12); a heuristic."""
 
-_FURTHER: Mapping[tuple[Kind, str, bool], Mapping[str, float]] = {
+_AXIS_SHARES: Mapping[tuple[Kind, str, bool], Mapping[str, float]] = {
     ("extrapolation", "workers", False): {"gaussian_process": 0.7},
     ("extrapolation", "batch_size", False): {"gaussian_process": 0.6},
     ("extrapolation", "workers", True): {"log_linear": 0.6, "gaussian_process": 0.1},
@@ -96,7 +96,7 @@ _PENALTY, _LEAST_WEIGHT = 1.0, 0.02
 _TILT, _LEAST_RESIDUAL = 2.0, 0.01
 """Exponent of the held-out errors in `tilt`, and the residual below which a hit is luck."""
 
-_REFUTED = 3.0
+_REFUTATION_RATIO = 3.0
 """An error this many times the best candidate's refutes a candidate; see `unrefuted`."""
 
 _NOISE = normal_quantiles(99)
@@ -118,12 +118,12 @@ def prior_weights(names: Sequence[str], kind: Kind, axis: str, n_configurations:
     few = n_configurations < FEW_CONFIGURATIONS
     row: Kind = "transfer" if kind == "new_level" else kind
     row = "interpolation" if row == "transfer" and few else row
-    table = dict(_FREE[row, few and row not in UNTESTED_AXES])
+    table = dict(_PRIOR_WEIGHTS[row, few and row not in UNTESTED_AXES])
     if row == "extrapolation" and not few and axis in PINNED_AXES:
         table = {name: weight / 2 for name, weight in table.items()} | _FEW_PHYSICS
-    if further := _FURTHER.get((row, axis, few)):
-        table = _joined(table, further)
-    known = {name for weights in _FREE.values() for name in weights}
+    if axis_shares := _AXIS_SHARES.get((row, axis, few)):
+        table = _joined(table, axis_shares)
+    known = {name for weights in _PRIOR_WEIGHTS.values() for name in weights}
     weights = np.array(
         [table.get(name, 0.0) if name in known else _NEW_CANDIDATE for name in names]
     )
@@ -337,7 +337,7 @@ def unrefuted(held_out: HeldOut, prior: FloatArray) -> FloatArray:
     tested = np.isfinite(errors) & (prior > 0)
     if not tested.any():
         return prior
-    ratios = np.maximum(errors / (_REFUTED * errors[tested].min()), 1.0)
+    ratios = np.maximum(errors / (_REFUTATION_RATIO * errors[tested].min()), 1.0)
     return _normalised(np.where(np.isfinite(ratios), prior / ratios**2, prior))
 
 
