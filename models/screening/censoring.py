@@ -69,7 +69,7 @@ def impute(
     >>> table = RunTable(FeatureTable({"dataset_size": size}, {}, 4), size / 10, list("abcd"))
     >>> large = FeatureTable({"dataset_size": np.array([3.2e4])}, {}, 1)
     >>> stopped = UnfinishedRuns(large, np.array([6000.0]), np.array([np.nan]), ["e"])
-    >>> found = impute(table, stopped)
+    >>> imputed = impute(table, stopped)
     >>> bool(imputed.runs.duration_seconds[-1] > 6000), imputed.counts.as_bounds
     (True, 1)
     """
