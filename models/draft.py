@@ -91,7 +91,9 @@ class Encoding:
         encoder = with_level_spreads(encoder, configurations.features, y, seed)
         if prior is not None:
             encoder = with_exponents(encoder, prior)
-        jitter = None if configurations.jitter is None else configurations.jitter.above(center)
+        jitter = (
+            None if configurations.jitter is None else configurations.jitter.relative_to(center)
+        )
         return cls(encoder, encoder.encode(configurations.features), center, y, jitter)
 
     def used_axes(self) -> list[str]:

@@ -66,7 +66,7 @@ class Jitter:
             noise_variance,
         )
 
-    def above(self, center: float) -> "Jitter":
+    def relative_to(self, center: float) -> "Jitter":
         """Return the same for log durations less a centre."""
         return replace(self, log_seconds=self.log_seconds - center)
 
