@@ -29,10 +29,10 @@ def draw_tasks(runs: Path, folder: str, seed: int) -> list[Task]:
     """
     generator = np.random.default_rng(seed)
     profiles = read_profiles(runs, folder)
-    return [task for profile in profiles for task in _drawn(profile, generator)]
+    return [task for profile in profiles for task in _drawn_tasks(profile, generator)]
 
 
-def _drawn(profile: Profile, generator: np.random.Generator) -> Iterator[Task]:
+def _drawn_tasks(profile: Profile, generator: np.random.Generator) -> Iterator[Task]:
     n = len(profile.configurations)
     known = generator.permutation(n) < round(KNOWN_SHARE * n)
     yield profile.task("interpolation", "random", "random", known.tolist())
@@ -40,12 +40,12 @@ def _drawn(profile: Profile, generator: np.random.Generator) -> Iterator[Task]:
         if n >= 2 * count:
             known = generator.permutation(n) < count
             yield profile.task("few-shot", f"first {count}", f"first-{count}", known.tolist())
-    yield from _halves(profile)
+    yield from _half_tasks(profile)
     for column in _MACHINES:
-        yield from _machines(profile, column, generator)
+        yield from _machine_tasks(profile, column, generator)
 
 
-def _halves(profile: Profile) -> Iterator[Task]:
+def _half_tasks(profile: Profile) -> Iterator[Task]:
     for axis in _AXES:
         numbers = profile.numbers(axis)
         levels = sorted({value for value in numbers if value is not None})
@@ -59,7 +59,7 @@ def _halves(profile: Profile) -> Iterator[Task]:
             yield profile.task("extrapolation", f"{axis} {name}", f"{axis}-{name}", known.tolist())
 
 
-def _machines(profile: Profile, column: str, generator: np.random.Generator) -> Iterator[Task]:
+def _machine_tasks(profile: Profile, column: str, generator: np.random.Generator) -> Iterator[Task]:
     types = np.array([rows[0].get(column) or "" for rows in profile.configurations])
     levels = sorted(set(types.tolist()) - {""})
     if len(levels) < 2 or "" in types:  # noqa: PLR2004 - nothing would be known of another one

@@ -9,7 +9,7 @@ from rich.table import Table
 
 from benchmarks.accuracy.judging import Judgement
 from benchmarks.accuracy.own_error import attainable_share
-from benchmarks.accuracy.tables import Group, geometric, groups_of, median
+from benchmarks.accuracy.tables import Group, geometric_mean, groups_of, median
 
 MAX_GROUP_MAPE, MAX_PEER_RATIO, MIN_SHARE_BETTER, MAX_WORST_RATIO = 0.10, 0.80, 0.70, 3.0
 MIN_COVERAGE, MAX_COVERAGE, MIN_GROUP_COVERAGE = 0.87, 0.95, 0.78
@@ -124,8 +124,8 @@ def regime_of(group: Group) -> str:
 
 
 def _mean_error(members: Sequence[Judgement]) -> Goal:
-    error = geometric([item.mape for item in members])
-    floor = geometric([item.floor for item in members])
+    error = geometric_mean([item.mape for item in members])
+    floor = geometric_mean([item.floor for item in members])
     known = sum(np.isfinite(item.floor) for item in members)
     names = ", ".join(sorted({item.data_set for item in members}))
     return Goal(
@@ -140,7 +140,7 @@ def _mean_error(members: Sequence[Judgement]) -> Goal:
 
 
 def _peer_ratio(peers: Sequence[Judgement]) -> Goal:
-    ratio = geometric([item.ratio for item in peers])
+    ratio = geometric_mean([item.ratio for item in peers])
     name = f"ratio to the best peer of each of {len(peers)} tasks"
     return Goal(name, f"at most {MAX_PEER_RATIO:.2f}", f"{ratio:.3f}", ratio <= MAX_PEER_RATIO)
 

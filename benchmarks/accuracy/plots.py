@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from benchmarks.accuracy.judging import SEED, Judgement
-from benchmarks.accuracy.tables import geometric
+from benchmarks.accuracy.tables import geometric_mean
 from benchmarks.accuracy.traces import Row, Task, to_tables
 from models import FeatureTable, FloatArray, HardwareDescription, PooledPrior, fit_portfolio
 
@@ -30,7 +30,7 @@ def draw_points(judgements: Sequence[Judgement], folder: Path) -> list[Path]:
     for (data_set, kind), members in sorted(panels.items()):
         figure, axes = _figure(4.6, 4.4)
         _draw_points(axes, members)
-        error = geometric([item.mape for item in members])
+        error = geometric_mean([item.mape for item in members])
         axes.set_title(f"{data_set}, {kind}: error {error:.1%}", fontsize=_TITLE)
         paths.append(_save(figure, folder / f"{data_set}-{kind}-points.svg"))
     return paths

@@ -20,7 +20,7 @@ def summary_table(judgements: Sequence[Judgement]) -> Table:
     table = Table(*COLUMNS)
     for name, members in groups_of(judgements).items():
         table.add_row(*name, *_summary(members))
-    for wider in _wider(judgements):
+    for wider in _wider_groups(judgements):
         members = [item for item in judgements if _is_within(item, wider)]
         table.add_row(*wider, *_summary(members), style="bold")
     return table
@@ -34,12 +34,12 @@ def groups_of(judgements: Sequence[Judgement]) -> dict[Group, list[Judgement]]:
     return groups
 
 
-def geometric(values: Sequence[float]) -> float:
+def geometric_mean(values: Sequence[float]) -> float:
     """Return the geometric mean of the known values (at least .001 each), NaN without any.
 
     Examples
     --------
-    >>> round(geometric([0.1, 0.4, float("nan")]), 3)
+    >>> round(geometric_mean([0.1, 0.4, float("nan")]), 3)
     0.2
     """
     known = [max(value, 1e-3) for value in values if np.isfinite(value)]
@@ -52,7 +52,7 @@ def median(values: Sequence[float]) -> float:
     return float(np.median(known)) if known else float("nan")
 
 
-def _wider(judgements: Sequence[Judgement]) -> Iterator[Group]:
+def _wider_groups(judgements: Sequence[Judgement]) -> Iterator[Group]:
     for data_set in sorted({item.data_set for item in judgements}):
         yield (data_set, "", "")
     for kind, axis in sorted({(item.kind, item.axis) for item in judgements}):
@@ -76,7 +76,7 @@ def _summary(members: Sequence[Judgement]) -> list[str]:
         str(len(members)),
         f"{100 * median([item.mape for item in members]):.1f}",
         f"{100 * float(np.mean([item.mape for item in members])):.1f}",
-        f"{100 * geometric([item.mape for item in members]):.1f}",
+        f"{100 * geometric_mean([item.mape for item in members]):.1f}",
         f"{100 * float(np.mean([item.off_by_20 for item in members])):.0f}%",
         f"{100 * float(np.mean([item.coverage_80 for item in members])):.1f}",
         f"{100 * float(np.mean([item.coverage_90 for item in members])):.1f}",
@@ -85,6 +85,6 @@ def _summary(members: Sequence[Judgement]) -> list[str]:
         f"{100 * float(np.mean([item.has_close_estimate for item in members])):.0f}%",
         f"{median([item.fit_seconds for item in members]):.2f}",
         f"{100 * median([item.floor for item in members]):.1f}",
-        f"{geometric([item.floor_ratio for item in members]):.2f}",
-        f"{geometric([item.ratio for item in members]):.2f}",
+        f"{geometric_mean([item.floor_ratio for item in members]):.2f}",
+        f"{geometric_mean([item.ratio for item in members]):.2f}",
     ]

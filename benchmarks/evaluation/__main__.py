@@ -109,10 +109,12 @@ class Floor:
 
     def predict(self, X: FloatArray) -> FloatArray:
         """Return means and deviations, computed in cache-sized parts."""
-        parts = [self._part(X[start : start + _CHUNK]) for start in range(0, len(X), _CHUNK)]
+        parts = [
+            self._predict_chunk(X[start : start + _CHUNK]) for start in range(0, len(X), _CHUNK)
+        ]
         return np.concatenate(parts, axis=1)
 
-    def _part(self, X: FloatArray) -> FloatArray:
+    def _predict_chunk(self, X: FloatArray) -> FloatArray:
         k = self._correlations(X)
         variance = 1.0 - np.einsum("ij,ij->i", k @ self._inverse, k)
         return np.stack([k @ self._alpha, np.sqrt(np.maximum(variance, 0.0))])

@@ -23,7 +23,7 @@ from app.storage.database import Database
 from app.storage.migration import migrate
 from benchmarks.ingest.databases import new_postgresql, new_sqlite
 from benchmarks.ingest.floors import add_workload, clear, insert_by_core, insert_by_driver
-from benchmarks.ingest.rows import Measured, make_runs, to_csv, to_ndjson, to_rows
+from benchmarks.ingest.rows import MeasuredRun, make_runs, to_csv, to_ndjson, to_rows
 from benchmarks.ingest.service import RunningService, running_service
 
 _GOAL = 0.4
@@ -100,7 +100,7 @@ def _databases(
 
 
 def _measure(
-    name: str, url: str, runs: Sequence[Measured], arguments: argparse.Namespace
+    name: str, url: str, runs: Sequence[MeasuredRun], arguments: argparse.Namespace
 ) -> Timings:
     write, media_type = _FORMATS[arguments.format]
     content = write(runs, "benchmark")

@@ -18,7 +18,7 @@ Row = dict[str, object]
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasuredRun:
     """One run of the benchmark."""
 
     external_id: str
@@ -32,14 +32,14 @@ class Measured:
     sync_seconds: float
 
 
-def make_runs(count: int, seed: int = 0) -> list[Measured]:
+def make_runs(count: int, seed: int = 0) -> list[MeasuredRun]:
     """Return `count` plausible runs."""
     generator = random.Random(seed)
     runs = []
     for index in range(count):
         workers = 2 ** generator.randrange(7)
         runs.append(
-            Measured(
+            MeasuredRun(
                 external_id=f"run-{index}",
                 nodes=max(1, workers // 4),
                 workers=workers,
@@ -54,7 +54,7 @@ def make_runs(count: int, seed: int = 0) -> list[Measured]:
     return runs
 
 
-def to_csv(runs: Sequence[Measured], workload: str) -> bytes:
+def to_csv(runs: Sequence[MeasuredRun], workload: str) -> bytes:
     """Return the runs as the file that a user uploads."""
     lines = [
         f"{run.external_id},{workload},pytorch,T4,g4dn.12xlarge,{run.nodes},{run.workers},"
@@ -65,7 +65,7 @@ def to_csv(runs: Sequence[Measured], workload: str) -> bytes:
     return "\n".join([_HEADER, *lines]).encode()
 
 
-def to_ndjson(runs: Sequence[Measured], workload: str) -> bytes:
+def to_ndjson(runs: Sequence[MeasuredRun], workload: str) -> bytes:
     """Return the runs as lines of JSON."""
     lines = [
         orjson.dumps(
@@ -97,7 +97,7 @@ def to_ndjson(runs: Sequence[Measured], workload: str) -> bytes:
     return b"\n".join(lines)
 
 
-def to_rows(runs: Sequence[Measured], workload_id: int) -> list[Row]:
+def to_rows(runs: Sequence[MeasuredRun], workload_id: int) -> list[Row]:
     """Return the runs as column values of the table `run`, ready to insert."""
     now = datetime.now(UTC)
     identifiers = new_identifiers("run", len(runs))

@@ -29,7 +29,7 @@ def expected_dollars(problem: Problem, portfolio: FittedPortfolio) -> FloatArray
     return np.asarray(seconds / 3600 * problem.hourly, dtype=np.float64)
 
 
-def planned(problem: Problem, *, price_power: float, min_narrowing: float = 0.0) -> Order:
+def design_order(problem: Problem, *, price_power: float, min_narrowing: float = 0.0) -> Order:
     """Return the order of the greedy design, renewed at every fit.
 
     Gains are divided by the price to the power `price_power` (1 in the service). Runs that narrow
@@ -54,7 +54,7 @@ def planned(problem: Problem, *, price_power: float, min_narrowing: float = 0.0)
     return choose
 
 
-def in_sequence(sequence: IntArray) -> Order:
+def fixed_order(sequence: IntArray) -> Order:
     """Return the order of a fixed sequence."""
 
     def choose(portfolio: FittedPortfolio, measured: Sequence[int], count: int) -> list[int]:  # noqa: ARG001 - an order's signature

@@ -9,9 +9,9 @@ from app.domain.profiling import StopRule
 from benchmarks.profiling.orders import (
     Order,
     cheapest_sequence,
+    design_order,
     ernest_sequence,
-    in_sequence,
-    planned,
+    fixed_order,
 )
 from benchmarks.profiling.problems import Problem, Workload, make_problem
 from models import FittedPortfolio, HardwareDescription, fit_portfolio
@@ -114,14 +114,14 @@ class Trials:
         first = self.replay.fit(problem, start)
         power = self.replay.price_power
         orders: dict[str, Order] = {
-            "plan": planned(problem, price_power=power),
-            "ernest": in_sequence(ernest_sequence(problem, first)),
-            "cheapest": in_sequence(cheapest_sequence(problem, first)),
-            "random": in_sequence(sequence),
+            "plan": design_order(problem, price_power=power),
+            "ernest": fixed_order(ernest_sequence(problem, first)),
+            "cheapest": fixed_order(cheapest_sequence(problem, first)),
+            "random": fixed_order(sequence),
         }
         if self.replay.has_stop_rule:
             least = StopRule().min_narrowing
-            orders[STOP_RULE] = planned(problem, price_power=power, min_narrowing=least)
+            orders[STOP_RULE] = design_order(problem, price_power=power, min_narrowing=least)
         for name, order in orders.items():
             goal = 0.0 if name == STOP_RULE else WITHIN * final
             measured, error = self._measure(problem, first, start, order, goal)

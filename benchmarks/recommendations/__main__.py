@@ -139,12 +139,12 @@ def _value(forecast: Forecast, objective: Objective) -> float:
         case Objective.COST_DURATION_PRODUCT:
             return float(forecast.cost.median) * seconds
         case Objective.ENERGY:
-            return _known(forecast.energy.kilowatt_hours)
+            return _or_nan(forecast.energy.kilowatt_hours)
         case Objective.CARBON:
-            return _known(forecast.energy.kg_co2e)
+            return _or_nan(forecast.energy.kg_co2e)
 
 
-def _known(figure: float | None) -> float:
+def _or_nan(figure: float | None) -> float:
     return float("nan") if figure is None else figure
 
 

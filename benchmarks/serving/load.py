@@ -90,7 +90,7 @@ class _Session:
         self.open = 0
         self.ended = asyncio.get_running_loop().create_future()
 
-    def fire(self) -> None:
+    def send_next(self) -> None:
         """Ask on a free connection; if there is none, the request waits and its wait counts."""
         now = time.perf_counter()
         if self.idle:
@@ -162,7 +162,7 @@ async def _pace(session: _Session, rate: float) -> None:
         pause = started + number / rate - time.perf_counter()
         if pause > 0:
             await asyncio.sleep(pause)
-        session.fire()
+        session.send_next()
 
 
 async def carry_out(order: Order) -> Outcome:
@@ -175,7 +175,7 @@ async def carry_out(order: Order) -> Outcome:
     session.deadline = (started := time.perf_counter()) + order.seconds
     if order.rate is None:
         for _ in range(order.connections):
-            session.fire()
+            session.send_next()
     else:
         await _pace(session, order.rate)
         await asyncio.sleep(max(session.deadline - time.perf_counter(), 0.0))

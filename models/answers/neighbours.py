@@ -52,7 +52,9 @@ class Neighbours:
             )
         starts = range(0, len(questions), _CHUNK)
         chunks = [slice(start, start + _CHUNK) for start in starts]
-        parts = [_smallest(self._distances(questions[chunk], codes[chunk])) for chunk in chunks]
+        parts = [
+            _smallest_columns(self._distances(questions[chunk], codes[chunk])) for chunk in chunks
+        ]
         best = np.concatenate(parts) if parts else np.empty((0, N_NEAREST), dtype=np.int64)
         if len(best) <= _MAX_FEW_ROWS:
             return self._few_groups(best)
@@ -117,12 +119,12 @@ class Neighbours:
         return distance
 
 
-def _smallest(distance: FloatArray) -> IntArray:
+def _smallest_columns(distance: FloatArray) -> IntArray:
     """Return the columns of the up to three smallest values of each row; ties go to the first.
 
     Examples
     --------
-    >>> _smallest(np.array([[2.0, 1.0, 1.0, 0.5]])).tolist()
+    >>> _smallest_columns(np.array([[2.0, 1.0, 1.0, 0.5]])).tolist()
     [[3, 1, 2]]
     """
     n, n_known = distance.shape

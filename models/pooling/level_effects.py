@@ -73,12 +73,12 @@ class LevelEffects:
     sds: tuple[float, float, float]
     response: float = 0.0
 
-    def responding(self, location: float, sd: float) -> "LevelEffects":
+    def at_response(self, location: float, sd: float) -> "LevelEffects":
         """Return the effects on a workload whose response is ``z_w ~ N(location, sd^2)``.
 
         Examples
         --------
-        >>> effects = replace(specification_effects("gpu_type"), response=0.3).responding(0.2, 0.1)
+        >>> effects = replace(specification_effects("gpu_type"), response=0.3).at_response(0.2, 0.1)
         >>> effects.mean.round(2).tolist(), effects.response
         ([-0.3, -0.12, -0.6], 0.0)
         """
@@ -225,7 +225,7 @@ def pool_levels(
     rows = _Rows.of(category, chosen, hardware)
     typical = _typical(category)
     pilot_mean, _ = rows.posterior(np.exp(typical))
-    rows = rows.responding(pilot_mean)
+    rows = rows.with_pattern(pilot_mean)
     logs = minimise_in_box(
         lambda logs: rows.loss(logs, typical),
         typical,
@@ -310,7 +310,7 @@ class _Rows:
             _SameSize.groups(evidence),
         )
 
-    def responding(self, mean: FloatArray) -> "_Rows":
+    def with_pattern(self, mean: FloatArray) -> "_Rows":
         """Return the rows with the effects to which workloads respond more or less strongly."""
         return replace(self, pattern=self.design @ mean)
 

@@ -307,7 +307,7 @@ class EncodedPrior:
         """
         law = LogLinearLaw(replace(layout, prior=self)).fit(X, y).laws_[0]
         return {
-            column: effects.responding(*self._response(column, effects.response, law))
+            column: effects.at_response(*self._response(column, effects.response, law))
             for column, effects in self._pooled.effects.items()
         }
 

@@ -136,7 +136,7 @@ class GaussianProcess(PortfolioRegressor):
 
     def _observed(self, X: FloatArray, y: FloatArray, counts: FloatArray) -> Observed:
         mean, jacobian = self._mean_and_jacobian(X)
-        law = self._best
+        law = self._best_law
         coupling = law.covariance @ jacobian.T if self.held else law.prior.coupling(jacobian)
         rows = self._rows(X)
         kernel = training_kernel(KernelInputs.of(rows.x, rows.codes, counts))
@@ -172,7 +172,7 @@ class GaussianProcess(PortfolioRegressor):
     @override
     def predict_moments(self, X: FloatArray) -> tuple[FloatArray, FloatArray | None]:
         """Return mean and variance of the log duration of one new run."""
-        law = self._best
+        law = self._best_law
         evaluated = evaluate_law(self.layout, law.prior.terms, law.theta, X)
         return self.moments_given(evaluated, self.correlations(X))
 
@@ -235,7 +235,7 @@ class GaussianProcess(PortfolioRegressor):
         """Return the coefficients of what the mean adds to the law: correlations, derivatives."""
         law_slopes = self.shift_
         if not self.held:
-            law_slopes = law_slopes + self._best.prior.means - self._best.theta
+            law_slopes = law_slopes + self._best_law.prior.means - self._best_law.theta
         return np.concatenate([self._parameters.deviation**2 * self.alpha_, law_slopes])
 
     def variance_form(self) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -305,8 +305,8 @@ class GaussianProcess(PortfolioRegressor):
             check_rows(self.X_, self.layout)
             shared[rows] = self.X_
         demand(self.alpha_.shape == (n,) and factor.shape == (n * (n + 1) // 2,), "rows do not fit")
-        demand(self.coupling_.shape == (len(self._best.theta), n), "a coupling does not fit")
-        check_bounded(self.shift_, (len(self._best.theta),), "a shift")
+        demand(self.coupling_.shape == (len(self._best_law.theta), n), "a coupling does not fit")
+        check_bounded(self.shift_, (len(self._best_law.theta),), "a shift")
         check_bounded(self.scales_, (width,), "scales")
         demand((self.scales_ > 0).all(), "a scale is not positive")
         n_parameters = N_DEVIATIONS + 2 * width + len(self.layout.levels)
@@ -325,28 +325,28 @@ class GaussianProcess(PortfolioRegressor):
         self.kernel = ServingKernel(self._parameters, held.x, held.codes, self.scales_)
 
     @property
-    def _best(self) -> FittedLaw:
+    def _best_law(self) -> FittedLaw:
         return self.law_.laws_[0]
 
     def _parameter_covariance(self) -> FloatArray:
-        return self._best.covariance if self.held else self._best.prior.full_covariance()
+        return self._best_law.covariance if self.held else self._best_law.prior.full_covariance()
 
     def _mean_and_jacobian(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
-        law = self._best
+        law = self._best_law
         f, jacobian = evaluate_law(self.layout, law.prior.terms, law.theta, X)
         return self._mean(f, jacobian), jacobian
 
     def _mean(self, f: FloatArray, jacobian: FloatArray) -> FloatArray:
         """Return the mean, given the log durations and the Jacobian of the law."""
         if not self.held:
-            f = f + jacobian @ (self._best.prior.means - self._best.theta)
+            f = f + jacobian @ (self._best_law.prior.means - self._best_law.theta)
         return f + self.law_.center_
 
     def _prior_variance(self, jacobian: FloatArray) -> FloatArray:
         if self.held:
-            product = jacobian @ self._best.covariance
+            product = jacobian @ self._best_law.covariance
             return np.asarray(np.einsum("ij,ij->i", product, jacobian), dtype=np.float64)
-        return self._best.prior.variance(jacobian)
+        return self._best_law.prior.variance(jacobian)
 
     def _cross(self, X: FloatArray, jacobian: FloatArray) -> FloatArray:
         """Return the prior covariance of rows with the training rows, shape (n, n_training)."""

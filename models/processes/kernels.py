@@ -139,29 +139,29 @@ class ServingKernel:
 
     def of_many_unscaled(self, x: FloatArray, codes: FloatArray) -> "ManyCorrelations":
         """Return the correlations that `of_unscaled` gives, to be computed part by part."""
-        return self._prepared(x * self._rates, codes)
+        return self._prepare(x * self._rates, codes)
 
     def _product(self, questions: FloatArray, codes: IntArray | FloatArray) -> FloatArray:
         if len(questions) >= _FEWEST_SORTED:
-            return np.concatenate(list(self._prepared(questions, codes).parts()))
+            return np.concatenate(list(self._prepare(questions, codes).parts()))
         if len(questions) == 1:
-            product = self._single(questions[0])
+            product = self._single_product(questions[0])
             for index, code in enumerate(codes[0].tolist()):
-                product *= self._of_level(index, code)
+                product *= self._level_factor(index, code)
             return product[None]
-        product = self._few(questions)
+        product = self._few_products(questions)
         if not len(codes):
             return product
         is_shared = np.logical_and.reduce(codes == codes[0]).tolist()
         for index, (is_one, code) in enumerate(zip(is_shared, codes[0].tolist(), strict=True)):
             if is_one:
-                product *= self._of_level(index, code)
+                product *= self._level_factor(index, code)
             else:
                 equal = np.equal.outer(codes[:, index], self._codes[index])
                 product *= 1 + self._shares[index] * equal
         return product
 
-    def _of_level(self, index: int, code: float) -> FloatArray:
+    def _level_factor(self, index: int, code: float) -> FloatArray:
         """Return the factor of a level of one category for all training rows."""
         factor = self._by_level[index].get(code)
         if factor is None:
@@ -174,14 +174,14 @@ class ServingKernel:
         """Distinct values of each feature of the training rows, and the index of each row's."""
         return [np.unique(column, return_inverse=True) for column in self._known]
 
-    def _single(self, question: FloatArray) -> FloatArray:
+    def _single_product(self, question: FloatArray) -> FloatArray:
         """Return the product of one question: all features at once."""
         factors = _factor(question[:, None], self._known, self._strengths[:, None])
         product: FloatArray = np.multiply.reduce(factors)
         product *= self._unit
         return product
 
-    def _few(self, questions: FloatArray) -> FloatArray:
+    def _few_products(self, questions: FloatArray) -> FloatArray:
         product = np.full((len(questions), self.n_rows), self._unit)
         if 0 < questions.size * self.n_rows <= _MOST_BROADCAST:
             # All features at once, multiplied in order; features that questions share take one row.
@@ -198,7 +198,7 @@ class ServingKernel:
             product *= _factor(column[:, None], known, strength)
         return product
 
-    def _prepared(self, questions: FloatArray, codes: IntArray | FloatArray) -> "ManyCorrelations":
+    def _prepare(self, questions: FloatArray, codes: IntArray | FloatArray) -> "ManyCorrelations":
         """Return the factors of many questions, as tables where there are few distinct values."""
         factors: list[_TabulatedFactor | _DirectFactor] = []
         for column, strength, known, (levels, inverse) in zip(
@@ -214,7 +214,7 @@ class ServingKernel:
                 factors.append(_DirectFactor(column, known, strength))
         for index, column in enumerate(codes.T):
             values, value_index = np.unique(column, return_inverse=True)
-            table = np.array([self._of_level(index, code) for code in values.tolist()])
+            table = np.array([self._level_factor(index, code) for code in values.tolist()])
             factors.append(_TabulatedFactor(table, value_index))
         return ManyCorrelations(len(questions), self.n_rows, self._unit, factors)
 

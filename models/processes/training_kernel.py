@@ -116,7 +116,7 @@ class TrainingKernel:
             Log hyper-parameters as `KernelParameters.from_log` reads them.
         """
         parameters = KernelParameters.from_log(logs, self.n_numeric)
-        return self._shaped(logs, parameters).matrix * parameters.scale
+        return self._shape_for(logs, parameters).matrix * parameters.scale
 
     def gradient(self, logs: FloatArray, inner: FloatArray, *, shape_fixed: bool) -> FloatArray:
         """Return ``sum_ij inner_ij dK_ij / d log parameter``, noise included.
@@ -131,7 +131,7 @@ class TrainingKernel:
             Leave the slopes of all but the three deviations at 0.
         """
         parameters = KernelParameters.from_log(logs, self.n_numeric)
-        shape = self._shaped(logs, parameters)
+        shape = self._shape_for(logs, parameters)
         weighted = inner[self._lower] * self._weights * shape.product * parameters.scale
         total, diagonal = float(weighted.sum()), np.diag(inner)
         slopes: FloatArray = np.zeros(len(logs))
@@ -161,7 +161,7 @@ class TrainingKernel:
             by_share.append(a / (1 + a) * (float(pairs.total(weighted)[1]) - total))
         return [*by_strength, *by_length, *by_share]
 
-    def _shaped(self, logs: FloatArray, parameters: KernelParameters) -> _Shape:
+    def _shape_for(self, logs: FloatArray, parameters: KernelParameters) -> _Shape:
         key, shape = logs[N_DEVIATIONS:].tobytes(), self._shape
         if shape is None or shape.key != key:
             # Keep a local reference: another thread may replace the attribute meanwhile.

@@ -23,7 +23,7 @@ from benchmarks.accuracy.goals import (
 )
 from benchmarks.accuracy.plots import draw_curve
 from benchmarks.accuracy.profiles import read_profile_tasks
-from benchmarks.accuracy.tables import geometric, groups_of, median
+from benchmarks.accuracy.tables import geometric_mean, groups_of, median
 from benchmarks.accuracy.traces import Task, read_rows, to_tables
 from tests.benchmarks.judged import JUDGED
 
@@ -313,7 +313,7 @@ def test_targets_are_read_from_a_table_among_other_lines(tmp_path: Path) -> None
 
 
 def test_means_pass_over_what_is_unknown() -> None:
-    assert np.isnan(geometric([]))
+    assert np.isnan(geometric_mean([]))
     assert np.isnan(median([float("nan")]))
     assert list(groups_of([JUDGED])) == [("a", "interpolation", "random")]
 

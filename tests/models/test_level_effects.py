@@ -115,7 +115,7 @@ def test_posterior_is_that_of_the_whole_covariance() -> None:
     rng = np.random.default_rng(0)
     hardware = {"A100": A100, "V100": V100}
     evidence = [_random_evidence(rng, size) for size in (2, 3, 2, 4)]
-    rows = _Rows.of("gpu_type", evidence, hardware).responding(rng.normal(size=7))
+    rows = _Rows.of("gpu_type", evidence, hardware).with_pattern(rng.normal(size=7))
     logs, typical = np.log([0.3, 0.2, 0.1, 0.4]), np.log([0.2, 0.2, 0.2, 0.2])
 
     mean, covariance = rows.posterior(np.exp(logs))

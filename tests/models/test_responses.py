@@ -81,7 +81,7 @@ def test_known_response_scales_effects_and_narrows_them() -> None:
     ends = ["a", "d"]
 
     plain, doubt = effects.joint(ends, {})
-    strong, less_doubt = effects.responding(0.5, 0.05).joint(ends, {})
+    strong, less_doubt = effects.at_response(0.5, 0.05).joint(ends, {})
 
     contrast = np.array([-1.0, 1.0])
     assert contrast @ strong == pytest.approx(1.5 * (contrast @ plain))
@@ -91,7 +91,7 @@ def test_known_response_scales_effects_and_narrows_them() -> None:
 def test_unknown_response_leaves_the_effects_as_they_are() -> None:
     effects = pooled(np.linspace(0.3, 1.7, 8))
 
-    settled = effects.responding(0.0, effects.response)
+    settled = effects.at_response(0.0, effects.response)
 
     names = ["a", "b", "d"]
     contrast = np.eye(3) - 1 / 3
