@@ -118,7 +118,7 @@ class Simulation:
         assert isinstance(configuration, dict)
         assert isinstance(work, dict)
         seconds = self.law.seconds(configuration["workers"], work["dataset_size"])
-        return seconds, _has_verdict(self, "fail", document)
+        return seconds, _is(self, "fail", document)
 
     def learn(self, runs: int) -> None:
         """Store a history and fit it."""
@@ -138,9 +138,9 @@ class Simulation:
 
 
 def _simulations(
-    services: Services, clock: Clock, arguments: argparse.Namespace, label: str, **options: object
+    services: Services, clock: Clock, arguments: argparse.Namespace, label: str, **how: object
 ) -> Iterator[Simulation]:
-    workers = options.get("workers", (1, 2, 4, 8))
+    workers = how.get("workers", (1, 2, 4, 8))
     assert isinstance(workers, tuple)
     for number in track(range(arguments.workloads), description=label):
         noise = Noise(arguments.noise, arguments.jitter_seconds)
@@ -150,16 +150,16 @@ def _simulations(
 
 
 def _share(
-    simulations: Iterator[Simulation], reports: int, check: Callable[[Simulation], bool]
+    simulations: Iterator[Simulation], reports: int, ask: Callable[[Simulation], bool]
 ) -> float:
-    return float(np.mean([check(simulation) for simulation in simulations for _ in range(reports)]))
+    return float(np.mean([ask(each) for each in simulations for _ in range(reports)]))
 
 
-def _has_verdict(simulation: Simulation, verdict: str, document: dict[str, object]) -> bool:
+def _is(simulation: Simulation, verdict: str, document: dict[str, object]) -> bool:
     return simulation.report([document])["verdict"] == verdict
 
 
-def _has_drift(simulation: Simulation, factor: float) -> bool:
+def _has_crept(simulation: Simulation, factor: float) -> bool:
     for _ in range(_DRIFT_RUNS):
         simulation.report([simulation.document()])
     return any(
@@ -178,12 +178,10 @@ def measure(services: Services, clock: Clock, arguments: argparse.Namespace) -> 
     def row(name: str, share: float, goal: str) -> None:
         table.add_row(name, f"{share:.1%}", goal)
 
-    def simulate(label: str, **options: object) -> Iterator[Simulation]:
-        return _simulations(services, clock, arguments, label, **options)
+    def simulate(label: str, **how: object) -> Iterator[Simulation]:
+        return _simulations(services, clock, arguments, label, **how)
 
-    unchanged = [
-        simulation.report_unchanged() for simulation in simulate("none") for _ in range(reports)
-    ]
+    unchanged = [each.report_unchanged() for each in simulate("none") for _ in range(reports)]
     seconds, fails = np.array(unchanged).T
     row("no change: fails", fails.mean(), "<= 1.5%")
     row(
@@ -193,39 +191,27 @@ def measure(services: Services, clock: Clock, arguments: argparse.Namespace) -> 
     )
     row(
         "15% slower: fails at once",
-        _share(simulate("slower"), 1, lambda s: _has_verdict(s, "fail", s.document(1.15))),
+        _share(simulate("slower"), 1, lambda s: _is(s, "fail", s.document(1.15))),
         ">= 80%",
     )
     row(
         f"3% slower: drift within {_DRIFT_RUNS}",
-        _share(simulate("creeping"), 1, lambda s: _has_drift(s, 1.03)),
+        _share(simulate("creeping"), 1, lambda s: _has_crept(s, 1.03)),
         "most",
     )
     row(
         "on 4, history on 8, no change: fails",
-        _share(
-            simulate("four", workers=(8,)),
-            5,
-            lambda s: _has_verdict(s, "fail", s.document(workers=4)),
-        ),
+        _share(simulate("four", workers=(8,)), 5, lambda s: _is(s, "fail", s.document(workers=4))),
         "<= 1.5%",
     )
     row(
         "on 4, history on 8, no change: passes",
-        _share(
-            simulate("same", workers=(8,)),
-            1,
-            lambda s: _has_verdict(s, "pass", s.document(workers=4)),
-        ),
+        _share(simulate("same", workers=(8,)), 1, lambda s: _is(s, "pass", s.document(workers=4))),
         ">= 90%",
     )
     row(
         "on 4, history on 8, twice as slow: fails",
-        _share(
-            simulate("double", workers=(8,)),
-            1,
-            lambda s: _has_verdict(s, "fail", s.document(2.0, 4)),
-        ),
+        _share(simulate("double", workers=(8,)), 1, lambda s: _is(s, "fail", s.document(2.0, 4))),
         ">= 80%",
     )
     return table
