@@ -138,9 +138,9 @@ class Simulation:
 
 
 def _simulations(
-    services: Services, clock: Clock, arguments: argparse.Namespace, label: str, **how: object
+    services: Services, clock: Clock, arguments: argparse.Namespace, label: str, **options: object
 ) -> Iterator[Simulation]:
-    workers = how.get("workers", (1, 2, 4, 8))
+    workers = options.get("workers", (1, 2, 4, 8))
     assert isinstance(workers, tuple)
     for number in track(range(arguments.workloads), description=label):
         noise = Noise(arguments.noise, arguments.jitter_seconds)
@@ -150,16 +150,16 @@ def _simulations(
 
 
 def _share(
-    simulations: Iterator[Simulation], reports: int, ask: Callable[[Simulation], bool]
+    simulations: Iterator[Simulation], reports: int, check: Callable[[Simulation], bool]
 ) -> float:
-    return float(np.mean([ask(each) for each in simulations for _ in range(reports)]))
+    return float(np.mean([check(simulation) for simulation in simulations for _ in range(reports)]))
 
 
 def _is(simulation: Simulation, verdict: str, document: dict[str, object]) -> bool:
     return simulation.report([document])["verdict"] == verdict
 
 
-def _has_crept(simulation: Simulation, factor: float) -> bool:
+def _has_drift(simulation: Simulation, factor: float) -> bool:
     for _ in range(_DRIFT_RUNS):
         simulation.report([simulation.document()])
     return any(
@@ -178,10 +178,10 @@ def measure(services: Services, clock: Clock, arguments: argparse.Namespace) -> 
     def row(name: str, share: float, goal: str) -> None:
         table.add_row(name, f"{share:.1%}", goal)
 
-    def simulate(label: str, **how: object) -> Iterator[Simulation]:
-        return _simulations(services, clock, arguments, label, **how)
+    def simulate(label: str, **options: object) -> Iterator[Simulation]:
+        return _simulations(services, clock, arguments, label, **options)
 
-    unchanged = [each.report_unchanged() for each in simulate("none") for _ in range(reports)]
+    unchanged = [s.report_unchanged() for s in simulate("none") for _ in range(reports)]
     seconds, fails = np.array(unchanged).T
     row("no change: fails", fails.mean(), "<= 1.5%")
     row(
@@ -196,7 +196,7 @@ def measure(services: Services, clock: Clock, arguments: argparse.Namespace) -> 
     )
     row(
         f"3% slower: drift within {_DRIFT_RUNS}",
-        _share(simulate("creeping"), 1, lambda s: _has_crept(s, 1.03)),
+        _share(simulate("creeping"), 1, lambda s: _has_drift(s, 1.03)),
         "most",
     )
     row(
