@@ -152,14 +152,14 @@ def _pointer(location: Sequence[int | str]) -> str:
 
 def _location(error: Mapping[str, Any]) -> tuple[str, tuple[int | str, ...]]:
     """Return the location of an error: the part of the request, and the path within it."""
-    place, *path = error["loc"]
+    location, *path = error["loc"]
     if path[-1:] == [_KEY_LOCATION] and path[-2:-1] == [error.get("input")]:
         path.pop()
-    return place, tuple(path)
+    return location, tuple(path)
 
 
 def _validation_fault(error: Mapping[str, Any]) -> Fault:
-    place, inner = _location(error)
+    location, inner = _location(error)
     context = error.get("ctx") or {}
     nested = inner + tuple(context.get("path", ()))
     field = next((str(part) for part in reversed(nested) if not isinstance(part, int)), None)
@@ -168,15 +168,15 @@ def _validation_fault(error: Mapping[str, Any]) -> Fault:
     shown = value if isinstance(value, int | float | bool) else text
     remedy = (
         context.get("remedy")
-        or remedy_of(error["type"], field or f"the {place}", context)
-        or f"See the schema of {place} {field or 'as a whole'} in /docs."
+        or remedy_of(error["type"], field or f"the {location}", context)
+        or f"See the schema of {location} {field or 'as a whole'} in /docs."
     )
     return Fault(
         message=_NO_OBJECT if error["type"] in _OBJECTS else str(error["msg"]),
         remedy=str(remedy),
         field=field,
         value=context.get("value", shown),
-        pointer=_pointer(nested) if place == "body" else None,
+        pointer=_pointer(nested) if location == "body" else None,
     )
 
 

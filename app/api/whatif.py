@@ -41,7 +41,7 @@ def ask_what_if(
     request: Request, workload: WorkloadPath, services: ServicesDep, caller: Reader
 ) -> Response:
     points = read_grid(request.query_params.multi_items(), workload)
-    requests = [read_forecast(point, place="query") for point in points]
+    requests = [read_forecast(point, location="query") for point in points]
     if len(requests) == 1 and _media_type(request) == TEXT:
         requests = [replace(requests[0], explain=True)]
     now = services.context.now()
@@ -93,7 +93,7 @@ def draw_curve(
 ) -> Response:
     others = [item for item in request.query_params.multi_items() if item[0] not in _CURVE_FIELDS]
     point = read_point(others, workload)
-    forecast_request = read_forecast(point, place="query")
+    forecast_request = read_forecast(point, location="query")
     curve = services.curves.curve(caller.project_id, forecast_request, query.to_axis())
     document = curve_document(curve, services.context.now())
     media_type = _media_type(request)

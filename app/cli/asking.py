@@ -81,7 +81,7 @@ def _show_warnings(forecasts: list[dict[str, Any]]) -> None:
         print_note(in_cli_words(text) + others)
 
 
-def place(configuration: Mapping[str, Any]) -> str:
+def say_configuration(configuration: Mapping[str, Any]) -> str:
     """Return a configuration in a few words."""
     workers = configuration.get("workers") or 1
     instance, gpu = configuration.get("instance_type"), configuration.get("gpu_type")
@@ -95,7 +95,7 @@ def place(configuration: Mapping[str, Any]) -> str:
 def _sentence(forecast: Mapping[str, Any]) -> str:
     band = forecast["duration_seconds"]
     return (
-        f"{place(forecast['configuration'])}: {say_seconds(band['median'])}"
+        f"{say_configuration(forecast['configuration'])}: {say_seconds(band['median'])}"
         f" ({percent(band['confidence'])} interval {interval(band)}),"
         f" cost {money(forecast.get('cost'))}"
     )

@@ -16,7 +16,7 @@ import pytest
 from typing_extensions import override
 
 from app.cli.asking import (
-    place,
+    say_configuration,
     show_forecasts,
     show_recommendation,
     show_upload,
@@ -117,8 +117,8 @@ def test_best_candidate_is_told_in_a_sentence(capsys: pytest.CaptureFixture[str]
 
 
 def test_places_are_told_in_few_words() -> None:
-    assert place({"workers": 1}) == "1 worker"
-    assert place({"workers": 4, "instance_type": "m5.large"}) == "4 x m5.large"
+    assert say_configuration({"workers": 1}) == "1 worker"
+    assert say_configuration({"workers": 4, "instance_type": "m5.large"}) == "4 x m5.large"
 
 
 def test_unknown_cost_is_a_dash() -> None:

@@ -94,7 +94,7 @@ class RecordFile(Generic[Record]):
             try:
                 records.append(self.schema.model_validate(row))
             except ValidationError as error:
-                refusal = schema_refusal(error, place="row")
+                refusal = schema_refusal(error, location="row")
                 n_bad += 1
                 destination = unknown if isinstance(refusal, UnknownFieldError) else faults
                 destination += [replace(fault, row=number) for fault in refusal.faults]

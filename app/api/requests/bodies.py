@@ -75,7 +75,7 @@ def malformed_json(error: orjson.JSONDecodeError) -> InvalidRequestError:
     return InvalidRequestError("The body is not JSON.", [fault])
 
 
-def check(adapter: TypeAdapter[Model], document: object, *, place: str = "body") -> Model:
+def check(adapter: TypeAdapter[Model], document: object, *, location: str = "body") -> Model:
     """Validate a document and return the request.
 
     Raises
@@ -86,12 +86,12 @@ def check(adapter: TypeAdapter[Model], document: object, *, place: str = "body")
     try:
         return adapter.validate_python(document)
     except ValidationError as error:
-        raise schema_refusal(error, place=place) from None
+        raise schema_refusal(error, location=location) from None
 
 
-def schema_refusal(error: ValidationError, *, place: str) -> DomainError:
+def schema_refusal(error: ValidationError, *, location: str) -> DomainError:
     """Return the refusal for a document that violates its schema."""
-    entries = [{**entry, "loc": (place, *entry["loc"])} for entry in error.errors()]
+    entries = [{**entry, "loc": (location, *entry["loc"])} for entry in error.errors()]
     return refusal_of(entries)
 
 

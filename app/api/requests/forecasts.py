@@ -43,7 +43,7 @@ def _schemas() -> tuple[TypeAdapter[Values], TypeAdapter[list[Values]]]:
     return TypeAdapter(fields), TypeAdapter(list[fields])  # type: ignore[valid-type]  # made at run time
 
 
-def read_forecast(document: object, *, place: str = "body") -> ForecastRequest:
+def read_forecast(document: object, *, location: str = "body") -> ForecastRequest:
     """Return the forecast request in a document.
 
     Raises
@@ -54,7 +54,7 @@ def read_forecast(document: object, *, place: str = "body") -> ForecastRequest:
     try:
         values = _schemas()[0].validate_python(document)
     except ValidationError:
-        check(FORECAST_IN, document, place=place)  # raises, with the messages of the model
+        check(FORECAST_IN, document, location=location)  # raises, with the messages of the model
         raise
     return _Builder().build(values)
 

@@ -24,15 +24,15 @@ def _known_names(model: type[BaseModel]) -> KeysView[str]:
 
 
 @cache
-def _known_places(model: type[BaseModel]) -> Mapping[str, str]:
+def _known_paths(model: type[BaseModel]) -> Mapping[str, str]:
     """Return the path of each valid name: a field of the model itself, else of a nested model."""
-    places = {name: name for name in _known_names(model)}
+    paths = {name: name for name in _known_names(model)}
     for name, info in model.model_fields.items():
         for inner in (info.annotation, *get_args(info.annotation)):
             if isinstance(inner, type) and issubclass(inner, BaseModel):
-                for leaf, place in _known_places(inner).items():
-                    places.setdefault(leaf, f"{name}.{place}")
-    return places
+                for leaf, path in _known_paths(inner).items():
+                    paths.setdefault(leaf, f"{name}.{path}")
+    return paths
 
 
 def hint_at(name: str, known: Sequence[str]) -> tuple[str, str]:
@@ -40,11 +40,11 @@ def hint_at(name: str, known: Sequence[str]) -> tuple[str, str]:
     return _hint(name, {field: field for field in known})
 
 
-def _hint(name: str, places: Mapping[str, str]) -> tuple[str, str]:
-    nearest = nearest_field(name, places)
+def _hint(name: str, paths: Mapping[str, str]) -> tuple[str, str]:
+    nearest = nearest_field(name, paths)
     if nearest:
-        return f"did you mean {places[nearest]!r}?", f"Use {places[nearest]!r}."
-    known = [leaf for leaf, place in places.items() if leaf == place]
+        return f"did you mean {paths[nearest]!r}?", f"Use {paths[nearest]!r}."
+    known = [leaf for leaf, path in paths.items() if leaf == path]
     remedy = "Leave it out."
     if "parameters" in known and name.isprintable():
         remedy = f"Leave it out; a parameter of the workload is 'parameters.{_shown(name)}'."
@@ -76,7 +76,7 @@ class RequestModel(BaseModel):
 
     @classmethod
     def _unknown(cls, name: str) -> dict[str, Any]:
-        hint, remedy = _hint(name, _known_places(cls))
+        hint, remedy = _hint(name, _known_paths(cls))
         shown = _shown(name)
         return {"name": repr(shown), "hint": hint, "path": [shown], "remedy": remedy}
 

@@ -12,12 +12,12 @@ from app.domain.spelling import nearest_field
 
 MAX_POINTS: Final = 10_000
 _SPOT: Final = ("interruptions_per_hour", "checkpoint_interval_s", "checkpoint_s", "restart_s")
-_GRID_PLACES: Final[Mapping[str, tuple[str, ...]]] = {
+_GRID_PATHS: Final[Mapping[str, tuple[str, ...]]] = {
     **{name: ("configuration", name) for name in CONFIGURATION},
     **{name: ("work", name) for name in WORK},
     "framework": ("parameters", "framework"),
 }
-_SINGLE_PLACES: Final[Mapping[str, tuple[str, ...]]] = {
+_SINGLE_PATHS: Final[Mapping[str, tuple[str, ...]]] = {
     **{
         name: (name,)
         for name in (
@@ -32,7 +32,7 @@ _SINGLE_PLACES: Final[Mapping[str, tuple[str, ...]]] = {
     **{name: ("pricing", name) for name in ("price_per_hour", "currency", "as_of")},
     **{name: ("pricing", "spot", name) for name in _SPOT},
 }
-FLAT_FIELDS: Final = (*_GRID_PLACES, *_SINGLE_PLACES)
+FLAT_FIELDS: Final = (*_GRID_PATHS, *_SINGLE_PATHS)
 _INTEGERS: Final = frozenset({"nodes", "workers", "regressor_version"})
 _FLAGS: Final = frozenset({"explain"})
 _TEXTS: Final = frozenset(
@@ -114,11 +114,11 @@ def merge(items: Iterable[tuple[str, str]]) -> dict[str, str]:
 def _path_of(name: str) -> tuple[str, ...] | None:
     if name.startswith(PARAMETER) and len(name) > len(PARAMETER):
         return ("parameters", name.removeprefix(PARAMETER))
-    return _GRID_PLACES.get(name) or _SINGLE_PLACES.get(name)
+    return _GRID_PATHS.get(name) or _SINGLE_PATHS.get(name)
 
 
 def _values(name: str, text: str) -> list[str]:
-    if name in _SINGLE_PLACES:
+    if name in _SINGLE_PATHS:
         return [text.strip()]
     return split_list(text)
 
@@ -152,7 +152,7 @@ def _schema(name: str) -> dict[str, Any]:
     if name in _FLAGS:
         return {"type": "string", "enum": ["true", "false"]}
     number = r"[1-9][0-9]{0,4}" if name in _INTEGERS else r"(0\.[0-9]{0,3}[1-9]|[1-9][0-9]{0,8})"
-    pattern = rf"^{number}$" if name in _SINGLE_PLACES else rf"^{number}(,{number}){{0,9}}$"
+    pattern = rf"^{number}$" if name in _SINGLE_PATHS else rf"^{number}(,{number}){{0,9}}$"
     return {"type": "string", "pattern": pattern}
 
 
@@ -163,7 +163,7 @@ def query_parameters() -> list[dict[str, Any]]:
             "name": name,
             "in": "query",
             "required": False,
-            "description": "one value" if name in _SINGLE_PLACES else _LIST_DESCRIPTION,
+            "description": "one value" if name in _SINGLE_PATHS else _LIST_DESCRIPTION,
             "schema": _schema(name),
         }
         for name in FLAT_FIELDS
