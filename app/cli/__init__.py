@@ -100,6 +100,9 @@ projects.projects.command("list", epilog=_database_epilog())(projects.list_proje
 projects.projects.command("limit", epilog=_database_epilog(*projects.LIMIT_EXAMPLES))(
     projects.limit
 )
+projects.projects.command("delete", epilog=_database_epilog(*projects.DELETE_EXAMPLES))(
+    projects.delete
+)
 application.add_typer(projects.projects, name="projects")
 add_extensions(application, entry_points(group=GROUP))
 

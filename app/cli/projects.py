@@ -1,4 +1,4 @@
-"""`trainfare projects`: limits on storage and requests, in the database itself."""
+"""`trainfare projects`: their limits and their removal, in the database itself."""
 
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Final
@@ -18,7 +18,11 @@ LIMIT_EXAMPLES: Final = (
     "trainfare projects limit vision --runs 1000000 --fits-per-day 200",
     "trainfare projects limit vision --requests-per-minute 6000 --lift runs",
 )
-projects = typer.Typer(no_args_is_help=True, help="List projects and limit them.")
+DELETE_EXAMPLES: Final = (
+    "trainfare projects delete vision  # shows what would be removed",
+    "trainfare projects delete vision --yes",
+)
+projects = typer.Typer(no_args_is_help=True, help="List, limit and delete projects.")
 
 
 @contextmanager
@@ -110,3 +114,41 @@ def limit(
         print_json(document)
         return
     print_table([document])
+
+
+def delete(
+    project: Annotated[str, typer.Argument(help="Name of the project.")],
+    *,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Remove it; without this, only what it has is shown.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Remove a project with everything that belongs to it; the service may run.
+
+    Its keys are revoked first and nothing more is stored for it; then its runs, fits, regressors,
+    forecasts, CI reports, prices, exchange rates, grid factors, limits, keys and audit log are
+    removed. If this is interrupted, type the command again: it continues. The project `default`,
+    which callers without a key use, remains, empty and without limits except that of requests per
+    minute. Backups keep what they hold.
+    """
+    from app.cli.failures import RefusedError
+    from app.cli.output import print_json
+    from app.cli.surroundings import open_migrated_context
+    from app.services.project_removal import ProjectRemovalService
+
+    with open_migrated_context(read_settings()) as context:
+        service = ProjectRemovalService(context)
+        counts = service.count(project)
+        if yes:
+            service.remove(project)
+    if as_json:
+        print_json({"project": project, "removed" if yes else "removable": counts})
+    told = ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in counts.items())
+    if not yes:
+        raise RefusedError(
+            f"Project {project} has {told}; nothing was removed.",
+            "Pass --yes to remove all of it for good; `trainfare backup` keeps a copy.",
+        )
+    if not as_json:
+        typer.echo(f"Project {project} is removed: {told}.")

@@ -6,7 +6,14 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
-from sqlite3 import SQLITE_CANTOPEN, SQLITE_CORRUPT, SQLITE_NOTADB, SQLITE_PERM, SQLITE_READONLY
+from sqlite3 import (
+    SQLITE_CANTOPEN,
+    SQLITE_CONSTRAINT_FOREIGNKEY,
+    SQLITE_CORRUPT,
+    SQLITE_NOTADB,
+    SQLITE_PERM,
+    SQLITE_READONLY,
+)
 from sqlite3 import DatabaseError as SqliteError
 from sqlite3 import OperationalError as SqliteOperationalError
 from typing import Any, Final
@@ -17,6 +24,7 @@ from sqlalchemy.orm import Session, sessionmaker
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from app.domain import deadlines
+from app.domain.access_errors import UnauthenticatedError
 from app.domain.availability_errors import (
     SharedSessionsError,
     StorageUnavailableError,
@@ -48,6 +56,8 @@ _REFUSED: Final = {"42P01", "42703", "42501", "25006"}
 server, such as a standby; SQLite raises operational errors for these."""
 _SHARED: Final = {"26000", "42P05"}
 """Its codes for prepared statements that are missing or exist already, as in shared sessions."""
+_NO_SUCH_PARENT: Final = "23503"
+"""Its code for a row that references a missing one."""
 _UNUSABLE: Final = {SQLITE_CANTOPEN, SQLITE_CORRUPT, SQLITE_NOTADB, SQLITE_PERM, SQLITE_READONLY}
 _PRIMARY_CODE: Final = 0xFF
 """The lower byte of SQLite's extended codes."""
@@ -107,6 +117,15 @@ def _is_unusable(error: Exception) -> bool:
 def _sqlstate(error: Exception) -> str | None:
     """Return PostgreSQL's code of an error, None where there is none."""
     return getattr(getattr(error, "orig", error), "sqlstate", None)
+
+
+def _is_of_removed_project(error: exc.DBAPIError) -> bool:
+    """Whether a row was refused because its project does not exist any more."""
+    if getattr(error.orig, "sqlite_errorcode", None) == SQLITE_CONSTRAINT_FOREIGNKEY:
+        # A writer locks the whole file: nothing else that it found can have been removed since.
+        return True
+    constraint = getattr(getattr(error.orig, "diag", None), "constraint_name", None) or ""
+    return _sqlstate(error) == _NO_SUCH_PARENT and constraint.endswith("_project_id_project")
 
 
 def _unavailable(error: Exception) -> StorageUnavailableError:
@@ -265,12 +284,16 @@ class Database:
             If the database does not answer.
         StorageUnusableError
             If there is no database, or none that can be used.
+        UnauthenticatedError
+            If the caller's project was removed after the caller was authenticated.
         """
         try:
             yield
         except (exc.OperationalError, exc.InterfaceError, exc.TimeoutError) as error:
             raise _unavailable(error) from error
         except exc.DBAPIError as error:
+            if _is_of_removed_project(error):
+                raise UnauthenticatedError("the project was removed") from error
             if not error.connection_invalidated and not _is_unusable(error):
                 raise
             raise _unavailable(error) from error

@@ -15,6 +15,7 @@ from app.storage.leases import LeaseStore
 from app.storage.prices import PriceStore
 from app.storage.quotas import QuotaStore
 from app.storage.regressors import RegressorStore
+from app.storage.removal import RemovalStore
 from app.storage.run_counts import RunCountStore
 from app.storage.runs import RunStore
 from app.storage.workloads import WorkloadStore
@@ -41,3 +42,4 @@ class Stores:
         self.idempotency = IdempotencyStore(session)
         self.diagnosis = DiagnosisStore(session)
         self.dumps = DumpStore(session)
+        self.removal = RemovalStore(session)

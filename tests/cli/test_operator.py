@@ -340,3 +340,23 @@ def test_audit_tells_who_changed_what(terminal: Terminal) -> None:
     assert "key.revoke" in last
     assert "key.create" not in last
     assert terminal.type("audit", "--project", "nobody").exit_code == 1
+
+
+def test_project_is_deleted_only_when_told_so(terminal: Terminal) -> None:
+    terminal.type("keys", "create", "--name", "ci", "--scope", "read", "--project", "vision")
+
+    shown = terminal.type("projects", "delete", "vision")
+    counted = terminal.type("projects", "delete", "vision", "--json").document
+    listed = terminal.type("projects", "list").out
+    said = terminal.type("projects", "delete", "vision", "--yes")
+    again = terminal.type("projects", "delete", "vision", "--yes")
+
+    assert shown.exit_code == 1
+    assert "runs 0" in shown.err
+    assert "nothing was removed. Remedy: Pass --yes" in " ".join(shown.err.split())
+    assert (counted["project"], counted["removable"]["keys"]) == ("vision", 1)
+    assert "vision" in listed
+    assert (said.exit_code, again.exit_code) == (0, 1)
+    assert said.out.startswith("Project vision is removed: workloads 0")
+    assert "vision" not in terminal.type("projects", "list").out
+    assert terminal.type("keys", "list", "--json").document["keys"] == []
