@@ -38,6 +38,13 @@ def test_diagnosis_changes_no_row(services: Services, database: Database) -> Non
     assert _rows(database) == before
 
 
+def test_diagnosis_names_only_what_this_database_has(services: Services) -> None:
+    named = {check.name for check in services.diagnosis.diagnose()}
+
+    own = {"disk"} if services.context.database.is_sqlite else {"sessions"}
+    assert named & {"disk", "sessions"} == own
+
+
 @pytest.fixture
 def limited_role(database: Database) -> Iterator[str]:
     """A role of PostgreSQL that may change all tables, but use no sequence."""
