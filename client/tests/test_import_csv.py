@@ -103,6 +103,16 @@ def test_cell_beside_the_table_is_named(importing: Importing, tmp_path: Path) ->
     assert f"{file}:2: The row has 4 cells where the header has 2." in answer.err
 
 
+def test_decimal_commas_move_no_cells(importing: Importing, tmp_path: Path) -> None:
+    table = "workload,duration_seconds,workers,dataset_size\nw,100,5,8,\n"
+    file = written(tmp_path / "a.csv", table)
+
+    answer = importing("csv", file, "--dry-run")
+
+    assert answer.exit_code == 1
+    assert f"{file}:2: The row has 5 cells where the header has 4." in answer.err
+
+
 def test_line_of_a_spreadsheet_tells_the_separator(importing: Importing, tmp_path: Path) -> None:
     table = "sep=;\r\nworkload;duration_seconds\r\nw;1.5\r\nw;x\r\n"
     file = written(tmp_path / "a.csv", table)

@@ -86,6 +86,30 @@ def test_empty_lines_before_the_header_do_not_count(client: TestClient, begin: s
     assert [row["row"] for row in answer.json()["invalid"]] == [2]
 
 
+def test_decimal_commas_move_no_cells(client: TestClient) -> None:
+    header = "workload,duration_seconds,workers,dataset_size,batch_size"
+
+    # 100,5 seconds on 8 workers, without a batch size.
+    answer = post_csv(client, header, "a,100,8,1000,32", "a,100,5,8,1000,")
+
+    [fault] = faults(answer)
+    assert (fault["row"], fault["message"]) == (2, "The row has 6 cells where the header has 5.")
+    assert "decimals with a point" in fault["remedy"]
+
+
+def test_line_that_tells_spreadsheets_the_comma_is_passed_over(client: TestClient) -> None:
+    answer = post_csv(client, "sep=,", "workload,duration_seconds", "a,5")
+
+    assert answer.json()["created"] == 1
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
+def test_text_in_utf_16_is_recognised(client: TestClient, encoding: str) -> None:
+    answer = post(client, "workload,duration_seconds\na,5\n".encode(encoding), "text/csv")
+
+    assert answer.json()["detail"].startswith("The body is text in UTF-16: send text in UTF-8")
+
+
 @pytest.mark.parametrize("row", ["a,5,,x", "a,5" + "," * 400, "a"])
 def test_cells_beside_the_table_are_a_bad_row(client: TestClient, row: str) -> None:
     answer = post_csv(client, "workload,duration_seconds,,", row)

@@ -19,6 +19,8 @@ from app.services.uploads.separators import refuse_other_separators
 
 MAX_ROWS: Final = 1_000_000
 CHUNK_ROWS: Final = 8192
+_TOLD_COMMA: Final = ["sep=", ""]
+"""Cells of `sep=,`, a line for spreadsheets that states the separator."""
 
 
 def read_csv(
@@ -28,7 +30,8 @@ def read_csv(
 
     Rows with more or fewer cells than the header are noted in `faults` and left out. Spreadsheets
     write empty rows, also before the header, and nameless empty columns beside the table: neither
-    counts.
+    counts. Where the header has no nameless columns, an empty cell too many is a fault as well: a
+    decimal comma has probably moved the cells before it.
 
     Raises
     ------
@@ -44,13 +47,15 @@ def read_csv(
     reader = csv.reader(_lines(text), strict=True)
     first_row, n_lines = 1, 0
     try:
-        fields = _read_header(reader)
+        fields, width = _read_header(reader)
         # A row of nothing but commas takes eight times the memory of its text: such rows are cut.
         while lines := [
             cells if len(cells) <= MAX_NAMES else cells[: MAX_NAMES + 1]
             for cells in islice(reader, CHUNK_ROWS)
         ]:
             rows = [cells for cells in lines if any(cells)]
+            if width > len(fields):
+                rows = [_without_empty_end(cells, len(fields)) for cells in rows]
             chunk = _to_chunk(rows, fields, first_row, faults)
             first_row += len(rows)
             n_lines += len(lines)
@@ -81,9 +86,13 @@ def _lines(text: TextIOWrapper) -> Iterator[str]:
         yield line
 
 
-def _read_header(reader: Iterator[list[str]]) -> list[str]:
-    first_lines = islice(reader, CHUNK_ROWS)
-    names = [name.strip() for name in next(filter(any, first_lines), [])]
+def _read_header(reader: Iterator[list[str]]) -> tuple[list[str], int]:
+    """Return the fields of the columns, and how many there are with nameless ones at the end."""
+    first_lines = filter(any, islice(reader, CHUNK_ROWS))
+    names = [name.strip() for name in next(first_lines, [])]
+    if names == _TOLD_COMMA:
+        names = [name.strip() for name in next(first_lines, [])]
+    width = len(names)
     while names and not names[-1]:
         names.pop()
     if not names:
@@ -91,7 +100,7 @@ def _read_header(reader: Iterator[list[str]]) -> list[str]:
     refuse_other_separators(names)
     if len(names) > MAX_NAMES:
         raise InvalidRequestError(f"The file has {len(names)} columns; at most {MAX_NAMES}.")
-    return _canonical_names(names)
+    return _canonical_names(names), width
 
 
 def _canonical_names(names: Sequence[str]) -> list[str]:
@@ -131,7 +140,6 @@ def _to_chunk(
     numbers = np.arange(first_row, first_row + len(rows), dtype=np.int64)
     sent, width = len(rows), len(fields)
     if set(map(len, rows)) - {width}:
-        rows = [_without_empty_end(cells, width) for cells in rows]
         is_complete = np.array([len(cells) == width for cells in rows], dtype=np.bool_)
         for index in np.flatnonzero(~is_complete).tolist():
             faults.add(
@@ -139,7 +147,8 @@ def _to_chunk(
                 None,
                 None,
                 f"The row has {_count_text(len(rows[index]))} cells where the header has {width}.",
-                "Give every row as many cells as the header; quote cells that contain commas.",
+                "Give every row as many cells as the header; quote cells that contain commas, and"
+                " write decimals with a point.",
             )
         rows = [cells for cells in rows if len(cells) == width]
         numbers = numbers[is_complete]

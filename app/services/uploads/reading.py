@@ -94,6 +94,8 @@ def _refuse_other_formats(body: IO[bytes], upload_format: UploadFormat) -> None:
             raise InvalidRequestError(
                 f"The body is {name}: send text in UTF-8; save a table as CSV."
             )
+    if b"\0" in head[:2]:
+        raise InvalidRequestError("The body is text in UTF-16: send text in UTF-8.")
     if upload_format is UploadFormat.CSV and head.startswith((b"[", b"{")):
         raise InvalidRequestError(
             "The body is JSON: send it with the header Content-Type: application/json, or"

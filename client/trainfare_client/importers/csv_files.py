@@ -79,8 +79,9 @@ def table(
         for cells in csv.reader(source, delimiter=sep, strict=quoted, quoting=quoting):
             if not any(cell.strip() for cell in cells):
                 continue
-            # Spreadsheets write empty columns beside the table.
-            while len(cells) > len(columns) and not cells[-1].strip():
+            # Spreadsheets write empty columns beside the table. Where the header has none, a
+            # decimal comma has probably moved the cells.
+            while len(names) > len(columns) < len(cells) and not cells[-1].strip():
                 cells.pop()
             if len(cells) == len(columns):
                 yield lines.place, dict(zip(columns, cells, strict=True))
