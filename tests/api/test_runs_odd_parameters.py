@@ -66,6 +66,32 @@ def test_numbers_and_words_of_a_new_parameter_are_warned_of(
     )
 
 
+@pytest.mark.parametrize(
+    "cells", [("0,001", "0,01"), ("1,024", "2,048"), ("10%", "12.5 %"), ("1.234,5", "7,5", "")]
+)
+def test_numbers_that_are_not_written_as_such_are_warned_of(
+    client: TestClient, cells: tuple[str, ...]
+) -> None:
+    rows = [f'a,5,"{cell}"' for cell in cells]
+
+    [warning] = post_csv(client, HEADER, *rows).json()["warnings"]
+    again = post_csv(client, HEADER, *rows).json()["warnings"]
+
+    assert (warning["code"], warning["rows"]) == ("numbers_and_words", [1, 2])
+    assert "has numbers that are not written as such" in warning["message"]
+    assert _types(client) == {"depth": "category"}
+    assert again == []
+
+
+@pytest.mark.parametrize("cells", [("0,001", "sgd"), ("535.104.105", "550.54.15"), ("2x4", "7B")])
+def test_words_that_only_begin_as_numbers_do_are_no_news(
+    client: TestClient, cells: tuple[str, ...]
+) -> None:
+    answer = post_csv(client, HEADER, *(f'a,5,"{cell}"' for cell in cells))
+
+    assert answer.json()["warnings"] == []
+
+
 def test_numbers_and_words_of_a_known_category_are_no_news(client: TestClient) -> None:
     post_csv(client, HEADER, "a,5,deep")
 

@@ -1,5 +1,6 @@
 """Whether a parameter is a number or a category: fixed by declaration or by first use."""
 
+import re
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Final
@@ -16,6 +17,12 @@ ParameterKey = tuple[Slug, str]
 _ALWAYS_CATEGORY: Final = frozenset({"framework"})
 _ABSENCE: Final = frozenset({"na", "n/a", "#n/a", "nan", "null", "-", "--", "?"})
 """How programs write a missing number; "None" is not among them, as it may be a setting."""
+_MISWRITTEN: Final = re.compile(
+    r"[+-]?(\d+([.,]\d+)? ?%|\d+,\d+"
+    r"|\d{1,3}([,' \u00a0\u202f]\d{3})+(\.\d+)?|\d{1,3}(\.\d{3})+,\d+)",
+    re.ASCII,
+)
+"""Numbers with a decimal comma, separators of thousands or a percent sign."""
 _MAX_COMPARED: Final = 1000
 _OTHER_TYPE: Final = "Send the type it was first used with, or use another parameter name."
 _NO_VALUE: Final = (
@@ -33,6 +40,7 @@ class ParameterUses:
         self._begun_with_typed_number: set[ParameterKey] = set()
         self._with_words: set[ParameterKey] = set()
         self._with_levels: set[ParameterKey] = set()
+        self._with_other_levels: set[ParameterKey] = set()
         self._with_numbers: set[ParameterKey] = set()
         self._with_typed_numbers: set[ParameterKey] = set()
         self._spellings: dict[ParameterKey, dict[str, str]] = {}
@@ -53,6 +61,8 @@ class ParameterUses:
                 (self._with_words if is_word else self._with_numbers).add(key)
                 if is_word and not says_absence(cell):
                     self._with_levels.add(key)
+                    if not _MISWRITTEN.fullmatch(str(cell)):
+                        self._with_other_levels.add(key)
                     self._compare(key, str(cell))
                 elif chunk.is_typed and not is_word:
                     self._with_typed_numbers.add(key)
@@ -88,12 +98,15 @@ class ParameterUses:
         Parameters that were declared or used before are not included.
         """
         mixed_keys = self._with_levels & self._with_numbers - self._with_typed_numbers
-        return {
-            (slug, name)
-            for slug, name in mixed_keys
-            if name not in _ALWAYS_CATEGORY
-            and (slug not in workloads or name not in workloads[slug].declaration.parameters)
-        }
+        return _newly_used(mixed_keys, workloads)
+
+    def miswritten(self, workloads: Mapping[Slug, Workload]) -> set[ParameterKey]:
+        """Return the parameters that are categories only because of how their numbers are written.
+
+        Parameters that were declared or used before are not included.
+        """
+        miswritten_keys = self._with_levels - self._with_other_levels - self._with_numbers
+        return _newly_used(miswritten_keys, workloads)
 
     def _compare(self, key: ParameterKey, word: str) -> None:
         spellings = self._spellings.setdefault(key, {})
@@ -107,6 +120,17 @@ class ParameterUses:
         """
         numbers = {key for key, kind in types.items() if kind is ParameterType.NUMBER}
         return (self._with_words & numbers) | (self._with_typed_numbers - numbers)
+
+
+def _newly_used(
+    keys: AbstractSet[ParameterKey], workloads: Mapping[Slug, Workload]
+) -> set[ParameterKey]:
+    return {
+        (slug, name)
+        for slug, name in keys
+        if name not in _ALWAYS_CATEGORY
+        and (slug not in workloads or name not in workloads[slug].declaration.parameters)
+    }
 
 
 def find_drift(

@@ -17,6 +17,11 @@ _MIXED_REMEDY: Final = (
     "If it should be a number, remove the workload, or use another parameter name, and send only"
     " numbers, with empty cells where there is none."
 )
+_MISWRITTEN_REMEDY: Final = (
+    "If it should be a number, remove the workload, or use another parameter name, and send plain"
+    " numbers: a point before decimals, no separators of thousands, 0.1 for 10%. If it is a"
+    " category, declare it as one before its first use: PUT /v1/workloads/{workload}."
+)
 _RESPELLED_REMEDY: Final = (
     "Spell a value the same way in all runs and questions: DELETE /v1/runs/{run}, and send these"
     " again."
@@ -46,6 +51,8 @@ def note_odd_parameters(upload: CheckedUpload, workloads: Mapping[Slug, Workload
             )
             oddity = Oddity("numbers_and_words", message, _MIXED_REMEDY)
             upload.oddities.note(oddity, [row for row, _ in rows])
+    for slug, name in sorted(upload.uses.miswritten(workloads))[:_MAX_NAMED]:
+        _note_miswritten(upload, slug, name)
     for slug, name in sorted(upload.uses.respelled)[:_MAX_NAMED]:
         _note_respelled(upload, slug, name)
 
@@ -67,6 +74,18 @@ def note_counted_gpus(upload: CheckedUpload) -> None:
             " run again."
         )
         upload.oddities.note(Oddity("gpus_counted_in_name", message, remedy), row_numbers)
+
+
+def _note_miswritten(upload: CheckedUpload, slug: Slug, name: str) -> None:
+    rows = [(row, cell) for row, cell, _ in _cells(upload, slug, name)]
+    if rows:
+        message = (
+            f"Parameter {name!r} of workload {slug!r} has numbers that are not written as such"
+            f" ({rows[0][1]!r}): it is a category from now on, and no value between or beyond can"
+            " be forecast."
+        )
+        oddity = Oddity("numbers_and_words", message, _MISWRITTEN_REMEDY)
+        upload.oddities.note(oddity, [row for row, _ in rows])
 
 
 def _note_respelled(upload: CheckedUpload, slug: Slug, name: str) -> None:
