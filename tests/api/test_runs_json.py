@@ -214,6 +214,7 @@ def test_alias_of_a_gpu_is_stored_under_its_canonical_name(client: TestClient) -
         ({"started_at": "2026-11-01T10:00:00"}, "started_at", "offset"),
         ({"started_at": "2026-13-01T10:00:00Z"}, "started_at", "RFC 3339"),
         ({"started_at": "0001-01-01T00:00:00+09:00"}, "started_at", "RFC 3339"),
+        ({"started_at": "2026-11-01T10:00:00+25:00"}, "started_at", "RFC 3339"),
         ({"labels": {"attempt": 3}}, "label.attempt", "quotes"),
         ({"gpu_type": "T4"}, "gpu_type", "once"),
     ],
@@ -232,6 +233,7 @@ def test_bad_values_are_named_with_a_remedy(
     [fault] = faults(answer)
     assert (fault["row"], fault["field"]) == (2, field)
     assert hint in fault["remedy"]
+    assert "datetime" not in fault["message"]
     assert client.get("/v1/workloads/resnet50").status_code == 404
 
 

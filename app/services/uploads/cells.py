@@ -25,7 +25,7 @@ _MAX_REMEMBERED: Final = 20_000
 _MICROS: Final = Decimal("0.000001")
 _MAX_MONEY: Final = Decimal("1e13")
 _INSTANT: Final = re.compile(
-    r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)", re.ASCII
+    r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]([01]\d|2[0-3]):[0-5]\d)", re.ASCII
 )
 _CURRENCY: Final = re.compile("[A-Z]{3}")
 _PLAIN_NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)

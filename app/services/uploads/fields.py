@@ -99,7 +99,8 @@ _COUNT_RULE: Final = NumberRule(
 )
 _SIZE_RULE: Final = NumberRule(
     "a positive number from 1e-18 to 1e18",
-    "Send a positive number, or leave it out where it does not apply.",
+    "Send a positive number such as 1281167 (no unit, no separators of thousands), or leave it out"
+    " where it does not apply.",
     lower=1e-18,
     is_open=False,
 )
