@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 _WHOLE, _NUMBER, _OBJECT = "Send a whole number.", "Send a number.", "Send an object: {{...}}."
+_PLAIN: Final = "Send a plain number, with a point before decimals."
 _LIST = "Send a list: [...]."
 _INSTANT: Final = "Send an instant with its offset, such as 2026-11-01T10:00:00Z."
 REMEDIES: Final[Mapping[str, str]] = {
@@ -19,9 +20,9 @@ REMEDIES: Final[Mapping[str, str]] = {
     "int_parsing_size": _WHOLE,
     "int_from_float": _WHOLE,
     "float_type": _NUMBER,
-    "float_parsing": _NUMBER,
+    "float_parsing": _PLAIN,
     "decimal_type": _NUMBER,
-    "decimal_parsing": _NUMBER,
+    "decimal_parsing": _PLAIN,
     "finite_number": "Send a finite number, or leave it out.",
     "decimal_max_places": "Send at most {decimal_places} decimal places.",
     "decimal_max_digits": "Send at most {max_digits} digits.",

@@ -267,3 +267,50 @@ def test_billing_rules_survive_export_and_import(client: TestClient) -> None:
 
     own = client.get("/v1/prices?origin=own").json()["prices"]
     assert [{name: each[name] for name in rules} for each in own] == [rules, rules]
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        "\ufeffgpu_type,price_per_hour,,\r\nT4,1.5,,\r\n,,,\r\nL4,2.5\r\n",
+        "sep=,\r\ngpu_type,price_per_hour\r\nT4,1.5\r\nL4,2.5\r\n",
+    ],
+)
+def test_tables_are_read_as_spreadsheets_save_them(client: TestClient, table: str) -> None:
+    answer = client.post("/v1/prices", content=table.encode(), headers=CSV)
+
+    assert answer.status_code == 201, answer.text
+    assert [each["price_per_hour"] for each in answer.json()["prices"]] == ["1.50", "2.50"]
+
+
+@pytest.mark.parametrize(
+    ("row", "message", "remedy"),
+    [
+        ("T4,1,5,2,", "The header has 4 cells.", "decimals with a point"),
+        ('T4,"1,5",,', "Input should be a valid decimal", "a point before decimals"),
+    ],
+)
+def test_decimal_commas_are_refused(
+    client: TestClient, row: str, message: str, remedy: str
+) -> None:
+    table = f"gpu_type,price_per_hour,gpu_count,provider\n{row}\n"
+
+    answer = client.post("/v1/prices", content=table.encode(), headers=CSV)
+
+    [fault] = answer.json()["errors"]
+    assert (fault["row"], fault["message"]) == (1, message)
+    assert remedy in fault["remedy"]
+
+
+@pytest.mark.parametrize(
+    ("content", "kind"),
+    [
+        (b"PK\x03\x04\x14\x00", "a spreadsheet or another zip archive"),
+        ("gpu_type,price_per_hour\n".encode("utf-16"), "text in UTF-16"),
+        ("gpu_type,price_per_hour\n".encode("utf-16-le"), "text in UTF-16"),
+    ],
+)
+def test_other_files_are_recognised(client: TestClient, content: bytes, kind: str) -> None:
+    answer = client.post("/v1/prices", content=content, headers=CSV)
+
+    assert answer.json()["detail"].startswith(f"The body is {kind}: send text in UTF-8")

@@ -151,7 +151,7 @@ def test_every_kind_of_refusal_has_a_remedy_in_words() -> None:
         ({"objective": "cheap"}, "Send 'cost', 'duration', 'cost_duration_product', 'energy' or"),
         ({"deadline_s": -1}, "Send a number above 0."),
         ({"search": []}, "Send an object: {...}."),
-        ({"confidence": "high"}, "Send a number."),
+        ({"confidence": "high"}, "Send a plain number, with a point before decimals."),
     ],
 )
 def test_value_that_is_refused_is_told_what_to_send(

@@ -25,7 +25,7 @@ from app.domain.errors import (
 from app.domain.instants import instant_text
 from app.domain.spelling import nearest_field
 from app.services.uploads.formulas import guard_formula
-from app.services.uploads.separators import refuse_other_separators
+from app.services.uploads.separators import read_names, refuse_other_formats
 
 MAX_RECORDS: Final = 10_000
 _MAX_LINES: Final = 2_000_000
@@ -105,21 +105,24 @@ class RecordFile(Generic[Record]):
         return records
 
     def _csv_rows(self, body: bytes) -> list[object]:
-        lines = list(islice(_nonempty_lines(body), MAX_RECORDS + 2))
-        if len(lines) > MAX_RECORDS + 1:
+        refuse_other_formats(body[:4])
+        lines = _nonempty_lines(body)
+        names, width = read_names(lines)
+        self._check_header(names)
+        rows = list(islice(lines, MAX_RECORDS + 1))
+        if len(rows) > MAX_RECORDS:
             raise InvalidRequestError(
                 f"There are more than {MAX_RECORDS} {self.plural}; at most {MAX_RECORDS} at once."
             )
-        if not lines:
-            raise InvalidRequestError("The file has no header line with column names.")
-        header, *rows = lines
-        names = [name.strip() for name in header]
-        refuse_other_separators(names)
-        self._check_header(names)
+        if width > len(names):
+            rows = [_without_empty_end(row, len(names)) for row in rows]
         uneven = [number for number, row in enumerate(rows, start=1) if len(row) != len(names)]
         if uneven:
             message = f"The header has {len(names)} cells."
-            remedy = "Give every row as many cells as the header; quote cells with commas."
+            remedy = (
+                "Give every row as many cells as the header; quote cells with commas, and write"
+                " decimals with a point."
+            )
             faults = [Fault(message, remedy, row=number) for number in uneven]
             raise InvalidRowsError(faults, bad_rows=len(uneven), total_rows=len(rows))
         return [self._filled(zip(names, row, strict=True)) for row in rows]
@@ -183,9 +186,13 @@ def _nonempty_lines(body: bytes) -> Iterator[list[str]]:
             if any(cell.strip() for cell in line):
                 yield line
     except UnicodeDecodeError as error:
-        raise InvalidRequestError("The file is not UTF-8.") from error
+        raise InvalidRequestError("The file is not UTF-8. Save it as UTF-8.") from error
     except csv.Error as error:
         raise InvalidRequestError(f"The file is not valid CSV: {error}.") from error
+
+
+def _without_empty_end(cells: list[str], width: int) -> list[str]:
+    return cells if any(cell.strip() for cell in cells[width:]) else cells[:width]
 
 
 def _json_rows(body: bytes) -> list[object]:

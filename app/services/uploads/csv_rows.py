@@ -15,12 +15,10 @@ from app.services.uploads.faults import FaultCollector
 from app.services.uploads.fields import MAX_NAMES, canonical_field, meant_field, unknown_field_fault
 from app.services.uploads.formulas import unguard_formula
 from app.services.uploads.json_values import MAX_VALUE_CHARACTERS
-from app.services.uploads.separators import refuse_other_separators
+from app.services.uploads.separators import read_names
 
 MAX_ROWS: Final = 1_000_000
 CHUNK_ROWS: Final = 8192
-_TOLD_COMMA: Final = ["sep=", ""]
-"""Cells of `sep=,`, a line for spreadsheets that states the separator."""
 
 
 def read_csv(
@@ -88,16 +86,7 @@ def _lines(text: TextIOWrapper) -> Iterator[str]:
 
 def _read_header(reader: Iterator[list[str]]) -> tuple[list[str], int]:
     """Return the fields of the columns, and how many there are with nameless ones at the end."""
-    first_lines = filter(any, islice(reader, CHUNK_ROWS))
-    names = [name.strip() for name in next(first_lines, [])]
-    if names == _TOLD_COMMA:
-        names = [name.strip() for name in next(first_lines, [])]
-    width = len(names)
-    while names and not names[-1]:
-        names.pop()
-    if not names:
-        raise InvalidRequestError("The file has no header line with column names.")
-    refuse_other_separators(names)
+    names, width = read_names(islice(reader, CHUNK_ROWS))
     if len(names) > MAX_NAMES:
         raise InvalidRequestError(f"The file has {len(names)} columns; at most {MAX_NAMES}.")
     return _canonical_names(names), width

@@ -12,18 +12,11 @@ from app.services.uploads.faults import FaultCollector
 from app.services.uploads.json_rows import read_json
 from app.services.uploads.parameters import ParameterUses
 from app.services.uploads.rules import OddityCollector
+from app.services.uploads.separators import refuse_other_formats
 from app.services.uploads.terms import UploadFormat
 
 _COMPRESSED: Final = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 _HEAD_BYTES: Final = 4
-_NO_TEXT: Final = {
-    b"PK\x03\x04": "a spreadsheet or another zip archive",
-    b"\xd0\xcf\x11\xe0": "a spreadsheet",
-    b"PAR1": "a Parquet table",
-    b"\xff\xfe": "text in UTF-16",
-    b"\xfe\xff": "text in UTF-16",
-}
-"""Formats by their first bytes, with which no runs as UTF-8 text begin."""
 
 
 @dataclass(slots=True)
@@ -89,13 +82,7 @@ def _refuse_other_formats(body: IO[bytes], upload_format: UploadFormat) -> None:
             raise InvalidRequestError(
                 f"The body is compressed: send it with the header Content-Encoding: {name}."
             )
-    for magic, name in _NO_TEXT.items():
-        if head.startswith(magic):
-            raise InvalidRequestError(
-                f"The body is {name}: send text in UTF-8; save a table as CSV."
-            )
-    if b"\0" in head[:2]:
-        raise InvalidRequestError("The body is text in UTF-16: send text in UTF-8.")
+    refuse_other_formats(head)
     if upload_format is UploadFormat.CSV and head.startswith((b"[", b"{")):
         raise InvalidRequestError(
             "The body is JSON: send it with the header Content-Type: application/json, or"

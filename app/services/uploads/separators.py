@@ -1,18 +1,61 @@
-"""Recognises tables whose columns are not separated by commas."""
+"""Recognises tables as spreadsheets save them, and what is no table of comma-separated text."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 from app.domain.errors import InvalidRequestError
 
+_NO_TEXT: Final = {
+    b"PK\x03\x04": "a spreadsheet or another zip archive",
+    b"\xd0\xcf\x11\xe0": "a spreadsheet",
+    b"PAR1": "a Parquet table",
+    b"\xff\xfe": "text in UTF-16",
+    b"\xfe\xff": "text in UTF-16",
+}
+"""Formats by their first bytes, with which no records as UTF-8 text begin."""
+_TOLD_COMMA: Final = ["sep=", ""]
+"""Cells of `sep=,`, a line for spreadsheets that states the separator."""
 
-def refuse_other_separators(names: Sequence[str]) -> None:
-    """Refuse the header of a table whose columns are not separated by commas.
+
+def refuse_other_formats(head: bytes) -> None:
+    """Refuse a file that is no text in UTF-8, by its first four bytes.
 
     Raises
     ------
     InvalidRequestError
-        If its only name contains another separator.
+        If it begins as a spreadsheet, a Parquet table or text in UTF-16 does.
     """
+    found = next((name for magic, name in _NO_TEXT.items() if head.startswith(magic)), None)
+    if found is None and b"\0" in head[:2]:
+        found = "text in UTF-16"
+    if found is not None:
+        raise InvalidRequestError(f"The body is {found}: send text in UTF-8; save a table as CSV.")
+
+
+def read_names(lines: Iterator[list[str]]) -> tuple[list[str], int]:
+    """Return the names of a table's columns, and their number with nameless ones at the end.
+
+    Lines of empty cells before the header, and one that only states the separator, are passed over.
+
+    Raises
+    ------
+    InvalidRequestError
+        If there is no header, or its columns are not separated by commas.
+    """
+    filled = filter(any, lines)
+    names = [name.strip() for name in next(filled, [])]
+    if names == _TOLD_COMMA:
+        names = [name.strip() for name in next(filled, [])]
+    width = len(names)
+    while names and not names[-1]:
+        names.pop()
+    if not names:
+        raise InvalidRequestError("The file has no header line with column names.")
+    _refuse_other_separators(names)
+    return names, width
+
+
+def _refuse_other_separators(names: Sequence[str]) -> None:
     if len(names) == 1 and (found := next((mark for mark in ";\t|" if mark in names[0]), None)):
         raise InvalidRequestError(
             f"The columns are separated by {found!r}. Separate them by commas (and write decimals"
