@@ -249,6 +249,20 @@ def test_key_that_is_still_remembered_stores_nothing(
     assert not any(_rows(keyed.context.database, vision).values())
 
 
+def test_limited_key_that_is_still_remembered_is_refused(
+    keyed: Services, keyed_client: TestClient, token: str, clock: FakeClock
+) -> None:
+    keyed.projects.limit("vision", {Limit.REQUESTS_PER_MINUTE: 20})
+    clock.advance(6)
+    headers = {"Authorization": f"Bearer {token}"}
+    assert keyed_client.get("/v1/workloads", headers=headers).is_success
+    ProjectRemovalService(keyed.context).remove("vision")
+
+    answers = [keyed_client.get("/v1/workloads", headers=headers) for _ in range(3)]
+
+    assert [each.status_code for each in answers] == [401] * 3
+
+
 def test_new_project_of_the_name_sees_nothing_of_the_old(
     keyed: Services, keyed_client: TestClient, token: str, clock: FakeClock
 ) -> None:

@@ -7,7 +7,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.api import problems
 from app.api.middleware.exchanges import exchange_of
-from app.domain.access_errors import QuotaExceededError
+from app.domain.access_errors import QuotaExceededError, UnauthenticatedError
 from app.services.rates import Allowance, RequestRates
 
 if TYPE_CHECKING:
@@ -45,7 +45,11 @@ class RateLimitMiddleware:
     async def _answer(
         self, principal: "Principal", scope: Scope, receive: Receive, send: Send
     ) -> None:
-        limit, allowance = await self._count(scope, principal)
+        try:
+            limit, allowance = await self._count(scope, principal)
+        except UnauthenticatedError as refusal:  # the project was just removed
+            await problems.respond_to(refusal, instance=scope["path"])(scope, receive, send)
+            return
         exchange_of(scope).extra_headers += _describe(limit, allowance)
         if allowance.is_allowed:
             await self._app(scope, receive, send)
