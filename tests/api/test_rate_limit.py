@@ -11,13 +11,14 @@ from app.services.context import ServiceContext
 from app.services.wiring import Services, build_services
 from app.settings import Settings
 from app.storage.database import Database
+from tests.support.clock import FakeClock
 from tests.support.echo import echoing_client
 
 
 @pytest.fixture
-def limited(database: Database, settings: Settings) -> Services:
+def limited(database: Database, settings: Settings, clock: FakeClock) -> Services:
     changed = settings.model_copy(update={"rate_limit_per_minute": 2})
-    return build_services(ServiceContext(database, changed))
+    return build_services(ServiceContext(database, changed, clock))
 
 
 @pytest.fixture
@@ -66,9 +67,9 @@ def test_health_is_not_limited(client: TestClient) -> None:
 
 
 @pytest.fixture
-def replicas(limited: Services, settings: Settings) -> Iterator[list[TestClient]]:
+def replicas(limited: Services, settings: Settings, clock: FakeClock) -> Iterator[list[TestClient]]:
     """Two applications beside one database, the second without a limit of its own."""
-    other_services = build_services(ServiceContext(limited.context.database, settings))
+    other_services = build_services(ServiceContext(limited.context.database, settings, clock))
     with (
         echoing_client(limited.context.settings, limited) as (one, _),
         echoing_client(settings, other_services) as (other, _),
