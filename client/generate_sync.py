@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 HERE: Final = Path(__file__).parent / "trainfare_client"
-WORDS: Final = (
+REPLACEMENTS: Final = (
     (r"\basync (def|with|for) ", r"\1 "),
     (r"\bawait ", ""),
     (r"\basyncio\.sleep", "time.sleep"),
@@ -30,7 +30,7 @@ PACKAGE_DOCSTRING: Final = (
 
 def generated(source: str) -> str:
     """Return the synchronous text of an asynchronous module, formatted."""
-    for pattern, replacement in WORDS:
+    for pattern, replacement in REPLACEMENTS:
         source = re.sub(pattern, replacement, source)
     for arguments in (["check", "--quiet", "--fix", "--select", "I"], ["format", "--quiet"]):
         source = subprocess.run(

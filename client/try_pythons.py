@@ -42,23 +42,23 @@ assert asyncio.run(count()) == 1
 
 def found_pythons() -> dict[str, str]:
     """Return an interpreter for each version that is here, by pyenv or on the path."""
-    found = {}
+    pythons = {}
     for version in VERSIONS:
         pyenv = glob.glob(str(Path(f"~/.pyenv/versions/{version}.*/bin/python").expanduser()))
         python = next(iter(sorted(pyenv)), None) or shutil.which(f"python{version}")
         if python is not None:
-            found[version] = python
-    return found
+            pythons[version] = python
+    return pythons
 
 
 def try_python(python: str, url: str) -> bool:
     """Return whether the client works with an interpreter."""
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([python, "-m", "venv", f"{folder}/venv"], check=True)
-        inside = f"{folder}/venv/bin/python"
+        venv_python = f"{folder}/venv/bin/python"
         install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        subprocess.run([inside, *install, str(HERE)], check=True, stderr=subprocess.DEVNULL)
-        script = [inside, "-c", SCRIPT, url, f"{folder}/spool.jsonl"]
+        subprocess.run([venv_python, *install, str(HERE)], check=True, stderr=subprocess.DEVNULL)
+        script = [venv_python, "-c", SCRIPT, url, f"{folder}/spool.jsonl"]
         environ = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
         return subprocess.run(script, check=False, cwd=folder, env=environ).returncode == 0
 
@@ -69,13 +69,13 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         database = f"sqlite:///{folder}/trainfare.db"
         with running_service(database, "--migrate") as service:
-            works = {
+            results = {
                 version: try_python(python, service.url) for version, python in pythons.items()
             }
     for version in VERSIONS:
-        said = {True: "works", False: "FAILED", None: "not found here"}[works.get(version)]
-        sys.stdout.write(f"Python {version}: {said}\n")
-    return 0 if works and all(works.values()) else 1
+        outcome = {True: "works", False: "FAILED", None: "not found here"}[results.get(version)]
+        sys.stdout.write(f"Python {version}: {outcome}\n")
+    return 0 if results and all(results.values()) else 1
 
 
 if __name__ == "__main__":
