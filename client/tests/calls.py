@@ -31,17 +31,17 @@ class Story:
     client: Any
     workload: str
     folder: Path
-    heard: dict[str, Any] = field(default_factory=dict)
+    answers: dict[str, Any] = field(default_factory=dict)
 
     async def call(self, name: str, *arguments: Any, **options: Any) -> Any:
         """Call `resource.method` of the client and remember the answer."""
         target = self.client
         for part in name.split("."):
             target = getattr(target, part)
-        self.heard[name] = await resolved(target(*arguments, **options))
-        return self.heard[name]
+        self.answers[name] = await resolved(target(*arguments, **options))
+        return self.answers[name]
 
-    async def tell(self) -> dict[str, Any]:
+    async def call_all(self) -> dict[str, Any]:
         """Return all answers by method."""
         await self._workload_and_runs()
         await self._fits()
@@ -50,7 +50,7 @@ class Story:
         await self._reports()
         await self._prices()
         await self._rest()
-        return self.heard
+        return self.answers
 
     async def _workload_and_runs(self) -> None:
         await self.call("workloads.declare", self.workload, dataset_unit="samples")
@@ -77,9 +77,9 @@ class Story:
         await self.call("regressors.publish", self.workload, 1)
 
     async def _questions(self) -> None:
-        asked = {"configuration": CONFIGURATION, "work": WORK}
-        await self.call("forecasts.make", self.workload, **asked, confidence=0.8)
-        forecast_id = self.heard["forecasts.make"]["forecast_id"]
+        question = {"configuration": CONFIGURATION, "work": WORK}
+        await self.call("forecasts.make", self.workload, **question, confidence=0.8)
+        forecast_id = self.answers["forecasts.make"]["forecast_id"]
         await self.call("forecasts.get", forecast_id)
         batch = [{"ref": 1, "configuration": {"workers": 1}}, {"ref": 2, "workload": "nobody"}]
         await self.call(
@@ -99,9 +99,11 @@ class Story:
         await self.call("forecasts.recommend", self.workload, work=WORK, objective="duration")
 
     async def _jobs(self) -> None:
-        asked = {"configuration": CONFIGURATION, "work": WORK}
-        await self.call("forecasts.remaining", self.workload, **asked, progress=0.5, elapsed_s=10)
-        job = {"ref": "a", "workload": self.workload, **asked}
+        question = {"configuration": CONFIGURATION, "work": WORK}
+        await self.call(
+            "forecasts.remaining", self.workload, **question, progress=0.5, elapsed_s=10
+        )
+        job = {"ref": "a", "workload": self.workload, **question}
         await self.call("schedules.rank", [job], policy="shortest_service_first")
         elastic = {"ref": "a", "workload": self.workload, "work": WORK, "max_workers": 4}
         await self.call("schedules.allocate", {"T4": 4}, [elastic], objective="makespan")
@@ -126,14 +128,14 @@ class Story:
         await self.call("exchange_rates.all", page_size=1)
         await self.call("exchange_rates.withdraw", stored["exchange_rates"][0]["rate_id"])
         factor = {"provider": "lab", "kg_co2e_per_kwh": "0.05", "source": "our utility"}
-        told = await self.call("grid_factors.add", factor)
+        created = await self.call("grid_factors.add", factor)
         await self.call("grid_factors.all", origin="own", page_size=1)
-        await self.call("grid_factors.withdraw", told["grid_factors"][0]["factor_id"])
+        await self.call("grid_factors.withdraw", created["grid_factors"][0]["factor_id"])
         await self.call("gpus.all")
         await self.call("gpus.get", "NVIDIA A100-SXM4-40GB")
 
     async def _rest(self) -> None:
-        run_id = self.heard["runs.get"]["run_id"]
+        run_id = self.answers["runs.get"]["run_id"]
         await self.call("runs.assessment", run_id)
         await self.call("workloads.get", self.workload)
         await self.call("workloads.all")

@@ -14,7 +14,7 @@ from client.tests.runs import make_profile, make_run
 
 
 @dataclass
-class Said:
+class StepResult:
     """What a command ended with and wrote."""
 
     code: int
@@ -30,16 +30,16 @@ class Step:
     ) -> None:
         self._url, self._capsys, self._environment = url, capsys, monkeypatch
 
-    def know(self, **environment: str) -> None:
+    def set_environment(self, **environment: str) -> None:
         """Set variables of the environment."""
         for name, value in environment.items():
             self._environment.setenv(name, value)
 
-    def report(self, *arguments: object, url: str = "") -> Said:
+    def report(self, *arguments: object, url: str = "") -> StepResult:
         """Run the command."""
         code = main(["ci", "report", "--url", url or self._url, *map(str, arguments)])
         captured = self._capsys.readouterr()
-        return Said(code, captured.out, captured.err)
+        return StepResult(code, captured.out, captured.err)
 
 
 def fit(client: Client, workload: str) -> None:

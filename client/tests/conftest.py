@@ -88,7 +88,7 @@ def github(step: Step, tmp_path: Path) -> Step:
         }
     }
     (tmp_path / "event.json").write_text(json.dumps(event))
-    step.know(
+    step.set_environment(
         GITHUB_ACTIONS="true",
         GITHUB_EVENT_PATH=str(tmp_path / "event.json"),
         GITHUB_REPOSITORY="ada/nets",

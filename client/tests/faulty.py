@@ -30,13 +30,13 @@ class FaultyServer:
 
     url: str
     script: list[Answer]
-    heard: list[tuple[str, str, dict[str, str], bytes]] = field(default_factory=list)
-    asked: threading.Event = field(default_factory=threading.Event)
+    requests: list[tuple[str, str, dict[str, str], bytes]] = field(default_factory=list)
+    was_called: threading.Event = field(default_factory=threading.Event)
     stopped: threading.Event = field(default_factory=threading.Event)
 
     def next_answer(self) -> Answer:
         """Return the answer to the latest request."""
-        return self.script[min(len(self.heard), len(self.script)) - 1]
+        return self.script[min(len(self.requests), len(self.script)) - 1]
 
 
 def problem(status: int, code: str, **more: str) -> Answer:
@@ -53,8 +53,8 @@ def faulty_server(*script: Answer) -> Iterator[FaultyServer]:
         def _respond(self) -> None:
             length = int(self.headers.get("content-length", 0))
             body = self.rfile.read(length)
-            state.heard.append((self.command, self.path, dict(self.headers.items()), body))
-            state.asked.set()
+            state.requests.append((self.command, self.path, dict(self.headers.items()), body))
+            state.was_called.set()
             answer = state.next_answer()
             if answer.silence:
                 state.stopped.wait(30)

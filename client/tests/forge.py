@@ -24,7 +24,7 @@ class Forge:
     url: str
     token: str
     comments: dict[int, tuple[int, str]] = field(default_factory=dict)
-    heard: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
 
     def write(self, number: int, body: str) -> int:
         """Add a comment of a pull request."""
@@ -43,40 +43,40 @@ class _Handler(BaseHTTPRequestHandler):
     def _respond(self) -> None:
         length = int(self.headers.get("content-length", 0))
         body = json.loads(self.rfile.read(length) or b"{}")
-        address = urlsplit(self.path)
-        self.forge.heard.append(f"{self.command} {address.path}")
-        given: str = self.headers.get("private-token", self.headers.get("authorization", ""))
-        if given.removeprefix("Bearer ") != self.forge.token:
+        target = urlsplit(self.path)
+        self.forge.requests.append(f"{self.command} {target.path}")
+        token: str = self.headers.get("private-token", self.headers.get("authorization", ""))
+        if token.removeprefix("Bearer ") != self.forge.token:
             self._answer(403, {"message": "Resource not accessible"})
             return
-        answer = self._list(address.path, address.query, body) or self._one(address.path, body)
+        answer = self._list(target.path, target.query, body) or self._one(target.path, body)
         self._answer(*(answer or (404, {"message": "Not Found"})))
 
     def _list(self, path: str, query: str, body: dict[str, str]) -> tuple[int, object] | None:
-        found = _GITHUB_LIST.fullmatch(path) or _GITLAB_LIST.fullmatch(path)
-        if found is None:
+        match = _GITHUB_LIST.fullmatch(path) or _GITLAB_LIST.fullmatch(path)
+        if match is None:
             return None
         if self.command == "GET":
-            return 200, self._page(int(found[1]), parse_qs(query))
-        return 201, {"id": self.forge.write(int(found[1]), body["body"])}
+            return 200, self._page(int(match[1]), parse_qs(query))
+        return 201, {"id": self.forge.write(int(match[1]), body["body"])}
 
     def _one(self, path: str, body: dict[str, str]) -> tuple[int, object] | None:
         by_method = {"PATCH": _GITHUB_ONE, "PUT": _GITLAB_ONE}
-        found = by_method[self.command].fullmatch(path)
-        if found is None or int(found[1]) not in self.forge.comments:
+        match = by_method[self.command].fullmatch(path)
+        if match is None or int(match[1]) not in self.forge.comments:
             return None
-        number, _ = self.forge.comments[int(found[1])]
-        self.forge.comments[int(found[1])] = (number, body["body"])
-        return 200, {"id": int(found[1])}
+        number, _ = self.forge.comments[int(match[1])]
+        self.forge.comments[int(match[1])] = (number, body["body"])
+        return 200, {"id": int(match[1])}
 
     def _page(self, number: int, query: dict[str, list[str]]) -> list[dict[str, object]]:
         size, page = int(query["per_page"][0]), int(query["page"][0])
-        known = [
+        comments = [
             {"id": key, "body": body}
             for key, (of, body) in self.forge.comments.items()
             if of == number
         ]
-        return known[(page - 1) * size : page * size]
+        return comments[(page - 1) * size : page * size]
 
     def _answer(self, status: int, document: object) -> None:
         content = json.dumps(document).encode()

@@ -10,7 +10,7 @@ from trainfare_client.importers.command import main
 
 
 @dataclass(frozen=True)
-class Imported:
+class ImportResult:
     """What an import said."""
 
     exit_code: int
@@ -32,13 +32,13 @@ class Importing:
         self._capsys = capsys
         self._url = url
 
-    def __call__(self, *arguments: object) -> Imported:
+    def __call__(self, *arguments: object) -> ImportResult:
         """Run `trainfare import ARGUMENTS`."""
         url = ["--url", self._url] if self._url else []
         self._capsys.readouterr()
         exit_code = main([*(str(word) for word in arguments), *url])
-        said = self._capsys.readouterr()
-        return Imported(exit_code, said.out, said.err)
+        captured = self._capsys.readouterr()
+        return ImportResult(exit_code, captured.out, captured.err)
 
     def dry(self, source: str, *arguments: object) -> list[dict[str, str]]:
         """Return the rows of a dry run."""

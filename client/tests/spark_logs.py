@@ -64,7 +64,7 @@ class SparkStory:
         self, *, from_s: float, to_s: float, run_s: float, reason: str = "Success"
     ) -> "SparkStory":
         """A task runs."""
-        told = {
+        metrics = {
             "Executor Run Time": round(run_s * 1000),
             "JVM GC Time": 100,
             "Input Metrics": {"Bytes Read": 1000, "Records Read": 10},
@@ -84,7 +84,7 @@ class SparkStory:
             **{
                 "Task End Reason": {"Reason": reason},
                 "Task Info": {"Launch Time": _ms(from_s), "Finish Time": _ms(to_s)},
-                "Task Metrics": told,
+                "Task Metrics": metrics,
             },
         )
 

@@ -45,11 +45,11 @@ def test_proxy_that_does_not_answer_is_named_without_its_login(
     with Client(settings=settings) as client, pytest.raises(UnreachableError) as caught:
         client.workloads.get("w")
 
-    said = str(caught.value)
-    assert "http://fare.example does not answer through the proxy http://127.0.0.1:1: " in said
-    assert "NO_PROXY=fare.example bypasses it" in said
-    assert "secret" not in said
-    assert "hidden" not in said
+    message = str(caught.value)
+    assert "http://fare.example does not answer through the proxy http://127.0.0.1:1: " in message
+    assert "NO_PROXY=fare.example bypasses it" in message
+    assert "secret" not in message
+    assert "hidden" not in message
 
 
 def test_answer_of_a_proxy_is_told_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,7 +90,7 @@ def test_login_of_an_address_is_used_and_in_no_log(
         with caplog.at_level(logging.DEBUG), Client(settings=settings) as client:
             client.workloads.get("w")
 
-    (_, _, headers, _) = server.heard[0]
+    (_, _, headers, _) = server.requests[0]
     assert headers["Authorization"] == "Basic " + base64.b64encode(b"ada:s@cret").decode()
     assert "/v1/workloads/w" in caplog.text
     assert "cret" not in caplog.text + repr(settings)
@@ -108,6 +108,6 @@ def test_login_is_not_shown_where_a_run_waits(tmp_path: Path) -> None:
     delivery = Delivery(make_run("w"), _settings(_CLOSED, tmp_path))
     delivery.upload()
 
-    said = delivery.settle()
+    message = delivery.settle()
 
-    assert "the service at http://127.0.0.1:1 has not answered" in said
+    assert "the service at http://127.0.0.1:1 has not answered" in message

@@ -47,7 +47,7 @@ async def _train(settings: ClientSettings, form: str) -> str:
 def test_loop_goes_on_while_a_run_is_uploaded(tmp_path: Path, form: str) -> None:
     async def others(server: FaultyServer) -> None:
         training = asyncio.create_task(_train(_settings(server, tmp_path), form))
-        await asyncio.to_thread(server.asked.wait, 5)
+        await asyncio.to_thread(server.was_called.wait, 5)
 
         assert not training.done()
         server.stopped.set()
@@ -56,14 +56,14 @@ def test_loop_goes_on_while_a_run_is_uploaded(tmp_path: Path, form: str) -> None
     with faulty_server(Answer(silence=True)) as server:
         asyncio.run(others(server))
 
-    assert len(server.heard) == 1
+    assert len(server.requests) == 1
     assert not (tmp_path / "spool.jsonl").exists()
 
 
 def test_run_of_a_task_that_is_cancelled_while_it_is_uploaded_is_kept(tmp_path: Path) -> None:
     async def cancel(server: FaultyServer, settings: ClientSettings) -> None:
         training = asyncio.create_task(_train(settings, "coroutine"))
-        await asyncio.to_thread(server.asked.wait, 5)
+        await asyncio.to_thread(server.was_called.wait, 5)
         training.cancel()
         with pytest.raises(asyncio.CancelledError):
             await training
@@ -82,7 +82,7 @@ def test_coroutine_that_no_loop_of_asyncio_runs_is_recorded(tmp_path: Path) -> N
         with pytest.raises(StopIteration, match="trained"):
             training.send(None)
 
-    assert len(server.heard) == 1
+    assert len(server.requests) == 1
 
 
 def test_coroutine_that_is_closed_is_recorded_as_cancelled(tmp_path: Path) -> None:
@@ -98,4 +98,4 @@ def test_coroutine_that_is_closed_is_recorded_as_cancelled(tmp_path: Path) -> No
     with faulty_server(Answer()) as server:
         asyncio.run(close(_settings(server, tmp_path)))
 
-    assert b'"status":"cancelled"' in server.heard[0][3]
+    assert b'"status":"cancelled"' in server.requests[0][3]

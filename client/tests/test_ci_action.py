@@ -82,8 +82,8 @@ class Runner:
     def run(self, **inputs: str) -> StepResult:
         """Run the action until a step fails."""
         action = yaml.safe_load((_ROOT / "action.yml").read_text())
-        known = {name: str(each.get("default", "")) for name, each in action["inputs"].items()}
-        required = {name for name, each in action["inputs"].items() if each.get("required")}
+        known = {name: str(entry.get("default", "")) for name, entry in action["inputs"].items()}
+        required = {name for name, entry in action["inputs"].items() if entry.get("required")}
         given = {name.replace("_", "-"): value for name, value in inputs.items()}
         assert required <= given.keys() <= known.keys()
         context = {f"github.{name}": value for name, value in self.github.items()}
@@ -92,12 +92,12 @@ class Runner:
         code, log = 0, ""
         for step in action["runs"]["steps"]:
             assert step["shell"] == "bash"
-            code, said = self._step(step, context)
-            log += said
+            code, output = self._step(step, context)
+            log += output
             if code:
                 break
         outputs = {
-            name: _evaluated(each["value"], context) for name, each in action["outputs"].items()
+            name: _evaluated(entry["value"], context) for name, entry in action["outputs"].items()
         }
         return StepResult(code, log, outputs)
 
@@ -111,19 +111,19 @@ class Runner:
             "GITHUB_STEP_SUMMARY": str(files["summary"]),
             "GITHUB_OUTPUT": str(files["output"]),
         }
-        code, said = _bash(step["run"], self.repository, environment)
+        code, output = _bash(step["run"], self.repository, environment)
         self.summary += files["summary"].read_text()
         for line in files["output"].read_text().splitlines():
             name, _, value = line.partition("=")
             context[f"steps.{step['id']}.outputs.{name}"] = value
-        return code, said
+        return code, output
 
 
 def _evaluated(text: str, context: Mapping[str, str]) -> str:
     """Return a text with its expressions; an output that no step handed on is empty."""
     return _EXPRESSION.sub(
-        lambda found: context.get(found[1], "") if found[1].startswith("steps.")
-        else context[found[1]],
+        lambda match: context.get(match[1], "") if match[1].startswith("steps.")
+        else context[match[1]],
         text,
     )  # fmt: skip
 
@@ -209,7 +209,7 @@ def test_action_reports_from_the_first_run_to_a_failed_build(
     slow = runner.run(url=service_url, runs="slow.json", runs_per_month="30")
 
     assert (first.code, usual.code, slow.code) == (0, 0, 1), first.log + usual.log + slow.log
-    assert [each.outputs["verdict"] for each in (first, usual, slow)] == [
+    assert [entry.outputs["verdict"] for entry in (first, usual, slow)] == [
         "insufficient_data", "pass", "fail",
     ]  # fmt: skip
     (comment,) = forge.bodies(17)
@@ -242,22 +242,22 @@ def test_action_is_patient_while_the_service_is_away_unless_it_is_strict(
 def test_action_reports_what_a_collector_kept_in_an_earlier_step(
     runner: Runner, service_url: str, client: Client, workload: str
 ) -> None:
-    training = f"with record({workload!r}, dataset_size=10, epochs=1):\n    pass\n"
+    call = f"with record({workload!r}, dataset_size=10, epochs=1):\n    pass\n"
     script = runner.repository / "train.py"
-    script.write_text(f"from trainfare_client import record\n{training}")
+    script.write_text(f"from trainfare_client import record\n{call}")
     earlier = runner.environment | {
         "PYTHONPATH": os.pathsep.join([str(_ROOT / "client"), runner.environment["PYTHONPATH"]]),
         "TRAINFARE_OFFLINE": "1",
         "TRAINFARE_URL": service_url,
     }
-    kept = _bash(f"{sys.executable} train.py", runner.repository, earlier)
-    before = list(client.workloads.all())
+    training = _bash(f"{sys.executable} train.py", runner.repository, earlier)
+    workloads_before = list(client.workloads.all())
 
     reported = runner.run(url=service_url, from_spool="true", workload=workload)
 
-    assert (kept[0], reported.code) == (0, 0), kept[1] + reported.log
-    assert "`ci report --from-spool`" in kept[1]
-    assert workload not in [each["workload"] for each in before]
+    assert (training[0], reported.code) == (0, 0), training[1] + reported.log
+    assert "`ci report --from-spool`" in training[1]
+    assert workload not in [entry["workload"] for entry in workloads_before]
     (run,) = client.runs.all(workload)
     assert run["labels"]["git_branch"] == "deeper"
 

@@ -20,10 +20,10 @@ _AWAY = "http://127.0.0.1:9"
 def test_a_first_report_passes_and_says_what_is_missing(
     step: Step, client: Client, workload: str
 ) -> None:
-    said = step.report(write_runs(workload), "--commit", "1f2e")
+    result = step.report(write_runs(workload), "--commit", "1f2e")
 
-    assert said.code == 0
-    assert "These are the first runs of the workload." in said.out
+    assert result.code == 0
+    assert "These are the first runs of the workload." in result.out
     assert [run["labels"]["git_sha"] for run in stored(client, workload)] == ["1f2e"]
 
 
@@ -64,7 +64,7 @@ def test_github_gets_annotations_a_summary_outputs_and_one_comment(
     github: Step, forge: Forge, client: Client, workload: str, tmp_path: Path
 ) -> None:
     fit(client, workload)
-    github.know(GITHUB_API_URL=forge.url, GITHUB_TOKEN=forge.token)
+    github.set_environment(GITHUB_API_URL=forge.url, GITHUB_TOKEN=forge.token)
     other = [forge.write(17, f"> <!-- trainfare:ci {workload} --> number {n}") for n in range(120)]
 
     first = github.report(write_runs(workload, factor=1.8), "--output", "comment.md")
@@ -86,9 +86,9 @@ def test_github_gets_annotations_a_summary_outputs_and_one_comment(
 def test_github_names_commit_and_branch_of_the_pull_request(
     github: Step, client: Client, workload: str
 ) -> None:
-    said = github.report(write_runs(workload), "--json")
+    result = github.report(write_runs(workload), "--json")
 
-    report = json.loads(said.out)
+    report = json.loads(result.out)
     named = [report[name] for name in ("commit", "branch", "base_branch", "pull_request")]
     assert named == ["abc123", "deeper", "main", "17"]
     assert stored(client, workload)[0]["excluded"]
@@ -118,12 +118,12 @@ def test_a_step_that_is_repeated_elsewhere_stores_no_run_twice(
     )
     commit = ["--commit", "1f2e"]
     if system == "gitlab":
-        step.know(**pipeline, CI_JOB_URL="https://here.example/1")
+        step.set_environment(**pipeline, CI_JOB_URL="https://here.example/1")
 
     first = step.report("runs.csv", "--json", *commit)
-    step.know(CI_JOB_URL="https://here.example/2")
+    step.set_environment(CI_JOB_URL="https://here.example/2")
     second = step.report("runs.csv", "--json", *commit)
-    reported = [json.loads(said.out)["runs"] for said in (first, second)]
+    reported = [json.loads(result.out)["runs"] for result in (first, second)]
 
     assert [run["run_id"] for run in reported[0]] == [run["run_id"] for run in reported[1]]
     assert len(stored(client, workload)) == 2
@@ -134,8 +134,8 @@ def test_the_same_numbers_of_another_commit_or_branch_are_another_run(
 ) -> None:
     Path("runs.json").write_text(json.dumps(make_run(workload)))
 
-    for said in (["--commit", "1f2e"], ["--commit", "3d4c"], ["--commit", "3d4c", "--branch", "b"]):
-        step.report("runs.json", *said)
+    for args in (["--commit", "1f2e"], ["--commit", "3d4c"], ["--commit", "3d4c", "--branch", "b"]):
+        step.report("runs.json", *args)
 
     assert len(stored(client, workload)) == 3
 
@@ -153,7 +153,7 @@ def test_branch_without_a_known_base_is_warned_of(step: Step, workload: str) -> 
 def test_pull_request_of_jenkins_is_kept_out_of_the_history(
     step: Step, client: Client, workload: str
 ) -> None:
-    step.know(
+    step.set_environment(
         JENKINS_URL="https://ci.example/",
         BRANCH_NAME="PR-17",
         CHANGE_BRANCH="deeper",
@@ -168,13 +168,13 @@ def test_pull_request_of_jenkins_is_kept_out_of_the_history(
 
 
 def test_a_comment_that_is_refused_is_a_warning(github: Step, forge: Forge, workload: str) -> None:
-    github.know(GITHUB_API_URL=forge.url, GITHUB_TOKEN="of-a-fork")
+    github.set_environment(GITHUB_API_URL=forge.url, GITHUB_TOKEN="of-a-fork")
 
-    said = github.report(write_runs(workload))
+    result = github.report(write_runs(workload))
     quiet = github.report(write_runs(workload), "--no-comment")
 
-    assert said.code == quiet.code == 0
-    assert "::warning title=Trainfare::The comment could not be written" in said.out
+    assert result.code == quiet.code == 0
+    assert "::warning title=Trainfare::The comment could not be written" in result.out
     assert "::warning" not in quiet.out
     assert forge.comments == {}
 
@@ -182,7 +182,7 @@ def test_a_comment_that_is_refused_is_a_warning(github: Step, forge: Forge, work
 def test_gitlab_gets_a_note_that_is_edited(
     step: Step, forge: Forge, client: Client, workload: str
 ) -> None:
-    step.know(
+    step.set_environment(
         GITLAB_CI="true",
         CI_COMMIT_SHA="abc123",
         CI_JOB_URL=workload,
@@ -240,10 +240,10 @@ def test_service_that_is_away_warns_and_lets_the_build_go_on(
 def test_files_that_hold_no_runs_are_wrong_usage(step: Step, name: str, content: str) -> None:
     Path(name).write_text(content)
 
-    said = step.report(name)
+    result = step.report(name)
 
-    assert said.code == 2
-    assert said.out.startswith("Error: ")
+    assert result.code == 2
+    assert result.out.startswith("Error: ")
 
 
 def test_missing_file_and_wrong_options_are_wrong_usage(step: Step) -> None:
@@ -261,12 +261,12 @@ def test_cells_of_a_category_may_look_like_numbers(
     table = "workload,duration_seconds,workers,param.precision,param.depth"
     Path("runs.csv").write_text(f"{table}\n{workload},5,1,16,50\n{workload},5,2,bf16,101\n")
 
-    said = step.report("runs.csv")
+    result = step.report("runs.csv")
 
-    assert said.code == 0, said.out
+    assert result.code == 0, result.out
     with Client(service_url) as client:
-        told = [run["parameters"] for run in client.runs.all(workload, excluded=None)]
-    assert {"precision": "16", "depth": 50} in told[:2]
+        stored_parameters = [run["parameters"] for run in client.runs.all(workload, excluded=None)]
+    assert {"precision": "16", "depth": 50} in stored_parameters[:2]
 
 
 def test_empty_lines_before_the_header_do_not_count(step: Step, workload: str) -> None:
@@ -281,10 +281,10 @@ def test_cells_with_marks_that_end_no_line_are_named(step: Step, workload: str, 
     table = f"workload,duration_seconds,label.note\n{workload},5,{note}\n"
     Path("runs.csv").write_text(table, encoding="utf-8")
 
-    said = step.report("runs.csv")
+    result = step.report("runs.csv")
 
-    assert said.code == 4
-    assert f"runs.csv, row 1, label.note {note!r}: " in said.out
+    assert result.code == 4
+    assert f"runs.csv, row 1, label.note {note!r}: " in result.out
 
 
 def test_line_separators_end_no_run(step: Step, workload: str) -> None:
@@ -292,10 +292,10 @@ def test_line_separators_end_no_run(step: Step, workload: str) -> None:
     lines = json.dumps(run, ensure_ascii=False)
     Path("runs.ndjson").write_text(f"{lines}\n", encoding="utf-8")
 
-    said = step.report("runs.ndjson")
+    result = step.report("runs.ndjson")
 
-    assert said.code == 4
-    assert "characters that cannot be printed" in said.out
+    assert result.code == 4
+    assert "characters that cannot be printed" in result.out
 
 
 def test_values_that_are_no_numbers_stay_refused(
@@ -305,19 +305,19 @@ def test_values_that_are_no_numbers_stay_refused(
         client.runs.upload(make_run(workload, parameters={"depth": 50}))
     Path("runs.csv").write_text(f"workload,duration_seconds,param.depth\n{workload},5,deep\n")
 
-    said = step.report("runs.csv")
+    result = step.report("runs.csv")
 
-    assert said.code == 4
-    assert "schema_drift" in said.out
+    assert result.code == 4
+    assert "schema_drift" in result.out
 
 
 def test_refused_runs_are_named(step: Step, workload: str) -> None:
     Path("runs.json").write_text(json.dumps({"workload": workload, "batchsize": 3}))
 
-    said = step.report("runs.json")
+    result = step.report("runs.json")
 
-    assert said.code == 4
-    assert "batch_size" in said.out
+    assert result.code == 4
+    assert "batch_size" in result.out
 
 
 def test_service_command_line_reports_too(
@@ -329,10 +329,10 @@ def test_service_command_line_reports_too(
 ) -> None:
     terminal = Terminal(capsys, monkeypatch)
 
-    said = terminal.type("ci", "report", write_runs(workload), "--url", service_url, "--json")
+    result = terminal.type("ci", "report", write_runs(workload), "--url", service_url, "--json")
 
-    assert said.exit_code == 0
-    assert said.document["verdict"] == "insufficient_data"
+    assert result.exit_code == 0
+    assert result.document["verdict"] == "insufficient_data"
 
 
 @pytest.mark.parametrize("arguments", [["--output", "no/where.md"], ["--summary", "no/where.md"]])
@@ -343,23 +343,23 @@ def test_verdict_stands_where_a_file_cannot_be_written(
     spool = Spool(tmp_path / "spool.jsonl")
     spool.append(json.loads(Path(write_runs(workload, factor=3.0)).read_text()))
 
-    said = step.report("--from-spool", *arguments)
+    result = step.report("--from-spool", *arguments)
 
-    assert said.code == 1
-    assert "Slower than forecast" in said.out
-    assert "Warning: no/where.md cannot be written: No such file or directory." in said.out
+    assert result.code == 1
+    assert "Slower than forecast" in result.out
+    assert "Warning: no/where.md cannot be written: No such file or directory." in result.out
     assert spool.waiting() == 0
 
 
 def test_verdict_stands_where_the_outputs_cannot_be_written(
     github: Step, workload: str, tmp_path: Path
 ) -> None:
-    github.know(GITHUB_OUTPUT=str(tmp_path))
+    github.set_environment(GITHUB_OUTPUT=str(tmp_path))
 
-    said = github.report(write_runs(workload), "--no-comment")
+    result = github.report(write_runs(workload), "--no-comment")
 
-    assert said.code == 0
-    assert "::warning title=Trainfare::" in said.out
+    assert result.code == 0
+    assert "::warning title=Trainfare::" in result.out
 
 
 def test_refused_cells_are_named_by_file_row_and_value_a_line_each(
@@ -373,10 +373,10 @@ def test_refused_cells_are_named_by_file_row_and_value_a_line_each(
     run = {"workload": workload, "external_id": "build-9", "duration_seconds": "soon"}
     Path("bad.json").write_text(json.dumps(run))
 
-    said = step.report("good.csv", "bad.csv", "bad.json")
+    result = step.report("good.csv", "bad.csv", "bad.json")
 
-    assert said.code == 4
-    first, second, third, summary = said.out.splitlines()
+    assert result.code == 4
+    first, second, third, summary = result.out.splitlines()
     assert first == (
         "Error: bad.csv, row 2, workers 'eight': workers is not a number."
         " Write a number, such as 4 or 0.5."
@@ -391,7 +391,7 @@ def test_many_refused_rows_are_counted(step: Step, workload: str) -> None:
     rows = "".join(f"{workload},-{number}\n" for number in range(1, 26))
     Path("bad.csv").write_text(f"workload,duration_seconds\n{rows}")
 
-    said = step.report("bad.csv")
+    result = step.report("bad.csv")
 
-    assert len(said.out.splitlines()) == 22
-    assert "Error: ... and 5 more." in said.out
+    assert len(result.out.splitlines()) == 22
+    assert "Error: ... and 5 more." in result.out

@@ -24,10 +24,10 @@ def test_runs_that_collectors_kept_are_reported_once(
 
     away = step.report("--from-spool", url=_AWAY)
     waiting = spool.waiting()
-    said = step.report("--from-spool")
+    result = step.report("--from-spool")
     empty = step.report("--from-spool")
 
-    assert (away.code, said.code, empty.code) == (0, 0, 2)
+    assert (away.code, result.code, empty.code) == (0, 0, 2)
     assert (waiting, spool.waiting()) == (1, 0)
     assert "There are no runs to report." in empty.out
     assert [run["external_id"] for run in stored(client, workload)] == ["kept"]
@@ -43,12 +43,12 @@ def test_runs_of_an_earlier_build_are_stored_and_not_judged(
         run["labels"] = {"git_sha": f"{number}f2e" * 10}
         spool.append([run])
         url = _AWAY if number == 1 else ""
-        said = step.report("--from-spool", "--commit", f"{number}f2e" * 10, "--json", url=url)
+        result = step.report("--from-spool", "--commit", f"{number}f2e" * 10, "--json", url=url)
 
-    report = json.loads(said.out)
+    report = json.loads(result.out)
     labels = {run["external_id"]: run["labels"] for run in stored(client, workload)}
-    assert said.code == 0
-    assert "Runs of other commits are stored, not judged: 1 of 1." in said.err
+    assert result.code == 0
+    assert "Runs of other commits are stored, not judged: 1 of 1." in result.err
     assert [run["external_id"] for run in report["runs"]] == ["build-2"]
     assert labels["build-1"] == {"git_sha": "1f2e" * 10}
     assert spool.waiting() == 0
@@ -62,9 +62,9 @@ def test_what_a_flush_left_behind_does_not_hide_the_runs_of_this_build(
     spool.take(FlushReport())
     spool.append([make_run(workload, external_id="fresh")])
 
-    said = step.report("--from-spool", "--commit", "1f2e", "--json")
+    result = step.report("--from-spool", "--commit", "1f2e", "--json")
 
-    reported = [run["external_id"] for run in json.loads(said.out)["runs"]]
+    reported = [run["external_id"] for run in json.loads(result.out)["runs"]]
     assert reported == ["left", "fresh"]
     assert len(stored(client, workload)) == 2
     assert spool.waiting() == 0
@@ -78,11 +78,11 @@ def test_build_that_measured_nothing_stores_what_waits_and_says_so(
 
     away = step.report("--from-spool", "--commit", "1f2e", url=_AWAY)
     waiting = spool.waiting()
-    said = step.report("--from-spool", "--commit", "1f2e")
+    result = step.report("--from-spool", "--commit", "1f2e")
 
     assert (away.code, waiting) == (0, 1)
-    assert said.code == 2
-    assert "There are no runs to report." in said.out
+    assert result.code == 2
+    assert "There are no runs to report." in result.out
     assert [run["external_id"] for run in stored(client, workload)] == ["other"]
     assert spool.waiting() == 0
 
@@ -94,10 +94,10 @@ def test_refused_run_of_an_earlier_build_changes_no_verdict(
     bad = make_run(workload, labels={"git_sha": "abc"}) | {"duration_seconds": -1.0}
     spool.append([bad, make_run(workload, labels={"git_sha": "1f2e"})])
 
-    said = step.report("--from-spool", "--commit", "1f2e")
+    result = step.report("--from-spool", "--commit", "1f2e")
 
-    assert said.code == 0
-    assert "A run of another commit was refused" in said.out
+    assert result.code == 0
+    assert "A run of another commit was refused" in result.out
     assert spool.waiting() == 0
     assert len(spool.rejected.read_text().splitlines()) == 1
 
@@ -109,9 +109,9 @@ def test_runs_that_collectors_label_with_the_merge_commit_are_of_the_build(
         [make_run(workload, external_id="merged", labels={"git_sha": "merge-commit"})]
     )
 
-    said = github.report("--from-spool", "--no-comment", "--json")
+    result = github.report("--from-spool", "--no-comment", "--json")
 
-    assert [run["external_id"] for run in json.loads(said.out)["runs"]] == ["merged"]
+    assert [run["external_id"] for run in json.loads(result.out)["runs"]] == ["merged"]
     assert len(stored(client, workload)) == 1
 
 
@@ -124,16 +124,16 @@ def test_runs_that_cannot_leave_the_spool_change_no_verdict(
         raise SpoolError("The disk is full.")
 
     monkeypatch.setattr(Spool, "drop_taken", fail)
-    said = step.report("--from-spool")
+    result = step.report("--from-spool")
 
-    assert said.code == 0
-    assert "Warning: The disk is full. The next report sends its runs again." in said.out
+    assert result.code == 0
+    assert "Warning: The disk is full. The next report sends its runs again." in result.out
 
 
 def test_file_that_is_no_spool_is_wrong_usage(step: Step, settings: ClientSettings) -> None:
     settings.spool.write_text("workload,duration_seconds\nw,1\n")
 
-    said = step.report("--from-spool")
+    result = step.report("--from-spool")
 
-    assert said.code == 2
-    assert "is not a spool" in said.out
+    assert result.code == 2
+    assert "is not a spool" in result.out

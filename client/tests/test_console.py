@@ -53,11 +53,11 @@ def test_flush_uploads_what_waits(
 
     waiting = main(["waiting", "--json", *options])
     code = main(["flush", *options])
-    said = capsys.readouterr().out.splitlines()
+    stdout = capsys.readouterr().out.splitlines()
 
     assert (waiting, code) == (0, 0)
-    assert json.loads(said[0]) == {"waiting": 1}
-    assert said[1] == "1 created, 0 duplicates, 0 refused, 0 unreadable"
+    assert json.loads(stdout[0]) == {"waiting": 1}
+    assert stdout[1] == "1 created, 0 duplicates, 0 refused, 0 unreadable"
 
 
 def test_service_that_is_away_gives_its_own_exit_code(
@@ -79,10 +79,10 @@ def test_refused_runs_are_named(
 
     code = main(["flush", "--url", settings.url, "--spool", str(settings.spool)])
 
-    said = capsys.readouterr().err
+    stderr = capsys.readouterr().err
     assert code == 1
-    assert "colour" in said
-    assert str(settings.spool.with_suffix(".rejected.jsonl")) in said
+    assert "colour" in stderr
+    assert str(settings.spool.with_suffix(".rejected.jsonl")) in stderr
 
 
 def test_unreadable_lines_are_told_by_the_exit_code(
@@ -124,7 +124,7 @@ def test_interrupted_command_says_so_shortly(
     Path("runs.csv").write_text("workload,duration_seconds\nw,1\n")
     Spool(Path("spool.jsonl")).append([make_run("w")])
 
-    with faulty_server(Answer(silence=True)) as server, interrupted_after(server.asked):
+    with faulty_server(Answer(silence=True)) as server, interrupted_after(server.was_called):
         code = main([*command, "--url", server.url])
 
     assert code == 130
@@ -159,7 +159,7 @@ def test_key_is_sent_by_either_name(
     with faulty_server(problem(403, "forbidden")) as server:
         main([*command, option, "tf_key", "--url", server.url])
 
-    (_, _, headers, _) = server.heard[0]
+    (_, _, headers, _) = server.requests[0]
     assert headers["Authorization"] == "Bearer tf_key"
 
 
@@ -172,10 +172,10 @@ def test_service_command_line_flushes_too(
     Spool(settings.spool).append([make_run(workload)])
     terminal = Terminal(capsys, monkeypatch)
 
-    said = terminal.type("flush", "--url", settings.url, "--spool", settings.spool, "--json")
+    result = terminal.type("flush", "--url", settings.url, "--spool", settings.spool, "--json")
 
-    assert said.exit_code == 0
-    assert said.document == {"created": 1, "duplicates": 0, "refused": 0, "unreadable": 0}
+    assert result.exit_code == 0
+    assert result.document == {"created": 1, "duplicates": 0, "refused": 0, "unreadable": 0}
 
 
 @pytest.mark.parametrize("words", [["ci", "report"], ["import", "mlflow"]])

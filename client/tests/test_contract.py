@@ -14,7 +14,7 @@ from trainfare_client import AsyncClient, Client, ClientSettings, documents
 
 from client.tests.calls import Story
 from client.tests.runs import make_run
-from client.tests.typed import misfits
+from client.tests.typed import mismatches
 
 pytestmark = pytest.mark.lengthy
 
@@ -23,12 +23,12 @@ _COUNTED = re.compile(r'requests_total\{method="(?P<method>\w+)",route="(?P<rout
 
 async def _tell_asynchronously(settings: ClientSettings, folder: Path) -> dict[str, Any]:
     async with AsyncClient(settings=settings) as client:
-        return await Story(client, "told-asynchronously", folder).tell()
+        return await Story(client, "told-asynchronously", folder).call_all()
 
 
 async def _tell_synchronously(settings: ClientSettings, folder: Path) -> dict[str, Any]:
     with Client(settings=settings) as client:
-        return await Story(client, "told-synchronously", folder).tell()
+        return await Story(client, "told-synchronously", folder).call_all()
 
 
 @pytest.fixture(scope="module", params=[_tell_synchronously, _tell_asynchronously])
@@ -66,28 +66,28 @@ def test_every_method_is_called(heard: dict[str, Any]) -> None:
 
 def test_every_route_of_the_contract_is_asked(heard: dict[str, Any], service_url: str) -> None:
     document = heard["openapi"]
-    wanted = {
+    routes = {
         (method.upper(), path)
         for path, methods in document["paths"].items()
         for method in methods
         if path.startswith("/v1/")
     }
 
-    counted = _COUNTED.finditer(httpx.get(f"{service_url}/metrics").text)
-    asked = {(found["method"], re.sub(r":\w+}", "}", found["route"])) for found in counted}
+    matches = _COUNTED.finditer(httpx.get(f"{service_url}/metrics").text)
+    called = {(match["method"], re.sub(r":\w+}", "}", match["route"])) for match in matches}
 
-    assert wanted - asked == set()
+    assert routes - called == set()
 
 
 def test_answers_are_of_their_types(heard: dict[str, Any]) -> None:
     """A method's annotation names the document, alone or in a list, that it answers with."""
     client, checked = Client(), 0
     for name, answer in heard.items():
-        said = inspect.signature(operator.attrgetter(name)(client)).return_annotation
-        kind = getattr(documents, re.split(r"[\[\] |]+", said.rstrip("]"))[-1], None)
+        annotation = inspect.signature(operator.attrgetter(name)(client)).return_annotation
+        kind = getattr(documents, re.split(r"[\[\] |]+", annotation.rstrip("]"))[-1], None)
         for item in answer if isinstance(answer, list) else [answer]:
             if kind is not None and item is not None:
-                assert list(misfits(item, kind, name)) == []
+                assert list(mismatches(item, kind, name)) == []
                 checked += 1
 
     assert checked > len(heard) / 2

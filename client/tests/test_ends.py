@@ -16,27 +16,27 @@ def signal_kept() -> Iterator[None]:
 
 
 def test_signal_ends_the_run_and_then_reaches_the_handler_before() -> None:
-    heard: list[Any] = []
-    signal.signal(signal.SIGTERM, lambda number, _: heard.append(number))
-    watch = EndWatch(heard.append)
+    statuses: list[Any] = []
+    signal.signal(signal.SIGTERM, lambda number, _: statuses.append(number))
+    watch = EndWatch(statuses.append)
     watch.start()
 
     signal.raise_signal(signal.SIGTERM)
     watch.stop()
 
-    assert heard == ["preempted", signal.SIGTERM]
+    assert statuses == ["preempted", signal.SIGTERM]
 
 
 def test_ignored_signal_stays_ignored() -> None:
-    heard: list[str] = []
+    statuses: list[str] = []
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    watch = EndWatch(heard.append)
+    watch = EndWatch(statuses.append)
     watch.start()
 
     signal.raise_signal(signal.SIGTERM)
     watch.stop()
 
-    assert heard == ["preempted"]
+    assert statuses == ["preempted"]
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_IGN
 
 
@@ -54,8 +54,8 @@ def test_handler_that_came_later_is_left_in_place() -> None:
 
 
 def test_interpreters_end_without_an_exception_is_a_cancelled_run() -> None:
-    heard: list[str] = []
+    statuses: list[str] = []
 
-    EndWatch(heard.append)._at_exit()
+    EndWatch(statuses.append)._at_exit()
 
-    assert heard == ["cancelled"]
+    assert statuses == ["cancelled"]

@@ -71,6 +71,6 @@ def test_every_module_with_exceptions_is_looked_at() -> None:
 def test_faults_are_told_in_sentences() -> None:
     fault = {"field": "workers", "message": "Input should be 1 or more", "remedy": "See /docs."}
 
-    told = str(ProblemError(422, {**_PROBLEM, "errors": [fault, {"message": "It is so"}]}))
+    message = str(ProblemError(422, {**_PROBLEM, "errors": [fault, {"message": "It is so"}]}))
 
-    assert told.endswith("Mend it. workers: Input should be 1 or more. See /docs. It is so.")
+    assert message.endswith("Mend it. workers: Input should be 1 or more. See /docs. It is so.")

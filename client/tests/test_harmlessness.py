@@ -67,9 +67,9 @@ def test_slow_service_keeps_the_training_no_longer_than_the_deadline(tmp_path: P
         settings = _settings(server.url, tmp_path, timeout_s=300)
         delivery = Delivery(make_run("w"), settings, deadline_s=0.05)
         delivery.upload()
-        said = delivery.settle()
+        sentence = delivery.settle()
 
-        assert "has not answered" in said
+        assert "has not answered" in sentence
         assert Spool(settings.spool).waiting() == 1
 
 

@@ -68,10 +68,10 @@ def test_lines_end_as_on_any_system(importing: Importing, tmp_path: Path, end: s
     file = tmp_path / "a.csv"
     file.write_bytes(end.join(["workload,duration_s", "w,5", "w,6", "w,7,8", ""]).encode())
 
-    said = importing("csv", file, "--dry-run", "--skip-invalid")
+    result = importing("csv", file, "--dry-run", "--skip-invalid")
 
-    assert [row["duration_seconds"] for row in said.rows] == ["5", "6"]
-    assert f"Left out: {file}:4: The row has 3 cells" in said.err
+    assert [row["duration_seconds"] for row in result.rows] == ["5", "6"]
+    assert f"Left out: {file}:4: The row has 3 cells" in result.err
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
@@ -88,10 +88,10 @@ def test_lines_of_a_cell_stay_apart(importing: Importing, tmp_path: Path, end: s
 def test_id_of_several_lines_is_refused(uploading: Importing, tmp_path: Path) -> None:
     file = written(tmp_path / "a.csv", 'workload,duration_s,external_id\nw,5,"two\nlines"\n')
 
-    said = uploading("csv", file)
+    result = uploading("csv", file)
 
-    assert said.exit_code == 1
-    assert "external_id 'two\\nlines': It has characters that cannot be printed" in said.err
+    assert result.exit_code == 1
+    assert "external_id 'two\\nlines': It has characters that cannot be printed" in result.err
 
 
 def test_cell_beside_the_table_is_named(importing: Importing, tmp_path: Path) -> None:
@@ -221,13 +221,13 @@ def test_column_that_tells_how_runs_ended_is_not_passed_over_in_silence(
     importing: Importing, tmp_path: Path
 ) -> None:
     file = written(tmp_path / "wandb.csv", "State,duration_seconds\ncrashed,5\n")
-    told = "Without --map status=State every run counts as succeeded"
+    warning = "Without --map status=State every run counts as succeeded"
 
     answer = importing("csv", file, "--workload", "w", "--dry-run")
     settled = importing("csv", file, "--workload", "w", "--dry-run", "--set", "status=failed")
 
-    assert told in answer.err
-    assert told not in settled.err
+    assert warning in answer.err
+    assert warning not in settled.err
 
 
 def test_warnings_of_the_service_count_their_rows(
@@ -367,9 +367,9 @@ def test_reader_that_has_seen_enough_ends_a_dry_run_in_peace(tmp_path: Path) -> 
         assert process.stderr is not None
         process.stdout.readline()
         process.stdout.close()
-        said = process.stderr.read()
+        errors = process.stderr.read()
 
-    assert (process.returncode, said) == (0, b"")
+    assert (process.returncode, errors) == (0, b"")
 
 
 @pytest.mark.parametrize("option", [["--delimiter", "::"], ["--timezone", "Mars/Olympus"]])

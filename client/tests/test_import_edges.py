@@ -8,13 +8,13 @@ from client.tests.importing import Importing, written
 
 
 def test_key_that_is_too_long_or_unprintable_is_a_digest_of_itself() -> None:
-    long, odd = run_key("slurm", "x" * 1000), run_key("slurm", "a\nb")
+    long, unprintable = run_key("slurm", "x" * 1000), run_key("slurm", "a\nb")
 
     assert run_key("slurm", "x" * 1000) == long
     assert len(long) < 100
     assert long.startswith("slurm:")
-    assert odd.isprintable()
-    assert len({long, odd, run_key("slurm", "x" * 1001)}) == 3
+    assert unprintable.isprintable()
+    assert len({long, unprintable, run_key("slurm", "x" * 1001)}) == 3
 
 
 def test_service_that_is_none_is_told_without_rows(
@@ -22,7 +22,7 @@ def test_service_that_is_none_is_told_without_rows(
 ) -> None:
     file = written(tmp_path / "a.csv", "workload,duration_seconds\nw,2.5\n")
 
-    said = importing("csv", file, "--url", f"{service_url}/elsewhere")
+    result = importing("csv", file, "--url", f"{service_url}/elsewhere")
 
-    assert said.exit_code != 0
-    assert "404" in said.err
+    assert result.exit_code != 0
+    assert "404" in result.err

@@ -15,7 +15,7 @@ _PARAMS = {"batch_size": "32", "max_epochs": "3", "world_size": "4", "lr": "0.1"
 
 
 def _file_run(folder: Path, run_id: str = "r1", **changes: Any) -> Path:
-    told = {
+    meta = {
         "artifact_uri": "file:///nowhere",
         "run_id": run_id,
         "run_name": "'it''s a run'",
@@ -35,7 +35,7 @@ def _file_run(folder: Path, run_id: str = "r1", **changes: Any) -> Path:
     written(run / "metrics" / "loss", "1 0.5 0\n2 0.25 1\n")
     written(run / "metrics" / "gpu_utilization", "1 0.9 0\n2 0.2 1\n")
     written(run / "tags" / "mlflow.runName", "it's a run")
-    written(run / "meta.yaml", "".join(f"{name}: {value}\n" for name, value in told.items()))
+    written(run / "meta.yaml", "".join(f"{name}: {value}\n" for name, value in meta.items()))
     return run
 
 
@@ -157,13 +157,13 @@ def test_metrics_that_are_no_numbers_are_left_out_wherever_they_stand(
     export = written(tmp_path / "runs.json", json.dumps({"runs": [answer]}))
 
     (stored,) = importing.dry("mlflow", tmp_path / "mlruns")
-    (kept,) = importing.dry("mlflow", database)
+    (from_database,) = importing.dry("mlflow", database)
     (exported,) = importing.dry("mlflow", export)
 
     assert stored["resource.gpu_utilization"] == "0.9"
     assert stored["epochs"] == _PARAMS["max_epochs"]
     assert "resource.peak_memory_bytes" not in stored
-    assert kept["resource.peak_memory_bytes"] == "7.0"
+    assert from_database["resource.peak_memory_bytes"] == "7.0"
     assert "resource.peak_memory_bytes" not in exported
 
 

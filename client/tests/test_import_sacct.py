@@ -12,7 +12,7 @@ _TRES = "billing=16,cpu=16,gres/gpu:a100=8,gres/gpu=8,mem=256G,node=2"
 
 
 def _job(job_id: object = 7, **changes: object) -> str:
-    told = {
+    values = {
         "id": job_id,
         "raw": job_id,
         "name": "train",
@@ -21,7 +21,7 @@ def _job(job_id: object = 7, **changes: object) -> str:
         "nodes": 2,
         "tres": _TRES,
     }
-    return _JOB.format(**{**told, **changes})
+    return _JOB.format(**{**values, **changes})
 
 
 def _output(folder: Path, *lines: str, columns: str = _COLUMNS) -> Path:
@@ -111,12 +111,12 @@ def test_job_that_was_requeued_is_a_run_each_time_that_it_started(
 
     counted = importing.dry("sacct", _output(tmp_path, begun, _job()))
     file = _output(tmp_path, begun + "|0", _job() + "|1", columns=_COLUMNS + "|Restarts")
-    told = importing.dry("sacct", file)
+    rows = importing.dry("sacct", file)
 
     keys = ["slurm:tiger/7", "slurm:tiger/7/restart-1"]
     assert [row["external_id"] for row in counted] == keys
-    assert [row["external_id"] for row in told] == keys
-    assert [row["status"] for row in told] == ["preempted", "succeeded"]
+    assert [row["external_id"] for row in rows] == keys
+    assert [row["status"] for row in rows] == ["preempted", "succeeded"]
 
 
 @pytest.mark.parametrize(

@@ -79,12 +79,12 @@ def test_run_whose_delivery_a_signal_ends_waits_in_the_spool(
         faulty_server(Answer(silence=True)) as server,
         _started(_IMPATIENT + _TRAIN, server, tmp_path) as process,
     ):
-        server.asked.wait()
+        server.was_called.wait()
         process.send_signal(end)
-        _, said = process.communicate(timeout=60)
+        _, stderr = process.communicate(timeout=60)
 
     assert process.returncode == -end
-    assert "the run waits in" in said
+    assert "the run waits in" in stderr
     assert spool.waiting() == 1
 
 
@@ -93,12 +93,12 @@ def test_users_own_handler_runs_after_the_run_is_safe(tmp_path: Path, spool: Spo
         faulty_server(Answer(silence=True)) as server,
         _started(_IMPATIENT + _OWN_HANDLER + _TRAIN, server, tmp_path) as process,
     ):
-        server.asked.wait()
+        server.was_called.wait()
         process.send_signal(signal.SIGTERM)
-        _, said = process.communicate(timeout=60)
+        _, stderr = process.communicate(timeout=60)
 
     assert process.returncode == 1
-    assert said.index("the run waits in") < said.index("saved")
+    assert stderr.index("the run waits in") < stderr.index("saved")
     assert spool.waiting() == 1
 
 
@@ -110,13 +110,13 @@ def test_signal_leaves_an_upload_the_time_that_it_takes(
         faulty_server(Answer(silence=True)) as server,
         _started(script, server, tmp_path) as process,
     ):
-        server.asked.wait()
+        server.was_called.wait()
         process.send_signal(signal.SIGTERM)
         server.stopped.set()
-        _, said = process.communicate(timeout=60)
+        _, stderr = process.communicate(timeout=60)
 
     assert process.returncode == -signal.SIGTERM
-    assert "Trainfare: w took" in said
+    assert "Trainfare: w took" in stderr
     assert spool.waiting() == 0
 
 
@@ -125,16 +125,16 @@ def test_run_that_arrives_after_all_leaves_the_spool(tmp_path: Path, spool: Spoo
         delivery = Delivery(make_run("w"), _settings(server, tmp_path))
         thread = threading.Thread(target=delivery.upload)
         thread.start()
-        server.asked.wait()
+        server.was_called.wait()
 
-        said, kept = delivery.hurry(0.0), spool.waiting()
+        sentence, spooled = delivery.hurry(0.0), spool.waiting()
         server.stopped.set()
         thread.join()
         delivery.settle()
 
-    assert said is not None
-    assert "has not answered; the run waits" in said
-    assert (kept, spool.waiting()) == (1, 0)
+    assert sentence is not None
+    assert "has not answered; the run waits" in sentence
+    assert (spooled, spool.waiting()) == (1, 0)
 
 
 def test_run_that_was_told_of_is_not_hurried(tmp_path: Path, spool: Spool) -> None:
@@ -156,7 +156,7 @@ def test_refused_run_that_was_hurried_stays_and_the_refusal_is_told(
         delivery = Delivery(make_run("w"), _settings(server, tmp_path))
         thread = threading.Thread(target=delivery.upload)
         thread.start()
-        server.asked.wait()
+        server.was_called.wait()
         delivery.hurry(0.0)
         server.stopped.set()
         thread.join()
@@ -187,19 +187,19 @@ def test_signal_before_the_run_is_made_records_it_once(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("handler_kept")
 def test_signal_at_the_interpreters_end_waits_until_the_run_is_told() -> None:
-    heard: list[str] = []
+    statuses: list[str] = []
 
     def tell(status: str) -> None:
         signal.raise_signal(signal.SIGTERM)
-        heard.append(status)
+        statuses.append(status)
 
-    signal.signal(signal.SIGTERM, lambda *_: heard.append("user's"))
-    watch = EndWatch(heard.append, tell)
+    signal.signal(signal.SIGTERM, lambda *_: statuses.append("user's"))
+    watch = EndWatch(statuses.append, tell)
     watch.start()
     watch._at_exit()
     watch.stop()
 
-    assert heard == ["cancelled", "preempted", "user's"]
+    assert statuses == ["cancelled", "preempted", "user's"]
 
 
 def test_spool_tells_a_run_that_stands_twice_once_and_gives_back_the_last(spool: Spool) -> None:

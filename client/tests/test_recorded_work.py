@@ -149,11 +149,11 @@ def test_generator_is_recorded_to_its_end(
         time.sleep(0.02)
 
     epochs = train()
-    found = list(epochs) if is_whole else [next(epochs)]
+    seen_epochs = list(epochs) if is_whole else [next(epochs)]
     del epochs
     run = _only_run(client, workload)
 
-    assert found == ([0, 1] if is_whole else [0])
+    assert seen_epochs == ([0, 1] if is_whole else [0])
     assert run["status"] == ("succeeded" if is_whole else "cancelled")
     assert (run["duration_seconds"] >= 0.02) == is_whole
 

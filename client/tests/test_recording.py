@@ -68,16 +68,16 @@ def test_run_of_a_profiling_session_is_left_to_the_session(
 ) -> None:
     monkeypatch.setenv("TRAINFARE_WORKLOAD", "profiled")
     monkeypatch.setenv("TRAINFARE_EXTERNAL_ID", "profile-1f2e3d-1")
-    kept = dataclasses.replace(settings, offline=True)
+    spooling = dataclasses.replace(settings, offline=True)
 
-    with record("profiled", settings=kept):
+    with record("profiled", settings=spooling):
         pass
     assert "trainfare profile" in capsys.readouterr().err
-    assert Spool(kept.spool).waiting() == 0
+    assert Spool(spooling.spool).waiting() == 0
 
-    with record("another", settings=kept):
+    with record("another", settings=spooling):
         pass
-    assert Spool(kept.spool).waiting() == 1
+    assert Spool(spooling.spool).waiting() == 1
 
 
 def test_second_run_is_judged_against_the_forecast(
@@ -239,9 +239,9 @@ def test_verdict_is_told_with_its_interval() -> None:
         },
     }
 
-    said = sentence(make_run("w", duration_seconds=1.5), uploaded)
+    text = sentence(make_run("w", duration_seconds=1.5), uploaded)
 
-    assert said.endswith("(run_1); the forecast was 1 s (0.9 to 1.1): slower.")
+    assert text.endswith("(run_1); the forecast was 1 s (0.9 to 1.1): slower.")
 
 
 def _start(script: str, settings: ClientSettings, workload: str) -> subprocess.Popen[str]:
@@ -291,10 +291,10 @@ def test_users_own_handler_of_the_signal_still_runs(
             os.kill(os.getpid(), signal.SIGTERM)
     """
     with _start(script, settings, workload) as process:
-        _, said = process.communicate(timeout=60)
+        _, stderr = process.communicate(timeout=60)
 
     assert process.returncode == 1
-    assert "saved" in said
+    assert "saved" in stderr
     assert _only_run(client, workload)["status"] == "preempted"
 
 

@@ -32,9 +32,9 @@ def test_failed_request_is_repeated_with_its_key(status: int, tmp_path: Path) ->
     with faulty_server(*script) as server, Client(settings=_settings(server.url, tmp_path)) as c:
         answer = c.runs.upload(make_run("w"))
 
-    keys = {headers["Idempotency-Key"] for _, _, headers, _ in server.heard}
+    keys = {headers["Idempotency-Key"] for _, _, headers, _ in server.requests}
     assert answer["created"] == 1
-    assert len(server.heard) == 3
+    assert len(server.requests) == 3
     assert len(keys) == 1
 
 
@@ -43,7 +43,7 @@ def test_request_in_progress_is_repeated(tmp_path: Path) -> None:
     with faulty_server(*script) as server, Client(settings=_settings(server.url, tmp_path)) as c:
         c.runs.upload(make_run("w"))
 
-    assert len(server.heard) == 2
+    assert len(server.requests) == 2
 
 
 def test_refusal_is_not_repeated(tmp_path: Path) -> None:
@@ -54,7 +54,7 @@ def test_refusal_is_not_repeated(tmp_path: Path) -> None:
     ):
         client.runs.upload(make_run("w"))
 
-    assert len(server.heard) == 1
+    assert len(server.requests) == 1
 
 
 def test_attempts_end(tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ def test_attempts_end(tmp_path: Path) -> None:
     ):
         client.workloads.get("w")
 
-    assert len(server.heard) == 4
+    assert len(server.requests) == 4
 
 
 def test_silent_service_is_left_after_the_timeout(tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ def test_silent_service_is_left_after_the_timeout(tmp_path: Path) -> None:
     ):
         client.workloads.get("w")
 
-    assert len(server.heard) == 4
+    assert len(server.requests) == 4
 
 
 def test_certificate_that_nobody_known_signed_is_told_with_what_to_do(tmp_path: Path) -> None:
@@ -90,15 +90,15 @@ def test_certificate_that_nobody_known_signed_is_told_with_what_to_do(tmp_path: 
 
 
 def test_longer_wait_than_allowed_is_told_to_the_caller(tmp_path: Path) -> None:
-    asked = problem(429, "quota_exceeded", **{"Retry-After": "3600"})
+    answer = problem(429, "quota_exceeded", **{"Retry-After": "3600"})
     with (
-        faulty_server(asked) as server,
+        faulty_server(answer) as server,
         Client(settings=_settings(server.url, tmp_path)) as client,
         pytest.raises(QuotaExceededError) as caught,
     ):
         client.workloads.get("w")
 
-    assert len(server.heard) == 1
+    assert len(server.requests) == 1
     assert caught.value.retry_after_s == 3600
 
 

@@ -29,8 +29,8 @@ from trainfare_client.spool import Spool
 @pytest.fixture
 def recorded(tmp_path: Path) -> Recorded:
     """A classifier whose runs wait in a spool."""
-    kept = ClientSettings(spool=tmp_path / "spool.jsonl", offline=True)
-    return Recorded(LogisticRegression(), "classes", ["C"], {"settings": kept, "quiet": True})
+    settings = ClientSettings(spool=tmp_path / "spool.jsonl", offline=True)
+    return Recorded(LogisticRegression(), "classes", ["C"], {"settings": settings, "quiet": True})
 
 
 def _sorted_classes() -> tuple[Any, Any]:
@@ -109,12 +109,12 @@ def test_search_goes_over_the_estimators_parameters_in_a_pipeline_too(recorded: 
     X, y = _sorted_classes()
     grid = {"recorded__estimator__C": [0.01, 1.0]}
 
-    found = GridSearchCV(make_pipeline(StandardScaler(), recorded), grid, cv=3).fit(X, y)
+    search = GridSearchCV(make_pipeline(StandardScaler(), recorded), grid, cv=3).fit(X, y)
 
     plain = make_pipeline(StandardScaler(), LogisticRegression())
     expected = GridSearchCV(plain, {"logisticregression__C": [0.01, 1.0]}, cv=3).fit(X, y)
-    assert found.best_score_ == expected.best_score_
-    assert pickle.loads(pickle.dumps(found)).score(X, y) == expected.score(X, y)
+    assert search.best_score_ == expected.best_score_
+    assert pickle.loads(pickle.dumps(search)).score(X, y) == expected.score(X, y)
 
 
 @pytest.mark.parametrize("ensemble", [VotingClassifier, StackingClassifier])

@@ -31,13 +31,13 @@ def _append(file: Path, worker: int) -> None:
 
 def test_runs_wait_in_the_spool_and_arrive_once(settings: ClientSettings, workload: str) -> None:
     with Client(settings=_away(settings.spool)) as client:
-        kept = client.runs.upload_or_spool([make_run(workload), make_run(workload)])
+        answer = client.runs.upload_or_spool([make_run(workload), make_run(workload)])
     with Client(settings=settings) as client:
         waiting = Spool(settings.spool).waiting()
         first, second = client.flush(), client.flush()
         arrived = list(client.runs.all(workload))
 
-    assert kept is None
+    assert answer is None
     assert waiting == 2
     assert (first.created, first.duplicates, second.created) == (2, 0, 0)
     assert len(arrived) == 2
@@ -47,15 +47,15 @@ def test_runs_wait_in_the_spool_and_arrive_once(settings: ClientSettings, worklo
 def test_asynchronous_client_spools_and_flushes_alike(
     settings: ClientSettings, workload: str
 ) -> None:
-    async def tell() -> tuple[object, FlushReport]:
+    async def spool_and_flush() -> tuple[object, FlushReport]:
         async with AsyncClient(settings=_away(settings.spool)) as away:
-            kept = await away.runs.upload_or_spool(make_run(workload))
+            answer = await away.runs.upload_or_spool(make_run(workload))
         async with AsyncClient(settings=settings) as client:
-            return kept, await client.flush()
+            return answer, await client.flush()
 
-    kept, report = asyncio.run(tell())
+    answer, report = asyncio.run(spool_and_flush())
 
-    assert kept is None
+    assert answer is None
     assert report.created == 1
 
 
@@ -206,10 +206,10 @@ def test_runs_whose_upload_is_still_worked_on_are_kept(tmp_path: Path) -> None:
     with faulty_server(problem(409, "in_progress")) as server:
         settings = ClientSettings(url=server.url, spool=file, attempts=2, first_pause_s=0)
         with Client(settings=settings) as client:
-            kept = client.runs.upload_or_spool(make_run("w"))
+            answer = client.runs.upload_or_spool(make_run("w"))
         kept_too = asyncio.run(keep(server.url))
 
-    assert (kept, kept_too) == (None, None)
+    assert (answer, kept_too) == (None, None)
     assert Spool(file).waiting() == 2
 
 

@@ -40,9 +40,9 @@ def test_stranger_is_told_and_the_run_is_kept(answer: Answer, said: str, tmp_pat
                 client.runs.upload(make_run("w"))
             with pytest.raises(UnreachableError, match=said):
                 list(client.workloads.all())
-            kept = client.runs.upload_or_spool(make_run("w"))
+            answer_or_none = client.runs.upload_or_spool(make_run("w"))
 
-    assert kept is None
+    assert answer_or_none is None
     assert Spool(settings.spool).waiting() == 1
 
 
@@ -73,7 +73,7 @@ def test_flush_halves_what_a_proxy_finds_too_large(tmp_path: Path) -> None:
             report = client.flush()
     sent = [
         [json.loads(line)["external_id"] for line in body.splitlines()]
-        for _, _, _, body in server.heard
+        for _, _, _, body in server.requests
     ]
 
     assert sent == [["0", "1", "2", "3"], ["0", "1"], ["2", "3"]]

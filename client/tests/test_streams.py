@@ -42,7 +42,7 @@ def test_closed_streams_are_no_mistake(settings: ClientSettings, line: str, stre
 def test_verdict_without_room_is_the_same_verdict(
     step: Step, settings: ClientSettings, workload: str, streams: str, told: str
 ) -> None:
-    step.know(PYTHONPATH=":".join(sys.path))
+    step.set_environment(PYTHONPATH=":".join(sys.path))
     report = f"{_CLIENT} ci report --url {settings.url} {write_runs(workload)} --commit 1f"
 
     done = _type(f"{{ {report}; echo $? > code.txt; }} {streams}")
@@ -52,7 +52,7 @@ def test_verdict_without_room_is_the_same_verdict(
 
 
 def test_refusal_without_room_keeps_its_exit_code(step: Step, settings: ClientSettings) -> None:
-    step.know(PYTHONPATH=":".join(sys.path))
+    step.set_environment(PYTHONPATH=":".join(sys.path))
 
     done = _type(f"{_CLIENT} ci report --url {settings.url} nowhere.csv >&-")
 

@@ -32,11 +32,11 @@ class Loader:
 class Parallel:
     """A model that tells of its steps as DistributedDataParallel does."""
 
-    def __init__(self, **told: int) -> None:
-        self.told = told
+    def __init__(self, **logging_data: int) -> None:
+        self.logging_data = logging_data
 
     def _get_ddp_logging_data(self) -> dict[str, int]:
-        return self.told
+        return self.logging_data
 
 
 def test_sizes_passes_and_communication_are_found(

@@ -108,9 +108,9 @@ def test_end_of_the_pipe_is_the_end_of_the_watch() -> None:
     os.close(writing)
 
     with os.fdopen(reading, "rb") as pipe:
-        said, ran_out_of_memory = watch(pipe, kills=lambda: 3)
+        message, ran_out_of_memory = watch(pipe, kills=lambda: 3)
 
-    assert said == b"a line\ndone\n"
+    assert message == b"a line\ndone\n"
     assert not ran_out_of_memory
 
 
@@ -120,13 +120,16 @@ def test_kill_by_the_kernel_in_the_last_moments_is_for_lack_of_memory(
     counts = iter([3, 3, 4])
     reading, writing = os.pipe()
     run = {"workload": workload, "external_id": "job-9", "status": "failed"}
-    told = {**vars(settings), "spool": str(settings.spool)}
-    os.write(writing, json.dumps({"run": run, "settings": told, "quiet": True}).encode() + b"\n")
+    settings_document = {**vars(settings), "spool": str(settings.spool)}
+    os.write(
+        writing,
+        json.dumps({"run": run, "settings": settings_document, "quiet": True}).encode() + b"\n",
+    )
     os.close(writing)
 
     with os.fdopen(reading, "rb") as pipe:
-        said, ran_out_of_memory = watch(pipe, kills=lambda: next(counts))
-    sentence = report_run(said, ran_out_of_memory=ran_out_of_memory, duration_s=12.5)
+        message, ran_out_of_memory = watch(pipe, kills=lambda: next(counts))
+    sentence = report_run(message, ran_out_of_memory=ran_out_of_memory, duration_s=12.5)
 
     (stored,) = client.runs.all(workload)
     assert sentence is None
@@ -159,7 +162,7 @@ def test_kernels_count_is_read_again_while_the_training_runs() -> None:
         return 0
 
     with os.fdopen(reading, "rb") as pipe:
-        said, ran_out_of_memory = watch(pipe, kills=kills)
+        message, ran_out_of_memory = watch(pipe, kills=kills)
 
-    assert (said, ran_out_of_memory) == (b"", False)
+    assert (message, ran_out_of_memory) == (b"", False)
     assert len(looks) == 4
