@@ -18,8 +18,8 @@ class Artefact:
     data: bytes = field(repr=False)
 
     def header(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self.part(HEADER))
-        return found
+        document: dict[str, Any] = json.loads(self.part(HEADER))
+        return document
 
     def with_header(self, header: object) -> bytes:
         return self.with_part(HEADER, json.dumps(header).encode())
@@ -51,8 +51,8 @@ class Artefact:
     def _place(self, name: str) -> tuple[int, list[int]]:
         header, start = self.header(), 0
         first = header["same_arrays"].get(name, name)
-        for each, shape in header["arrays"]:
-            if each == first:
+        for array_name, shape in header["arrays"]:
+            if array_name == first:
                 return start, shape
             start += int(np.prod(shape))
         raise KeyError(name)

@@ -16,11 +16,11 @@ def _covered(n_training: int, seed: int) -> float:
     rows = grid((1, 2, 3, 4, 6, 8, 12, 16), (1000, 2000, 4000, 8000), ("V100", "K80", "T4"))
     chosen = generator.permutation(len(rows))
     training = [rows[index] for index in chosen[:n_training]]
-    asked = [rows[index] for index in chosen[n_training:]]
-    forecast = fit(make_runs(training, noise=0.05, seed=seed)).predict(make_features(asked))
+    held_out = [rows[index] for index in chosen[n_training:]]
+    forecast = fit(make_runs(training, noise=0.05, seed=seed)).predict(make_features(held_out))
     lower, upper = forecast.interval(0.9)
-    truth = np.array([law_seconds(row) for row in asked])
-    observed = truth * np.exp(0.05 * generator.standard_normal(len(asked)))
+    truth = np.array([law_seconds(row) for row in held_out])
+    observed = truth * np.exp(0.05 * generator.standard_normal(len(held_out)))
     return float(((lower <= observed) & (observed <= upper)).mean())
 
 
@@ -56,8 +56,8 @@ def test_nine_in_ten_new_runs_fall_inside_however_many_repetitions_there_are(
     shares = []
     for seed in range(3):
         portfolio = fit(make_runs(rows, noise=0.15, seed=seed))
-        for asked in (rows, between):
-            again = make_runs(asked, noise=0.15, seed=seed + 50)
+        for question_rows in (rows, between):
+            again = make_runs(question_rows, noise=0.15, seed=seed + 50)
             lower, upper = portfolio.predict(again.features).interval(0.9)
             seconds = again.duration_seconds
             shares.append(float(((lower <= seconds) & (seconds <= upper)).mean()))

@@ -47,10 +47,10 @@ def fit(unfinished: UnfinishedRuns | None) -> FittedPortfolio:
 
 
 def test_a_bound_above_the_trend_raises_the_forecast_beyond_it() -> None:
-    asked = make_features([3.2e4])
+    questions = make_features([3.2e4])
 
-    plain = fit(None).predict(asked).median()[0]
-    raised = fit(make_unfinished([(3.2e4, 9000.0, NAN)])).predict(asked).median()[0]
+    plain = fit(None).predict(questions).median()[0]
+    raised = fit(make_unfinished([(3.2e4, 9000.0, NAN)])).predict(questions).median()[0]
 
     assert plain == pytest.approx(3200, rel=0.3)
     assert raised > 1.4 * plain
@@ -59,10 +59,10 @@ def test_a_bound_above_the_trend_raises_the_forecast_beyond_it() -> None:
 def test_a_bound_that_the_trend_exceeds_anyway_changes_nothing() -> None:
     low = make_unfinished([(3.2e4, 300.0, NAN)])
 
-    found = impute(make_completed(), low)
+    imputed = impute(make_completed(), low)
 
-    assert found.runs.n_runs == 4
-    assert found.counts == UnfinishedCounts(uninformative=1)
+    assert imputed.runs.n_runs == 4
+    assert imputed.counts == UnfinishedCounts(uninformative=1)
     np.testing.assert_array_equal(
         fit(low).predict(make_features([3.2e4])).median(),
         fit(None).predict(make_features([3.2e4])).median(),
@@ -70,37 +70,37 @@ def test_a_bound_that_the_trend_exceeds_anyway_changes_nothing() -> None:
 
 
 def test_known_progress_gives_the_duration_itself() -> None:
-    found = impute(make_completed(), make_unfinished([(3.2e4, 2500.0, 0.5)]))
+    imputed = impute(make_completed(), make_unfinished([(3.2e4, 2500.0, 0.5)]))
 
-    assert found.runs.duration_seconds[-1] == pytest.approx(5000.0)
-    assert found.runs.run_ids[-1] == "stopped_0"
-    assert found.counts == UnfinishedCounts(by_progress=1)
+    assert imputed.runs.duration_seconds[-1] == pytest.approx(5000.0)
+    assert imputed.runs.run_ids[-1] == "stopped_0"
+    assert imputed.counts == UnfinishedCounts(by_progress=1)
 
 
 def test_hardly_any_progress_is_a_bound_only() -> None:
-    found = impute(make_completed(), make_unfinished([(3.2e4, 9000.0, 0.01)]))
+    imputed = impute(make_completed(), make_unfinished([(3.2e4, 9000.0, 0.01)]))
 
-    assert found.counts == UnfinishedCounts(as_bounds=1)
-    assert 9000 < found.runs.duration_seconds[-1] < 9000 / 0.01
+    assert imputed.counts == UnfinishedCounts(as_bounds=1)
+    assert 9000 < imputed.runs.duration_seconds[-1] < 9000 / 0.01
 
 
 def test_the_most_telling_run_of_each_configuration_counts() -> None:
-    found = impute(
+    imputed = impute(
         make_completed(),
         make_unfinished(
             [(3.2e4, 900.0, 0.25), (3.2e4, 2000.0, 0.5), (3.2e4, 9999.0, NAN), (1e3, 70.0, 0.9)]
         ),
     )
 
-    assert found.counts == UnfinishedCounts(by_progress=1, uninformative=3)
-    assert found.runs.duration_seconds[-1] == pytest.approx(4000.0)
+    assert imputed.counts == UnfinishedCounts(by_progress=1, uninformative=3)
+    assert imputed.runs.duration_seconds[-1] == pytest.approx(4000.0)
 
 
 def test_a_long_bound_counts_for_more_than_hardly_any_progress() -> None:
-    found = impute(make_completed(), make_unfinished([(3.2e4, 10.0, 0.05), (3.2e4, 9000.0, NAN)]))
+    imputed = impute(make_completed(), make_unfinished([(3.2e4, 10.0, 0.05), (3.2e4, 9000.0, NAN)]))
 
-    assert found.counts == UnfinishedCounts(as_bounds=1, uninformative=1)
-    assert found.runs.run_ids[-1] == "stopped_1"
+    assert imputed.counts == UnfinishedCounts(as_bounds=1, uninformative=1)
+    assert imputed.runs.run_ids[-1] == "stopped_1"
 
 
 def test_the_order_of_unfinished_runs_is_no_matter() -> None:

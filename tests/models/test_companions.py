@@ -49,7 +49,7 @@ def lines() -> FittedPortfolio:
     return _fit(rows, _by("dataset_size", rows))
 
 
-_ASKED: Row = {"workers": 4.0, "dataset_size": 4000.0, "param.lines": 4e5}
+_QUESTION: Row = {"workers": 4.0, "dataset_size": 4000.0, "param.lines": 4e5}
 
 
 def _support(portfolio: FittedPortfolio, row: Row) -> Support:
@@ -59,8 +59,8 @@ def _support(portfolio: FittedPortfolio, row: Row) -> Support:
 def test_question_that_keeps_companions_together_is_as_sure_as_before(
     lines: FittedPortfolio,
 ) -> None:
-    support = _support(lines, _ASKED)
-    lower, upper = lines.predict(make_features([_ASKED])).interval(0.9)
+    support = _support(lines, _QUESTION)
+    lower, upper = lines.predict(make_features([_QUESTION])).interval(0.9)
 
     assert (support.basis, support.within_range, support.unidentified) == ("measured", True, ())
     assert upper[0] / lower[0] < 1.2
@@ -68,9 +68,9 @@ def test_question_that_keeps_companions_together_is_as_sure_as_before(
 
 @pytest.mark.parametrize("moved", [{"param.lines": 2e5}, {"dataset_size": 2000.0}])
 def test_interval_holds_the_effect_of_either_companion(lines: FittedPortfolio, moved: Row) -> None:
-    asked = make_features([_ASKED | moved])
-    lower, upper = lines.predict(asked).interval(0.9)
-    support = _support(lines, _ASKED | moved)
+    questions = make_features([_QUESTION | moved])
+    lower, upper = lines.predict(questions).interval(0.9)
+    support = _support(lines, _QUESTION | moved)
 
     assert lower[0] < 0.5 * 2000 / 4 + 5
     assert upper[0] > 0.5 * 4000 / 4 + 5
@@ -88,10 +88,10 @@ def test_more_data_than_the_weak_scaling_of_all_runs_takes_longer(n_layers: int)
     ]
     portfolio = _fit(rows, [100 * float(row["param.layers"]) for row in rows])
     kept: Row = {"workers": 4.0, "dataset_size": 4000.0, "param.layers": 1.0}
-    asked = make_features([kept, kept | {"dataset_size": 40000.0}])
-    median = portfolio.predict(asked).median()
-    lower, upper = portfolio.predict(asked).interval(0.9)
-    support = portfolio.support(asked)[1]
+    questions = make_features([kept, kept | {"dataset_size": 40000.0}])
+    median = portfolio.predict(questions).median()
+    lower, upper = portfolio.predict(questions).interval(0.9)
+    support = portfolio.support(questions)[1]
 
     assert median == pytest.approx([100, 1000], rel=0.1)
     assert lower[1] < 500
@@ -104,35 +104,37 @@ def test_more_data_than_the_weak_scaling_of_all_runs_takes_longer(n_layers: int)
 def test_few_runs_with_one_batch_say_that_they_do_not_know_another(batch: float) -> None:
     rows: list[Row] = [{"workers": workers, "batch_size": 512.0} for workers in _WORKERS]
     portfolio = _fit(rows, [2000 / float(row["workers"]) + 10 for row in rows])
-    asked = make_features([{"workers": 4.0, "batch_size": each} for each in (512.0, batch)])
-    lower, upper = portfolio.predict(asked).interval(0.9)
+    questions = make_features([{"workers": 4.0, "batch_size": each} for each in (512.0, batch)])
+    lower, upper = portfolio.predict(questions).interval(0.9)
 
     assert upper[0] / lower[0] < 2
     assert upper[1] / lower[1] > 10
-    assert portfolio.support(asked)[1].unidentified == ("workers", "batch_size")
+    assert portfolio.support(questions)[1].unidentified == ("workers", "batch_size")
 
 
 def test_companion_that_a_question_leaves_out_goes_along(lines: FittedPortfolio) -> None:
-    asked = {name: value for name, value in _ASKED.items() if name != "param.lines"}
+    question = {name: value for name, value in _QUESTION.items() if name != "param.lines"}
 
-    assert lines.predict(make_features([asked])).median() == pytest.approx(
-        lines.predict(make_features([_ASKED])).median()
+    assert lines.predict(make_features([question])).median() == pytest.approx(
+        lines.predict(make_features([_QUESTION])).median()
     )
-    assert _support(lines, asked).unidentified == ()
+    assert _support(lines, question).unidentified == ()
 
 
 def test_companions_survive_the_artefact(lines: FittedPortfolio) -> None:
-    asked = make_features([_ASKED, _ASKED | {"param.lines": 1e4}])
+    questions = make_features([_QUESTION, _QUESTION | {"param.lines": 1e4}])
 
-    again = loads(dumps(lines))
+    restored = loads(dumps(lines))
 
-    assert again.predict(asked).median().tolist() == lines.predict(asked).median().tolist()
-    assert again.predict(asked).scale.tolist() == lines.predict(asked).scale.tolist()
-    assert again.support(asked) == lines.support(asked)
+    assert (
+        restored.predict(questions).median().tolist() == lines.predict(questions).median().tolist()
+    )
+    assert restored.predict(questions).scale.tolist() == lines.predict(questions).scale.tolist()
+    assert restored.support(questions) == lines.support(questions)
 
 
 def test_rows_of_one_table_and_single_rows_are_read_alike(lines: FittedPortfolio) -> None:
-    rows = [_ASKED, _ASKED | {"param.lines": 1e4}, _ASKED | {"dataset_size": 1000.0}]
+    rows = [_QUESTION, _QUESTION | {"param.lines": 1e4}, _QUESTION | {"dataset_size": 1000.0}]
 
     together = lines.predict(make_features(rows)).median()
     alone = [float(lines.predict(make_features([row])).median()[0]) for row in rows]
@@ -183,10 +185,10 @@ def test_categories_that_pair_off_are_read_both_ways_where_a_question_mixes_them
 def test_what_went_together_in_few_configurations_is_named_and_read_once() -> None:
     rows = [row for row in _grid(**{"param.lines": 100.0}) if row["workers"] in (1.0, 4.0)]
     portfolio = _fit(rows, _by("dataset_size", rows))
-    asked, moved = (make_features([_ASKED | more]) for more in ({}, {"param.lines": 2e5}))
+    questions, moved = (make_features([_QUESTION | more]) for more in ({}, {"param.lines": 2e5}))
 
     assert portfolio.support(moved)[0].unidentified == ("dataset_size", "param.lines")
-    assert portfolio.predict(moved).median() == portfolio.predict(asked).median()
+    assert portfolio.predict(moved).median() == portfolio.predict(questions).median()
 
 
 def test_three_columns_of_which_one_follows_from_two_are_named_together() -> None:
@@ -219,9 +221,9 @@ def test_parameter_that_others_tell_is_not_called_irrelevant() -> None:
     layout = Layout(("dataset_size", "parameter", "parameter"), (), ())
     y = z[:, 0] + 0.02 * generator.normal(size=40)
 
-    found = with_relevance(layout, np.column_stack([z, np.zeros(40)]), y, seed=0)
+    weighted = with_relevance(layout, np.column_stack([z, np.zeros(40)]), y, seed=0)
 
-    assert found.relevance == (1.0, 1.0, 1.0)
+    assert weighted.relevance == (1.0, 1.0, 1.0)
 
 
 def test_companion_of_the_local_batch_is_read_within_its_damped_reach() -> None:
@@ -245,9 +247,9 @@ def test_companion_of_the_local_batch_is_read_within_its_damped_reach() -> None:
 
 
 def test_question_without_a_number_of_workers_parts_nothing(lines: FittedPortfolio) -> None:
-    asked = {name: value for name, value in _ASKED.items() if name != "workers"}
+    question = {name: value for name, value in _QUESTION.items() if name != "workers"}
 
-    assert _support(lines, asked).unidentified == ("workers",)
+    assert _support(lines, question).unidentified == ("workers",)
 
 
 def test_few_configurations_tell_no_plane() -> None:
@@ -257,9 +259,9 @@ def test_few_configurations_tell_no_plane() -> None:
         length = float(generator.choice([50, 100, 200]))
         rows.append({"dataset_size": size, "param.length": length, "param.lines": size / length})
     portfolio = _fit(rows, [float(row["dataset_size"]) for row in rows])
-    asked: Row = {"dataset_size": 4000, "param.length": 100, "param.lines": 20}
+    question: Row = {"dataset_size": 4000, "param.length": 100, "param.lines": 20}
 
-    assert _support(portfolio, asked).unidentified == ()
+    assert _support(portfolio, question).unidentified == ()
 
 
 def test_nodes_that_went_with_the_workers_are_named_and_leave_the_forecast_to_physics() -> None:
@@ -270,10 +272,10 @@ def test_nodes_that_went_with_the_workers_are_named_and_leave_the_forecast_to_ph
     ]
     portfolio = _fit(rows, _by("dataset_size", rows))
     kept: Row = {"workers": 4.0, "nodes": 1.0, "dataset_size": 4000.0}
-    asked = make_features([kept, kept | {"nodes": 4.0}])
+    questions = make_features([kept, kept | {"nodes": 4.0}])
 
-    one, four = portfolio.predict(asked).median()
-    widths = np.log(np.divide(*portfolio.predict(asked).interval(0.9)[::-1]))
+    one, four = portfolio.predict(questions).median()
+    widths = np.log(np.divide(*portfolio.predict(questions).interval(0.9)[::-1]))
 
     assert four == pytest.approx(one, rel=0.05)
     assert widths[1] > 2 * widths[0]
@@ -287,9 +289,9 @@ def test_column_that_hardly_varied_does_not_stand_for_one_that_did(repetitions: 
         {"workers": 1.0, "dataset_size": 100100.0, "param.layers": 4.0},
     ]
     portfolio = _fit(rows * repetitions, [100.0, 60.0] * repetitions)
-    asked = [rows[1], rows[1] | {"param.layers": 40.0}, rows[1] | {"dataset_size": 1e6}]
+    questions = [rows[1], rows[1] | {"param.layers": 40.0}, rows[1] | {"dataset_size": 1e6}]
 
-    forecast = loads(dumps(portfolio)).predict(make_features(asked))
+    forecast = loads(dumps(portfolio)).predict(make_features(questions))
 
     lower, upper = forecast.interval(0.9)
     known, layers, data = (upper / lower).tolist()

@@ -10,7 +10,7 @@ from models.runs.configurations import collapse
 from models.screening.contradictions import name_contradicted, settle_pairs
 
 ROWS = [(w, d) for w in (1.0, 2.0, 4.0, 8.0) for d in (1e3, 3e3, 9e3, 27e3)]
-ASKED = FeatureTable(
+QUESTIONS = FeatureTable(
     {"workers": np.array([3.0, 16.0]), "dataset_size": np.array([2e4, 9e3])}, {}, 2
 )
 NOISE = 0.02
@@ -35,10 +35,10 @@ def find(runs: RunTable) -> tuple[Outlier, ...]:
 
 @pytest.mark.parametrize("factor", [8.0, 3.0, 1.6, 1 / 3, 1 / 8])
 def test_the_run_that_the_others_do_not_believe_is_named(factor: float) -> None:
-    (found,) = find(make_runs({13: factor}))
+    (contradiction,) = find(make_runs({13: factor}))
 
-    assert (found.run_id, found.beside) == ("run_013", "run_012")
-    assert found.ratio == pytest.approx(factor, rel=0.15)
+    assert (contradiction.run_id, contradiction.beside) == ("run_013", "run_012")
+    assert contradiction.ratio == pytest.approx(factor, rel=0.15)
 
 
 def test_the_believed_run_is_what_counts_and_counts_once() -> None:
@@ -65,7 +65,7 @@ def test_forecasts_are_those_without_the_odd_run() -> None:
     clean, odd = make_runs({}), make_runs({13: 8.0})
 
     forecasts = [
-        fit_portfolio(runs, seed=0, time_budget_s=30).predict(ASKED) for runs in (clean, odd)
+        fit_portfolio(runs, seed=0, time_budget_s=30).predict(QUESTIONS) for runs in (clean, odd)
     ]
 
     before, after = (forecast.median() for forecast in forecasts)
@@ -79,9 +79,9 @@ def test_the_report_of_a_fit_names_it_and_measured_bounds_hold_both() -> None:
 
     portfolio = fit_portfolio(runs, seed=0, time_budget_s=30)
 
-    assert [each.run_id for each in portfolio.report.evidence.outliers] == ["run_013"]
-    asked = runs.features.take(np.array([12]))
-    assert 0.9 < portfolio.predict(asked).median()[0] / runs.duration_seconds[12] < 1.1
+    assert [outlier.run_id for outlier in portfolio.report.evidence.outliers] == ["run_013"]
+    questions = runs.features.take(np.array([12]))
+    assert 0.9 < portfolio.predict(questions).median()[0] / runs.duration_seconds[12] < 1.1
 
 
 def test_where_nothing_else_is_known_the_slower_run_is_doubted_and_both_are_possible() -> None:

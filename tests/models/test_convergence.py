@@ -20,7 +20,7 @@ from models import (
 from models.convergence import build_convergence, convergence_arrays, fit_convergence
 
 BATCHES = np.array([64.0, 128, 256, 512, 1024, 2048, 4096, 8192])
-ASKED = np.geomspace(1.0, 1e7, 40)
+QUESTIONS = np.geomspace(1.0, 1e7, 40)
 positive = st.floats(1e-3, 1e12)
 
 
@@ -41,9 +41,9 @@ def test_known_law_is_found_in_noisy_samples(noise_scale: float, least: float, s
 
     law = fitted(BATCHES, needed(BATCHES, noise_scale, least) * np.exp(noise))
 
-    found = law.noise_scale()
-    assert found.lower < found.median < found.upper
-    assert found.median == pytest.approx(noise_scale, rel=0.35)
+    scale = law.noise_scale()
+    assert scale.lower < scale.median < scale.upper
+    assert scale.median == pytest.approx(noise_scale, rel=0.35)
     mean, variance = law.moments(np.array([300.0, 20_000.0]))
     true = np.log(needed(np.array([300.0, 20_000.0]), noise_scale, least))
     assert np.abs(mean - true).max() < 0.25
@@ -58,14 +58,14 @@ def test_any_runs_give_finite_rising_samples_and_falling_steps(
 
     law = fitted(batch, samples)
 
-    mean, variance = law.moments(ASKED)
+    mean, variance = law.moments(QUESTIONS)
     assert np.isfinite(mean).all()
     assert np.isfinite(variance).all()
     assert (variance > 0).all()
     assert (np.diff(mean) >= -1e-9).all()
-    assert (np.diff(mean - np.log(ASKED)) <= 1e-9).all()
-    found = law.noise_scale()
-    assert 0 < found.lower <= found.median <= found.upper < np.inf
+    assert (np.diff(mean - np.log(QUESTIONS)) <= 1e-9).all()
+    scale = law.noise_scale()
+    assert 0 < scale.lower <= scale.median <= scale.upper < np.inf
 
 
 @given(scale=st.floats(1e-3, 1e3), unit=st.floats(1e-3, 1e3))
@@ -75,8 +75,8 @@ def test_other_units_scale_the_answers(scale: float, unit: float) -> None:
     plain = fitted(BATCHES, samples)
     scaled = fitted(unit * BATCHES, scale * samples)
 
-    mean, variance = plain.moments(ASKED)
-    other, other_variance = scaled.moments(unit * ASKED)
+    mean, variance = plain.moments(QUESTIONS)
+    other, other_variance = scaled.moments(unit * QUESTIONS)
     assert other == pytest.approx(mean + np.log(scale), abs=1e-6)
     assert other_variance == pytest.approx(variance, rel=1e-6)
     assert scaled.noise_scale().median == pytest.approx(unit * plain.noise_scale().median)
@@ -100,8 +100,8 @@ def test_single_run_is_sure_of_its_own_batch_alone() -> None:
     assert mean[0] == pytest.approx(np.log(1e6))
     assert variance[0] < 0.2
     assert variance[1] > 4 * variance[0]
-    found = law.noise_scale()
-    assert found.upper / found.lower > 100
+    scale = law.noise_scale()
+    assert scale.upper / scale.lower > 100
 
 
 def test_more_runs_narrow_the_noise_scale() -> None:
@@ -136,9 +136,9 @@ def test_interval_covers_new_runs_as_often_as_it_says() -> None:
             noise_scale = np.exp(generator.normal(np.log(2000), 1.5))
             batch = np.exp2(generator.integers(5, 14, count)).astype(np.float64)
             samples = needed(batch, noise_scale) * np.exp(generator.normal(0, 0.1, count))
-            asked = np.exp2(generator.integers(5, 17, 1)).astype(np.float64)
-            mean, variance = fitted(batch, samples).moments(asked)
-            new = np.log(needed(asked, noise_scale)) + generator.normal(0, 0.1)
+            questions = np.exp2(generator.integers(5, 17, 1)).astype(np.float64)
+            mean, variance = fitted(batch, samples).moments(questions)
+            new = np.log(needed(questions, noise_scale)) + generator.normal(0, 0.1)
             inside.append(float(abs(new - mean)[0]) < 1.645 * float(variance[0]) ** 0.5)
         assert 0.82 < np.mean(inside) < 0.99
 
@@ -149,13 +149,15 @@ def test_law_survives_the_artefact_of_its_regressor() -> None:
     evidence = Evidence(convergence=ConvergenceRuns(BATCHES, needed(BATCHES, 500.0)))
 
     portfolio = fit_portfolio(runs, seed=0, time_budget_s=10, evidence=evidence)
-    again = loads(dumps(portfolio))
+    restored = loads(dumps(portfolio))
 
     assert portfolio.convergence is not None
-    assert again.convergence is not None
-    assert (again.convergence.moments(ASKED)[0] == portfolio.convergence.moments(ASKED)[0]).all()
-    assert again.convergence.batch_sizes == (64.0, 8192.0)
-    assert dumps(again) == dumps(portfolio)
+    assert restored.convergence is not None
+    assert (
+        restored.convergence.moments(QUESTIONS)[0] == portfolio.convergence.moments(QUESTIONS)[0]
+    ).all()
+    assert restored.convergence.batch_sizes == (64.0, 8192.0)
+    assert dumps(restored) == dumps(portfolio)
 
 
 def test_no_run_that_reached_its_target_gives_no_law() -> None:

@@ -297,7 +297,7 @@ def test_cold_start_takes_cheap_runs_that_identify_each_axis() -> None:
 
 
 def test_ernest_design_keeps_its_budget_and_identifies_the_law() -> None:
-    workers, size = (each.ravel() for each in np.meshgrid([1.0, 2, 4, 8], [1.0, 2, 4, 8]))
+    workers, size = (axis.ravel() for axis in np.meshgrid([1.0, 2, 4, 8], [1.0, 2, 4, 8]))
     features, costs = ernest_features(workers, size), size + 0.5 * workers
 
     share = ernest_design(features, costs, budget=20.0)
@@ -308,7 +308,7 @@ def test_ernest_design_keeps_its_budget_and_identifies_the_law() -> None:
 
 
 def test_ernest_design_beats_random_ones_of_the_same_cost() -> None:
-    workers, size = (each.ravel() for each in np.meshgrid([1.0, 2, 4, 8, 16], [1.0, 2, 4, 8]))
+    workers, size = (axis.ravel() for axis in np.meshgrid([1.0, 2, 4, 8, 16], [1.0, 2, 4, 8]))
     features, costs = ernest_features(workers, size), size + 0.5 * workers
     generator = np.random.default_rng(3)
 

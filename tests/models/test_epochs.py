@@ -31,7 +31,7 @@ def _fit(rows: list[Row], start_up: float = 0.0, each: float = 0.0) -> FittedPor
     return fit_portfolio(runs, seed=0, time_budget_s=20)
 
 
-def _asked(epochs: float) -> tuple[list[Row], FeatureTable]:
+def _questions(epochs: float) -> tuple[list[Row], FeatureTable]:
     rows = [{**row, "epochs": epochs} for row in _rows(1)]
     return rows, make_features(rows)
 
@@ -43,9 +43,9 @@ def _truth(rows: list[Row], start_up: float = 0.0, each: float = 0.0) -> FloatAr
 @pytest.mark.parametrize("epochs", [2.0, 10.0, 90.0])
 def test_many_epochs_take_as_much_longer_and_nearly_as_surely(epochs: float) -> None:
     portfolio = _fit(_rows(1))
-    rows, asked = _asked(epochs)
+    rows, questions = _questions(epochs)
 
-    forecast = portfolio.predict(asked)
+    forecast = portfolio.predict(questions)
 
     np.testing.assert_allclose(forecast.median(), _truth(rows), rtol=0.1)
     lower, upper = forecast.interval(0.9)
@@ -60,10 +60,10 @@ def test_fixed_part_may_be_of_the_run_or_of_each_epoch(
     start_up: float, each: float, epochs: float
 ) -> None:
     portfolio = _fit(_rows(1), start_up, each)
-    rows, asked = _asked(epochs)
+    rows, questions = _questions(epochs)
     truth = _truth(rows, start_up, each)
 
-    lower, upper = portfolio.predict(asked).interval(0.9)
+    lower, upper = portfolio.predict(questions).interval(0.9)
 
     assert ((lower <= truth) & (truth <= upper)).mean() >= 0.85
     assert np.median(upper / lower) < 6
@@ -71,9 +71,9 @@ def test_fixed_part_may_be_of_the_run_or_of_each_epoch(
 
 def test_runs_of_several_epochs_tell_the_start_up() -> None:
     portfolio = _fit(_rows(1, 2, 5), start_up=30)
-    rows, asked = _asked(50)
+    rows, questions = _questions(50)
 
-    forecast = portfolio.predict(asked)
+    forecast = portfolio.predict(questions)
 
     np.testing.assert_allclose(forecast.median(), _truth(rows, start_up=30), rtol=0.2)
     lower, upper = forecast.interval(0.9)
@@ -82,10 +82,10 @@ def test_runs_of_several_epochs_tell_the_start_up() -> None:
 
 def test_fewer_epochs_than_were_measured_may_be_mostly_start_up() -> None:
     portfolio = _fit(_rows(10), start_up=30)
-    rows, asked = _asked(1)
+    rows, questions = _questions(1)
     truth = _truth(rows, start_up=30)
 
-    lower, upper = portfolio.predict(asked).interval(0.9)
+    lower, upper = portfolio.predict(questions).interval(0.9)
 
     assert ((lower <= truth) & (truth <= upper)).mean() >= 0.85
 

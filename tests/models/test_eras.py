@@ -56,11 +56,11 @@ class History:
 
 @pytest.mark.parametrize("shift", [-0.3, 0.15, 0.4])
 def test_a_shift_of_all_durations_is_found_where_it_happened(shift: float) -> None:
-    found = find_change_points(History(shift=shift).runs())
+    change_points = find_change_points(History(shift=shift).runs())
 
-    assert len(found) == 1
-    assert abs(found[0].at - 24) <= 2
-    assert found[0].shift == pytest.approx(shift, abs=0.05)
+    assert len(change_points) == 1
+    assert abs(change_points[0].at - 24) <= 2
+    assert change_points[0].shift == pytest.approx(shift, abs=0.05)
 
 
 @pytest.mark.parametrize("shift", [-2.3, 1.1, 3.4])
@@ -73,10 +73,12 @@ def test_a_last_night_that_differs_much_is_one_change_of_its_whole_size(shift: f
     features = FeatureTable({"workers": workers, "dataset_size": size}, {}, len(rows))
     names = [f"run_{index}" for index in range(len(rows))]
 
-    found = find_change_points(RunTable(features, seconds, names, nights * 100 + np.arange(24)))
+    change_points = find_change_points(
+        RunTable(features, seconds, names, nights * 100 + np.arange(24))
+    )
 
-    assert [each.at for each in found] == [216]
-    assert found[0].shift == pytest.approx(shift, abs=0.1)
+    assert [each.at for each in change_points] == [216]
+    assert change_points[0].shift == pytest.approx(shift, abs=0.1)
 
 
 def test_false_alarms_are_as_rare_as_stated() -> None:
@@ -152,10 +154,10 @@ def test_unfinished_runs_of_before_a_change_are_taken_at_the_pace_of_today() -> 
     seconds = (20 + 4000 / workers) * np.repeat([5.0, 1.0], 20) * rng.lognormal(0, 0.02, 40)
     features = FeatureTable({"workers": workers}, {}, 40)
     runs = RunTable(features, seconds, [str(n) for n in range(40)], np.arange(40.0))
-    asked = FeatureTable({"workers": np.array([16.0])}, {}, 1)
+    questions = FeatureTable({"workers": np.array([16.0])}, {}, 1)
     # Stopped at half of its work, when everything took five times as long.
     elapsed = np.array([0.5 * 5 * (20 + 4000 / 16)])
-    stopped = UnfinishedRuns(asked, elapsed, np.array([0.5]), ["old"], np.array([3.0]))
+    stopped = UnfinishedRuns(questions, elapsed, np.array([0.5]), ["old"], np.array([3.0]))
 
     portfolio = fit_portfolio(
         runs,
@@ -166,4 +168,4 @@ def test_unfinished_runs_of_before_a_change_are_taken_at_the_pace_of_today() -> 
     )
 
     assert len(portfolio.report.evidence.change_points) == 1
-    assert portfolio.predict(asked).median()[0] == pytest.approx(20 + 4000 / 16, rel=0.1)
+    assert portfolio.predict(questions).median()[0] == pytest.approx(20 + 4000 / 16, rel=0.1)

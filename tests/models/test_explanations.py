@@ -14,7 +14,7 @@ def _amdahl(fixed: float) -> RunTable:
     return RunTable(features, seconds, [f"run_{index}" for index in range(12)])
 
 
-def _asked(*workers: float) -> FeatureTable:
+def _questions(*workers: float) -> FeatureTable:
     n = len(workers)
     numeric = {"workers": np.array(workers), "dataset_size": np.full(n, 2000.0)}
     return FeatureTable(numeric, {}, n)
@@ -23,7 +23,7 @@ def _asked(*workers: float) -> FeatureTable:
 def test_shares_of_a_forecast_sum_to_one_and_stand_in_order() -> None:
     portfolio = fit_portfolio(_amdahl(20.0), seed=0, time_budget_s=10)
 
-    for explanation in portfolio.explain(_asked(1, 8, 32, 64)):
+    for explanation in portfolio.explain(_questions(1, 8, 32, 64)):
         shares = [part.share for part in explanation]
         assert sum(shares) == pytest.approx(1.0)
         assert shares == sorted(shares, reverse=True)
@@ -33,7 +33,7 @@ def test_shares_of_a_forecast_sum_to_one_and_stand_in_order() -> None:
 def test_computation_leads_where_work_is_divided_and_loses_where_it_is_not() -> None:
     portfolio = fit_portfolio(_amdahl(20.0), seed=0, time_budget_s=10)
 
-    one, many = (dict(parts) for parts in portfolio.explain(_asked(1, 32)))
+    one, many = (dict(parts) for parts in portfolio.explain(_questions(1, 32)))
 
     assert one["computation"] > 0.7
     assert many["computation"] < one["computation"]
@@ -42,9 +42,9 @@ def test_computation_leads_where_work_is_divided_and_loses_where_it_is_not() -> 
 def test_explanations_survive_the_artefact() -> None:
     portfolio = fit_portfolio(_amdahl(5.0), seed=0, time_budget_s=10)
 
-    again = loads(dumps(portfolio))
+    restored = loads(dumps(portfolio))
 
-    assert again.explain(_asked(3, 64)) == portfolio.explain(_asked(3, 64))
+    assert restored.explain(_questions(3, 64)) == portfolio.explain(_questions(3, 64))
 
 
 def test_an_unseen_level_is_explained_by_those_that_stand_in_for_it() -> None:
@@ -55,9 +55,9 @@ def test_an_unseen_level_is_explained_by_those_that_stand_in_for_it() -> None:
         FeatureTable(numeric, {"gpu_type": types}, 12), runs.duration_seconds, runs.run_ids
     )
     portfolio = fit_portfolio(table, seed=0, time_budget_s=10)
-    asked = FeatureTable(_asked(4, 8).numeric, {"gpu_type": ["A100", "T4"]}, 2)
+    questions = FeatureTable(_questions(4, 8).numeric, {"gpu_type": ["A100", "T4"]}, 2)
 
-    explanations = portfolio.explain(asked)
+    explanations = portfolio.explain(questions)
 
     assert [sum(part.share for part in parts) for parts in explanations] == pytest.approx([1, 1])
 
@@ -65,7 +65,7 @@ def test_an_unseen_level_is_explained_by_those_that_stand_in_for_it() -> None:
 def test_no_question_has_no_explanation() -> None:
     portfolio = fit_portfolio(_amdahl(5.0), seed=0, time_budget_s=10)
 
-    assert portfolio.explain(_asked()) == []
+    assert portfolio.explain(_questions()) == []
 
 
 def test_a_portfolio_without_a_law_explains_nothing() -> None:

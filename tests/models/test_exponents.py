@@ -18,7 +18,7 @@ from tests.models.workloads import grid, make_features, make_runs
 pytestmark = pytest.mark.lengthy
 
 LENGTH = "param.sequence_length"
-ASKED: list[dict[str, float | str]] = [
+QUESTIONS: list[dict[str, float | str]] = [
     {"workers": 2, "dataset_size": 1000, "epochs": 2, "gpu_type": "V100", LENGTH: length}
     for length in (512, 128, 64)
 ]
@@ -51,39 +51,39 @@ def taught() -> FittedPortfolio:
 
 
 def test_constant_parameter_goes_on_as_in_the_other_workloads(taught: FittedPortfolio) -> None:
-    measured, quarter, eighth = taught.predict(make_features(ASKED)).median()
+    measured, quarter, eighth = taught.predict(make_features(QUESTIONS)).median()
 
     assert quarter / measured == pytest.approx(1 / 4, rel=0.2)
     assert eighth / measured == pytest.approx(1 / 8, rel=0.3)
 
 
 def test_interval_is_as_wide_as_the_workloads_differ(taught: FittedPortfolio) -> None:
-    lower, upper = taught.predict(make_features(ASKED[1:2])).interval(0.9)
+    lower, upper = taught.predict(make_features(QUESTIONS[1:2])).interval(0.9)
     ignorant = fit(runs_with((512,)), [])
-    lowest, highest = ignorant.predict(make_features(ASKED[1:2])).interval(0.9)
+    lowest, highest = ignorant.predict(make_features(QUESTIONS[1:2])).interval(0.9)
 
     assert upper / lower < highest / lowest
-    assert lower < ignorant.predict(make_features(ASKED[:1])).median() / 4 < upper
+    assert lower < ignorant.predict(make_features(QUESTIONS[:1])).median() / 4 < upper
 
 
 def test_what_is_measured_does_not_change(taught: FittedPortfolio) -> None:
-    rows = [{**row, LENGTH: 512} for row in ASKED]
-    without = [{name: value for name, value in row.items() if name != LENGTH} for row in ASKED]
+    rows = [{**row, LENGTH: 512} for row in QUESTIONS]
+    without = [{name: value for name, value in row.items() if name != LENGTH} for row in QUESTIONS]
 
-    told = taught.predict(make_features(rows)).median()
+    medians = taught.predict(make_features(rows)).median()
 
-    assert np.array_equal(told, taught.predict(make_features(without)).median())
+    assert np.array_equal(medians, taught.predict(make_features(without)).median())
 
 
 def test_one_row_and_many_are_answered_alike(taught: FittedPortfolio) -> None:
-    together = taught.predict(make_features(ASKED)).median()
-    alone = [taught.predict(make_features([row])).median()[0] for row in ASKED]
+    together = taught.predict(make_features(QUESTIONS)).median()
+    alone = [taught.predict(make_features([row])).median()[0] for row in QUESTIONS]
 
     assert together.tolist() == pytest.approx(alone, rel=1e-12)
 
 
 def test_artefact_keeps_what_is_believed(taught: FittedPortfolio) -> None:
-    questions = make_features(ASKED)
+    questions = make_features(QUESTIONS)
 
     read = loads(dumps(taught))
 
@@ -93,7 +93,7 @@ def test_artefact_keeps_what_is_believed(taught: FittedPortfolio) -> None:
 def test_parameter_that_no_workload_varied_is_ignored_with_doubt() -> None:
     untold = [summarise(make_runs(grid(), seed=seed + 1), f"other-{seed}") for seed in range(2)]
 
-    forecast = fit(runs_with((512,)), untold).predict(make_features(ASKED[:2]))
+    forecast = fit(runs_with((512,)), untold).predict(make_features(QUESTIONS[:2]))
 
     lower, upper = forecast.interval(0.9)
     measured, quarter = forecast.median()
@@ -106,7 +106,7 @@ def test_workloads_that_disagree_leave_doubt() -> None:
     disagreeing = fit(runs_with((512,)), [*others(1.0)[:2], *others(-1.0)[2:]])
 
     widths = [
-        np.divide(*reversed(each.predict(make_features(ASKED[1:2])).interval(0.9)))
+        np.divide(*reversed(each.predict(make_features(QUESTIONS[1:2])).interval(0.9)))
         for each in (agreeing, disagreeing)
     ]
     assert widths[1] > 1.5 * widths[0]

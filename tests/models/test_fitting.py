@@ -29,15 +29,15 @@ def _log_width(portfolio_rows: list[dict[str, float | str]], runs: RunTable) -> 
 
 def test_forecast_inside_the_range_is_close_and_covered() -> None:
     portfolio = fit(make_runs(grid((1, 2, 4, 8, 16), repetitions=2)))
-    asked: dict[str, float | str] = {
+    question: dict[str, float | str] = {
         "workers": 8, "dataset_size": 2000, "epochs": 2, "gpu_type": "K80",
     }  # fmt: skip
 
-    forecast = portfolio.predict(make_features([asked]))
+    forecast = portfolio.predict(make_features([question]))
 
     lower, upper = forecast.interval(0.95)
-    assert abs(forecast.median()[0] / law_seconds(asked) - 1) < 0.15
-    assert lower[0] < law_seconds(asked) < upper[0]
+    assert abs(forecast.median()[0] / law_seconds(question) - 1) < 0.15
+    assert lower[0] < law_seconds(question) < upper[0]
 
 
 def test_intervals_widen_with_the_distance_from_the_range() -> None:
@@ -58,21 +58,21 @@ def test_durations_that_rise_again_with_more_workers_go_on_rising() -> None:
 
     portfolio = fit(RunTable(FeatureTable({"workers": workers}, {}, 8), seconds, names))
 
-    asked = FeatureTable({"workers": np.array([128.0, 200.0, 256.0])}, {}, 3)
-    median = portfolio.predict(asked).median()
-    lower, upper = portfolio.predict(asked).interval(0.9)
+    questions = FeatureTable({"workers": np.array([128.0, 200.0, 256.0])}, {}, 3)
+    median = portfolio.predict(questions).median()
+    lower, upper = portfolio.predict(questions).interval(0.9)
     assert (np.diff(median) > 0).all()
     assert lower[2] < 280 < upper[2]
 
 
 def test_one_run_gives_a_wide_forecast_that_follows_the_work() -> None:
     portfolio = fit(make_runs([{"workers": 4, "dataset_size": 1000, "epochs": 1}]))
-    asked = make_features(
+    questions = make_features(
         [{"workers": 4, "dataset_size": 1000, "epochs": epochs} for epochs in (1, 10)]
     )
 
-    median = portfolio.predict(asked).median()
-    lower, upper = portfolio.predict(asked).interval(0.9)
+    median = portfolio.predict(questions).median()
+    lower, upper = portfolio.predict(questions).interval(0.9)
 
     assert 4 < median[1] / median[0] < 25
     assert (upper / lower > 1.5).all()
@@ -193,16 +193,16 @@ def test_gpu_type_known_by_its_data_sheet_is_shifted_by_it() -> None:
     runs = make_runs(grid(gpu_types=("V100",)))
     hardware = {"V100": V100, "A100": A100, "K80": K80}
     portfolio = fit_portfolio(runs, seed=0, time_budget_s=60, hardware=hardware)
-    asked = make_features(
+    questions = make_features(
         [
             {"workers": 4, "dataset_size": 1000, "epochs": 2, "gpu_type": gpu}
             for gpu in ("V100", "A100", "K80", "TPU")
         ]
     )
 
-    median = portfolio.predict(asked).median()
-    lower, upper = portfolio.predict(asked).interval(0.9)
-    bases = [support.basis for support in portfolio.support(asked)]
+    median = portfolio.predict(questions).median()
+    lower, upper = portfolio.predict(questions).interval(0.9)
+    bases = [support.basis for support in portfolio.support(questions)]
 
     assert median[1] < median[0] < median[2]
     assert bases == ["measured", "transferred", "transferred", "prior"]
@@ -351,13 +351,13 @@ def test_budget_that_is_spent_is_told_by_name_and_the_answer_is_good() -> None:
 def test_level_with_few_runs_beside_one_with_many_is_not_judged_by_those_few() -> None:
     many = grid((1, 2, 4, 8, 16, 32), (1000, 2000, 4000, 8000, 16000), ("V100",))
     few = [{**row, "gpu_type": "K80"} for row in many[:9:4]]
-    asked: list[dict[str, float | str]] = [{**row, "gpu_type": "K80"} for row in many[9::4]]
+    questions: list[dict[str, float | str]] = [{**row, "gpu_type": "K80"} for row in many[9::4]]
 
     portfolio = fit(make_runs(many + few))
 
     assert "gpu_type" not in portfolio.report.accuracy_by_axis
     assert "interpolation" in portfolio.report.accuracy_by_axis
-    lower, upper = portfolio.predict(make_features(asked)).interval(0.9)
-    truth = np.array([law_seconds(row) for row in asked])
+    lower, upper = portfolio.predict(make_features(questions)).interval(0.9)
+    truth = np.array([law_seconds(row) for row in questions])
     assert ((lower < truth) & (truth < upper)).all()
     assert (upper / lower < 3).all()

@@ -17,9 +17,9 @@ def _container(table: bytes, rest: bytes = b"", length: int | None = None) -> by
 def test_parts_come_back_as_they_were_and_begin_where_numbers_may() -> None:
     parts = {"b": b"", "a": b"odd", "c": bytes(range(200))}
 
-    found = unpack(pack(parts))
+    unpacked = unpack(pack(parts))
 
-    assert {name: bytes(part) for name, part in found.items()} == parts
+    assert {name: bytes(part) for name, part in unpacked.items()} == parts
     assert pack(parts) == pack(dict(reversed(parts.items())))
     assert pack(parts).index(parts["c"]) % 64 == 0
 

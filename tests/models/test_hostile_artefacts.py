@@ -33,7 +33,7 @@ from models.state.packing import MAGIC, pack, unpack
 from tests.models.forging import Artefact
 from tests.models.workloads import grid, make_runs
 
-_ASKED = make_runs(grid((1, 3, 16), gpu_types=("V100", "K80", "T4"))).features
+_QUESTIONS = make_runs(grid((1, 3, 16), gpu_types=("V100", "K80", "T4"))).features
 _HARDWARE = {
     "V100": HardwareDescription(15.7, 125.0, 16.0, 900.0),
     "K80": HardwareDescription(4.1, None, 12.0, 240.0),
@@ -112,20 +112,20 @@ def _is_refused_or_useful(hostile: bytes) -> None:
         return
     with np.errstate(all="ignore"):
         try:
-            forecast = portfolio.predict(_ASKED)
+            forecast = portfolio.predict(_QUESTIONS)
         except DamagedForecastError:
             # Numbers that are sane at the measured configurations but nowhere else.
             return
         lower, upper = forecast.interval(0.9)
     assert np.isfinite(upper).all()
     assert (lower > 0).all()
-    portfolio.support(_ASKED)
-    portfolio.explain(_ASKED)
-    portfolio.feasibility(_ASKED)
+    portfolio.support(_QUESTIONS)
+    portfolio.explain(_QUESTIONS)
+    portfolio.feasibility(_QUESTIONS)
     with np.errstate(all="ignore"):
-        lessons = portfolio.taught_by(_ASKED)
+        lessons = portfolio.taught_by(_QUESTIONS)
     assert all(np.isfinite(lesson.influence) for each in lessons for lesson in each)
-    for shares in portfolio.explain_phases(_ASKED):
+    for shares in portfolio.explain_phases(_QUESTIONS):
         assert sum(part.share for part in shares) == pytest.approx(1.0 if shares else 0.0)
     if portfolio.convergence is not None:
         mean, variance = portfolio.convergence.moments(np.array([1.0, 1e9]))
@@ -314,7 +314,8 @@ def test_artefact_of_another_library_version_forecasts_the_same(
 
     assert other.report.library_versions[library] == version
     np.testing.assert_array_equal(
-        other.predict(_ASKED).interval(0.9), loads(artefact.data).predict(_ASKED).interval(0.9)
+        other.predict(_QUESTIONS).interval(0.9),
+        loads(artefact.data).predict(_QUESTIONS).interval(0.9),
     )
 
 

@@ -49,8 +49,10 @@ def test_runs_that_leave_out_what_matters_are_set_aside_and_counted(column: str)
     assert portfolio.report.n_runs == N - len(LEFT_OUT)
     kept = np.setdiff1d(np.arange(N), LEFT_OUT)
     alone = _fit(_runs().take(kept))
-    asked = _runs().features
-    np.testing.assert_array_equal(portfolio.predict(asked).median(), alone.predict(asked).median())
+    questions = _runs().features
+    np.testing.assert_array_equal(
+        portfolio.predict(questions).median(), alone.predict(questions).median()
+    )
 
 
 def test_runs_that_leave_out_what_does_not_matter_go_on_teaching() -> None:
@@ -78,9 +80,9 @@ def test_run_that_alone_shows_a_level_or_an_end_of_a_range_stays() -> None:
     words = list(runs.features.categorical["param.mode"])
     workers[LEFT_OUT[0]], words[LEFT_OUT[1]] = 64.0, "compiled"
     features = FeatureTable({**runs.features.numeric, "workers": workers}, {"param.mode": words}, N)
-    found = find_incomplete(RunTable(features, runs.duration_seconds, runs.run_ids))
+    incomplete = find_incomplete(RunTable(features, runs.duration_seconds, runs.run_ids))
 
-    assert np.flatnonzero(found).tolist() == LEFT_OUT[2:]
+    assert np.flatnonzero(incomplete).tolist() == LEFT_OUT[2:]
 
 
 def test_column_without_influence_keeps_no_run_of_another_one_aside() -> None:
@@ -88,9 +90,9 @@ def test_column_without_influence_keeps_no_run_of_another_one_aside() -> None:
     noise = np.where(np.arange(N) % 3 == 0, np.nan, runs.features.numeric["param.noise"])
     numeric = {**runs.features.numeric, "param.noise": noise}
     features = FeatureTable(numeric, runs.features.categorical, N)
-    found = find_incomplete(RunTable(features, runs.duration_seconds, runs.run_ids))
+    incomplete = find_incomplete(RunTable(features, runs.duration_seconds, runs.run_ids))
 
-    assert np.flatnonzero(found).tolist() == LEFT_OUT[:6]
+    assert np.flatnonzero(incomplete).tolist() == LEFT_OUT[:6]
 
 
 def test_sum_of_laws_sees_what_a_single_power_law_errs_more_than() -> None:
@@ -98,8 +100,8 @@ def test_sum_of_laws_sees_what_a_single_power_law_errs_more_than() -> None:
     workers = np.exp2(generator.integers(0, 5, N)).astype(float)
     passes = generator.choice([1.0, 2.0, 3.0, 5.0, 9.0], N)
     seconds = (20 * passes + 200 / workers) * np.exp(0.03 * generator.standard_normal(N))
-    told = np.where(np.isin(np.arange(N), LEFT_OUT), np.nan, passes)
-    features = FeatureTable({"workers": workers, "param.passes": told}, {}, N)
+    known_passes = np.where(np.isin(np.arange(N), LEFT_OUT), np.nan, passes)
+    features = FeatureTable({"workers": workers, "param.passes": known_passes}, {}, N)
     runs = RunTable(features, seconds, [f"run_{row}" for row in range(N)])
 
     assert np.flatnonzero(find_incomplete(runs)).tolist() == LEFT_OUT
@@ -117,6 +119,6 @@ def test_order_of_rows_and_columns_does_not_matter() -> None:
     turned = runs.take(order)
     numeric = dict(list(turned.features.numeric.items())[::-1])
     features = FeatureTable(numeric, turned.features.categorical, N)
-    found = find_incomplete(RunTable(features, turned.duration_seconds, turned.run_ids))
+    incomplete = find_incomplete(RunTable(features, turned.duration_seconds, turned.run_ids))
 
-    assert sorted(order[np.flatnonzero(found)].tolist()) == LEFT_OUT
+    assert sorted(order[np.flatnonzero(incomplete)].tolist()) == LEFT_OUT

@@ -12,7 +12,7 @@ from models.laws.scaling_laws import LogLinearLaw, ScalingLaw
 from models.processes.gaussian import GaussianProcess
 from models.regressor import PortfolioRegressor
 
-ASKED = FeatureTable({"workers": np.array([6.0]), "dataset_size": np.array([2000.0])}, {}, 1)
+QUESTION = FeatureTable({"workers": np.array([6.0]), "dataset_size": np.array([2000.0])}, {}, 1)
 
 
 def _runs(*, levels: bool = False) -> RunTable:
@@ -49,33 +49,33 @@ def _encoded(workers: FloatArray, size: FloatArray) -> FloatArray:
 def test_influence_is_what_a_refit_on_longer_runs_shows(member: PortfolioRegressor) -> None:
     generator = np.random.default_rng(5)
     workers, size = np.tile([1.0, 2.0, 4.0, 8.0], 3), np.repeat([500.0, 1000.0, 3000.0], 4)
-    X, asked = _encoded(workers, size), _encoded(np.array([6.0, 30.0]), np.array([2e3, 2e3]))
+    X, question = _encoded(workers, size), _encoded(np.array([6.0, 30.0]), np.array([2e3, 2e3]))
     y = np.log(30 + 0.5 * size / workers) + generator.normal(0, 0.05, len(X))
     member.fit(X, y)
 
-    found = Influences(LAYOUT, {"member": member}, X).of(asked, np.ones(1)).sum(axis=1)
+    influences = Influences(LAYOUT, {"member": member}, X).of(question, np.ones(1)).sum(axis=1)
 
     step = 1e-3
     for row in range(len(X)):
         moved = member.refit_clone().fit(X, y + step * (np.arange(len(X)) == row))
         kept = member.refit_clone().fit(X, y)
-        change = (moved.predict(asked) - kept.predict(asked)) / step
-        assert found[:, row] == pytest.approx(change, rel=0.2, abs=0.06)
+        change = (moved.predict(question) - kept.predict(question)) / step
+        assert influences[:, row] == pytest.approx(change, rel=0.2, abs=0.06)
 
 
 def test_configurations_that_are_encoded_alike_teach_each_its_part() -> None:
     workers, size = np.array([1.0, 2.0, 4.0, 4.0, 8.0]), np.full(5, 1000.0)
-    X, asked = _encoded(workers, size), _encoded(np.array([4.0]), np.array([1e3]))
+    X, question = _encoded(workers, size), _encoded(np.array([4.0]), np.array([1e3]))
     process = GaussianProcess(LAYOUT).fit(X, np.log(30 + 500 / workers))
 
-    (found,) = Influences(LAYOUT, {"process": process}, X).of(asked, np.ones(1)).sum(axis=1)
+    (influences,) = Influences(LAYOUT, {"process": process}, X).of(question, np.ones(1)).sum(axis=1)
 
-    assert found[2] > 0.1
-    assert found[2] == pytest.approx(found[3])
+    assert influences[2] > 0.1
+    assert influences[2] == pytest.approx(influences[3])
 
 
 def test_lessons_stand_in_order_and_name_the_runs_of_one_configuration() -> None:
-    lessons = _fit(_runs()).taught_by(ASKED)[0]
+    lessons = _fit(_runs()).taught_by(QUESTION)[0]
 
     influences = [abs(lesson.influence) for lesson in lessons]
     assert influences == sorted(influences, reverse=True)
@@ -88,9 +88,9 @@ def test_lessons_stand_in_order_and_name_the_runs_of_one_configuration() -> None
 
 def test_repeated_configuration_is_taught_most_by_its_own_runs() -> None:
     runs = _runs()
-    asked = runs.features.take(np.array([8]))
+    questions = runs.features.take(np.array([8]))
 
-    first = _fit(runs).taught_by(asked)[0][0]
+    first = _fit(runs).taught_by(questions)[0][0]
 
     assert first.run_ids == ("run_8", "run_9")
     assert first.influence > 0.3
@@ -100,7 +100,7 @@ def test_single_run_teaches_everything() -> None:
     runs = _runs()
     one = RunTable(runs.features.take(np.array([0])), runs.duration_seconds[:1], ["run_0"])
 
-    lessons = _fit(one).taught_by(ASKED)[0]
+    lessons = _fit(one).taught_by(QUESTION)[0]
 
     assert [lesson.run_ids for lesson in lessons] == [("run_0",)]
     assert 0.5 < lessons[0].influence < 1.5
@@ -109,16 +109,16 @@ def test_single_run_teaches_everything() -> None:
 def test_lessons_survive_the_artefact() -> None:
     portfolio = _fit(_runs(levels=True))
 
-    again = loads(dumps(portfolio))
+    restored = loads(dumps(portfolio))
 
-    asked = FeatureTable(ASKED.numeric, {"gpu_type": ["T4"]}, 1)
-    assert again.taught_by(asked) == portfolio.taught_by(asked)
+    questions = FeatureTable(QUESTION.numeric, {"gpu_type": ["T4"]}, 1)
+    assert restored.taught_by(questions) == portfolio.taught_by(questions)
 
 
 def test_unseen_level_is_taught_by_runs_of_the_known_ones() -> None:
-    asked = FeatureTable(ASKED.numeric, {"gpu_type": ["A100"]}, 1)
+    questions = FeatureTable(QUESTION.numeric, {"gpu_type": ["A100"]}, 1)
 
-    lessons = _fit(_runs(levels=True)).taught_by(asked)[0]
+    lessons = _fit(_runs(levels=True)).taught_by(questions)[0]
 
     assert lessons
     assert sum(lesson.influence for lesson in lessons) > 0
@@ -143,6 +143,6 @@ def test_many_configurations_share_the_influence_of_their_law() -> None:
     seconds = (5 + size / workers) * generator.lognormal(0, 0.03, 400)
     runs = RunTable(features, seconds, [f"run_{index}" for index in range(400)])
 
-    lessons = _fit(runs, ["scaling_law", "residual_trees"]).taught_by(ASKED)[0]
+    lessons = _fit(runs, ["scaling_law", "residual_trees"]).taught_by(QUESTION)[0]
 
     assert all(abs(lesson.influence) < 0.5 for lesson in lessons)

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.lengthy
 
 FEW = settings(max_examples=6)
 
-_ASKED = make_features(grid((1, 3, 16, 64), (500, 3000, 9000), ("V100", "K80", "T4")))
+_QUESTIONS = make_features(grid((1, 3, 16, 64), (500, 3000, 9000), ("V100", "K80", "T4")))
 _WORKLOADS = {
     "6 configurations": make_runs(grid((1, 2, 4), (1000,))),
     "16 configurations": make_runs(grid()),
@@ -41,8 +41,8 @@ def _with(runs: RunTable, features: FeatureTable) -> RunTable:
     return RunTable(features, runs.duration_seconds, runs.run_ids)
 
 
-def _answers(portfolio: FittedPortfolio, asked: FeatureTable) -> FloatArray:
-    forecast = portfolio.predict(asked)
+def _answers(portfolio: FittedPortfolio, questions: FeatureTable) -> FloatArray:
+    forecast = portfolio.predict(questions)
     return np.column_stack([forecast.log_median, forecast.scale, forecast.curves])
 
 
@@ -52,7 +52,7 @@ def test_durations_times_k_give_forecasts_times_k(
 ) -> None:
     scaled = fit(RunTable(runs.features, factor * runs.duration_seconds, runs.run_ids))
 
-    found, expected = scaled.predict(_ASKED), portfolio.predict(_ASKED)
+    found, expected = scaled.predict(_QUESTIONS), portfolio.predict(_QUESTIONS)
 
     np.testing.assert_allclose(found.median(), factor * expected.median(), rtol=1e-7)
     np.testing.assert_array_equal(found.scale, expected.scale)
@@ -118,8 +118,10 @@ def test_names_of_categories_are_no_matter(
     plain, other = ({kind: kind for kind in kinds}, dict(zip(kinds, names, strict=True)))
 
     found, expected = (
-        _answers(fit(_with(runs, _renamed(runs.features, column, each))), asked)
-        for each, asked in ((naming, _renamed(_ASKED, column, naming)) for naming in (other, plain))
+        _answers(fit(_with(runs, _renamed(runs.features, column, each))), questions)
+        for each, questions in (
+            (naming, _renamed(_QUESTIONS, column, naming)) for naming in (other, plain)
+        )
     )
 
     # Levels that no duration tells apart stand by name: exchanged, they differ by rounding alone.
@@ -136,9 +138,9 @@ def test_columns_that_never_vary_change_nothing(
         kinds = {"param.also": ["same"] * table.n_rows, **table.categorical}
         return FeatureTable(numeric, kinds, table.n_rows)
 
-    found = _answers(fit(_with(runs, widened(runs.features))), widened(_ASKED))
+    answers = _answers(fit(_with(runs, widened(runs.features))), widened(_QUESTIONS))
 
-    np.testing.assert_array_equal(found, _answers(portfolio, _ASKED))
+    np.testing.assert_array_equal(answers, _answers(portfolio, _QUESTIONS))
 
 
 def test_levels_of_two_categories_are_told_apart_by_each_other() -> None:

@@ -118,11 +118,11 @@ def test_without_jitter_they_are_forecast_alike() -> None:
 
 
 def test_artefact_keeps_it(portfolio: FittedPortfolio) -> None:
-    kept = loads(dumps(portfolio))
+    restored = loads(dumps(portfolio))
 
-    assert kept.jitter is not None
-    assert kept.jitter == portfolio.jitter
-    found, expected = (each.predict(SHORT_AND_LONG).scale for each in (kept, portfolio))
+    assert restored.jitter is not None
+    assert restored.jitter == portfolio.jitter
+    found, expected = (each.predict(SHORT_AND_LONG).scale for each in (restored, portfolio))
     assert found.tolist() == expected.tolist()
 
 

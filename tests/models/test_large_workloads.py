@@ -63,13 +63,13 @@ def test_every_configuration_of_a_large_workload_teaches_its_forecasts(
 ) -> None:
     X, y = known
     process = GaussianProcess(_LAYOUT).fit(X, y)
-    asked, step = _rows(5, seed=4)[0], 1e-3
+    questions, step = _rows(5, seed=4)[0], 1e-3
     held = {row.tobytes() for row in process.X_}
     others = [row for row in range(len(y)) if X[row].tobytes() not in held][:6]
 
-    found = Influences(_LAYOUT, {"process": process}, X).of(asked, np.ones(1)).sum(axis=1)
+    influences = Influences(_LAYOUT, {"process": process}, X).of(questions, np.ones(1)).sum(axis=1)
 
     for row in others:
         moved = process.refit_clone().fit(X, y + step * (np.arange(len(y)) == row))
-        expected = (moved.predict(asked) - process.predict(asked)) / step
-        assert found[:, row] == pytest.approx(expected, abs=1e-5)
+        expected = (moved.predict(questions) - process.predict(questions)) / step
+        assert influences[:, row] == pytest.approx(expected, abs=1e-5)

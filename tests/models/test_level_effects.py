@@ -20,11 +20,11 @@ SHEETS = {"V100": V100, "V100-large": V100, "A100": A100}
 def pooled(*apart: float) -> LevelEffects:
     """Return effects of workloads on which the large board takes so much longer, in log units."""
     levels = ("A100", "V100", "V100-large")
-    told = [
+    evidence = [
         LevelEvidence("gpu_type", levels, np.array([-0.6, 0.0, more]), 1e-4 * np.eye(3))
         for more in apart
     ]
-    return pool_levels("gpu_type", told, SHEETS)
+    return pool_levels("gpu_type", evidence, SHEETS)
 
 
 def test_boards_that_the_pool_cannot_tell_apart_do_not_differ() -> None:
@@ -41,11 +41,11 @@ def test_boards_that_the_pool_cannot_tell_apart_do_not_differ() -> None:
 def test_difference_that_workloads_agree_on_is_kept() -> None:
     effects = pooled(0.2, 0.2, 0.25, 0.15)
 
-    found = effects.differences(["V100", "V100-large"], SHEETS)
+    differences = effects.differences(["V100", "V100-large"], SHEETS)
 
     mean, _ = effects.joint(["V100", "V100-large"], SHEETS)
-    assert found[0] == pytest.approx(mean[1] - mean[0])
-    assert found[0] > 0.05
+    assert differences[0] == pytest.approx(mean[1] - mean[0])
+    assert differences[0] > 0.05
 
 
 @pytest.mark.parametrize("names", [("V100", "A100"), ("A100", "V100")])
@@ -81,16 +81,18 @@ def test_type_like_the_measured_one_is_forecast_as_it() -> None:
         durations = np.append(table.duration_seconds, factor * twin.duration_seconds)
         return RunTable(features, durations, [str(index) for index in range(len(durations))])
 
-    told = [summarise(on_both(seed), f"other-{seed}") for seed in range(1, 7)]
-    prior = PooledPrior.from_summaries(told, {})
+    summaries = [summarise(on_both(seed), f"other-{seed}") for seed in range(1, 7)]
+    prior = PooledPrior.from_summaries(summaries, {})
     portfolio = fit_portfolio(
         make_runs(grid(gpu_types=("V100",))), seed=0, time_budget_s=60, prior=prior
     )
     row: dict[str, float | str] = {"workers": 4, "dataset_size": 1000, "epochs": 2}
 
-    asked = portfolio.predict(make_features([{**row, "gpu_type": gpu} for gpu in ("V100", "T4")]))
+    forecast = portfolio.predict(
+        make_features([{**row, "gpu_type": gpu} for gpu in ("V100", "T4")])
+    )
 
-    median, (lower, upper) = asked.median(), asked.interval(0.9)
+    median, (lower, upper) = forecast.median(), forecast.interval(0.9)
     assert median[1] == pytest.approx(median[0], rel=1e-2)
     assert upper[1] / lower[1] > upper[0] / lower[0]
 
@@ -100,12 +102,12 @@ def test_gpu_type_of_which_nothing_is_known_is_as_uncertain_as_types_differ() ->
     rows += [{**row, "param.mode": "slow"} for row in grid(gpu_types=("V100",))]
     portfolio = fit_portfolio(make_runs(rows), seed=0, time_budget_s=60)
     row: dict[str, float | str] = {"workers": 4, "dataset_size": 1000, "epochs": 2}
-    asked = [
+    questions = [
         {**row, "gpu_type": "V100", "param.mode": "other"},
         {**row, "gpu_type": "TPU", "param.mode": "slow"},
     ]
 
-    lower, upper = portfolio.predict(make_features(asked)).interval(0.9)
+    lower, upper = portfolio.predict(make_features(questions)).interval(0.9)
 
     assert upper[1] / lower[1] > 1.3 * upper[0] / lower[0]
     assert upper[1] / lower[1] > 4

@@ -58,10 +58,10 @@ def _spreads(runs: RunTable) -> dict[str, float]:
 def test_machine_without_runs_is_forecast_from_its_cores_and_memory() -> None:
     new = "m1.4x"
     known = [row for row in _rows() if row["instance_type"] != new]
-    asked = [row for row in _rows() if row["instance_type"] == new]
-    truth = np.array([_seconds(row) for row in asked])
+    questions = [row for row in _rows() if row["instance_type"] == new]
+    truth = np.array([_seconds(row) for row in questions])
 
-    forecast = fit(_runs(known)).predict(make_features(asked))
+    forecast = fit(_runs(known)).predict(make_features(questions))
 
     low, high = forecast.interval(0.9)
     assert mape(truth, forecast.median()) < 0.12
@@ -99,11 +99,11 @@ def test_spread_scales_what_is_believed_of_its_own_category_alone() -> None:
 
 def test_artefact_keeps_the_spread() -> None:
     known = [row for row in _rows() if row["instance_type"] != "m2.2x"]
-    asked = make_features([row for row in _rows() if row["instance_type"] == "m2.2x"])
+    questions = make_features([row for row in _rows() if row["instance_type"] == "m2.2x"])
     portfolio = fit(_runs(known))
 
     loaded = loads(dumps(portfolio))
 
     used = [category for category in loaded.encoder.categories if category.used]
     assert [category.spread for category in used] == [0.1]
-    assert np.array_equal(loaded.predict(asked).scale, portfolio.predict(asked).scale)
+    assert np.array_equal(loaded.predict(questions).scale, portfolio.predict(questions).scale)

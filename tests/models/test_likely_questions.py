@@ -27,11 +27,11 @@ def test_questions_beside_the_runs_stay_within_what_was_measured() -> None:
 
 
 def test_questions_beyond_an_axis_move_it_alone() -> None:
-    found = likely_questions(LAYOUT, ["workers", "dataset_size"], X)
+    likely = likely_questions(LAYOUT, ["workers", "dataset_size"], X)
 
-    assert found["workers"].tolist() == [[2.8, 0.5, 0.0, code] for code in (0.0, 1.0, 0.0)]
-    assert found["dataset_size"][:, 1].tolist() == [0.5 + np.log(2)] * 3
-    assert np.array_equal(found["dataset_size"][:, [0, 2, 3]], X[:, [0, 2, 3]])
+    assert likely["workers"].tolist() == [[2.8, 0.5, 0.0, code] for code in (0.0, 1.0, 0.0)]
+    assert likely["dataset_size"][:, 1].tolist() == [0.5 + np.log(2)] * 3
+    assert np.array_equal(likely["dataset_size"][:, [0, 2, 3]], X[:, [0, 2, 3]])
 
 
 def test_one_configuration_is_its_own_neighbour() -> None:

@@ -14,7 +14,7 @@ def portfolio() -> FittedPortfolio:
     return fit(make_runs(grid((1, 2, 4, 8), SIZES)))
 
 
-def asked(*sizes: float) -> FeatureTable:
+def questions(*sizes: float) -> FeatureTable:
     return make_features(
         [
             {"workers": 4.0, "dataset_size": size, "epochs": 2.0, "gpu_type": "V100"}
@@ -24,7 +24,7 @@ def asked(*sizes: float) -> FeatureTable:
 
 
 def weights(portfolio: FittedPortfolio, size: float) -> FloatArray:
-    return portfolio.answering[portfolio.ask(asked(size)).answering[0]].weights
+    return portfolio.answering[portfolio.ask(questions(size)).answering[0]].weights
 
 
 def test_half_of_the_weights_below_an_axis_are_those_inside(portfolio: FittedPortfolio) -> None:
@@ -32,15 +32,15 @@ def test_half_of_the_weights_below_an_axis_are_those_inside(portfolio: FittedPor
 
     assert not np.allclose(inside, above)
     np.testing.assert_allclose(below, (inside + above) / 2)
-    assert portfolio.predict(asked(200.0)).regimes == ("dataset_size",)
+    assert portfolio.predict(questions(200.0)).regimes == ("dataset_size",)
 
 
 def test_rows_of_both_sides_are_answered_as_they_are_alone(portfolio: FittedPortfolio) -> None:
     sizes = (200.0, 2000.0, 9000.0, 300.0)
 
-    together = portfolio.predict(asked(*sizes))
+    together = portfolio.predict(questions(*sizes))
 
-    alone = [portfolio.predict(asked(size)) for size in sizes]
+    alone = [portfolio.predict(questions(size)) for size in sizes]
     np.testing.assert_allclose(together.median(), [each.median()[0] for each in alone])
     np.testing.assert_allclose(together.scale, [each.scale[0] for each in alone])
 
@@ -54,7 +54,7 @@ def test_few_configurations_answer_both_sides_alike() -> None:
 def test_loaded_artefacts_lessons_and_joint_forecasts_know_the_lower_end(
     portfolio: FittedPortfolio,
 ) -> None:
-    question = asked(200.0, 9000.0)
+    question = questions(200.0, 9000.0)
 
     loaded = loads(dumps(portfolio))
 
@@ -62,5 +62,5 @@ def test_loaded_artefacts_lessons_and_joint_forecasts_know_the_lower_end(
         loaded.predict(question).median(), portfolio.predict(question).median()
     )
     assert all(portfolio.taught_by(question))
-    joints = joint_forecast(portfolio, asked(2000.0), question)
+    joints = joint_forecast(portfolio, questions(2000.0), question)
     assert [joint.targets.tolist() for joint in joints] == [[0], [1]]

@@ -125,9 +125,9 @@ def test_few_outcomes_leave_doubt_between_what_fitted_and_what_did_not() -> None
 @pytest.mark.parametrize("n_runs", [2, 6, 25])
 @pytest.mark.parametrize("measured", [True, False])
 def test_laws_of_several_seeds_agree_where_runs_tell_little(*, measured: bool, n_runs: int) -> None:
-    runs, asked = make_world(n_runs, seed=4).runs(measured=measured), make_world(100, seed=77)
+    runs, questions = make_world(n_runs, seed=4).runs(measured=measured), make_world(100, seed=77)
 
-    laws = [law_of(runs, seed).feasibility(asked.features).probability for seed in range(12)]
+    laws = [law_of(runs, seed).feasibility(questions.features).probability for seed in range(12)]
 
     scatter = np.std(laws, axis=0)
     # Of 64 draws at random the share scatters by up to .0625.
@@ -150,14 +150,14 @@ def sharded_runs(n: int, seed: int) -> tuple[FeatureTable, BoolArray, FloatArray
 @pytest.mark.parametrize("measured", [True, False])
 def test_weights_that_are_spread_over_workers_fit_on_more_of_them(*, measured: bool) -> None:
     features, is_out, peak = sharded_runs(30, seed=0)
-    asked, asked_out, _ = sharded_runs(300, seed=1)
+    questions, asked_out, _ = sharded_runs(300, seed=1)
     peaks = np.where(is_out | (not measured), np.nan, peak)
     workers = np.array([1.0, 2.0, 4.0, 8.0, 16.0, 32.0])
     more = FeatureTable({"batch_size": workers, "workers": workers}, {"gpu_type": ["small"] * 6}, 6)
 
     law = law_of(MemoryRuns(features, is_out, peaks))
 
-    chances = law.feasibility(asked).probability
+    chances = law.feasibility(questions).probability
     assert ((chances < 0.5) == asked_out).mean() > 0.95
     by_workers = law.feasibility(more).probability
     assert (np.diff(by_workers) >= -1e-12).all()
@@ -190,18 +190,18 @@ def test_workers_that_hold_all_of_the_weights_are_no_reason_to_fit() -> None:
 
 @pytest.mark.parametrize("measured", [True, False])
 def test_a_parameter_that_memory_does_not_depend_on_says_little(*, measured: bool) -> None:
-    world, asked = make_world(40, seed=6), make_world(1500, seed=16)
+    world, questions = make_world(40, seed=6), make_world(1500, seed=16)
     rates = np.random.default_rng(0).choice([1e-4, 1e-3, 1e-2], 1540)
     tables = [
-        replace(each.features, numeric={**each.features.numeric, "param.learning_rate": rate})
-        for each, rate in ((world, rates[:40]), (asked, rates[40:]))
+        replace(table.features, numeric={**table.features.numeric, "param.learning_rate": rate})
+        for table, rate in ((world, rates[:40]), (questions, rates[40:]))
     ]
     law = law_of(replace(world, features=tables[0]).runs(measured=measured))
 
     chances = law.feasibility(tables[1]).probability
 
-    assert ((chances < 0.5) == asked.is_out).mean() > 0.93
-    assert asked.is_out[chances > 0.9].mean() < 0.06
+    assert ((chances < 0.5) == questions.is_out).mean() > 0.93
+    assert questions.is_out[chances > 0.9].mean() < 0.06
 
 
 def test_no_runs_are_no_law() -> None:
@@ -238,13 +238,13 @@ def test_fewer_bits_never_fit_worse_whether_they_were_run_or_not(
         law = law_of(replace(world.runs(measured=measured), features=features))
         ladder = ["int8", "fp8", "fp16", "bf16-mixed", "tf32", "fp32", "fp64"]
         for batch_size in (16.0, 64.0, 256.0, 1024.0):
-            asked = FeatureTable(
+            questions = FeatureTable(
                 {"batch_size": np.full(7, batch_size)},
                 {"gpu_type": ["small"] * 7, "param.precision": ladder},
                 7,
             )
 
-            chances = law.feasibility(asked).probability
+            chances = law.feasibility(questions).probability
 
             assert (np.diff(chances) <= 1e-12).all()
             if run == ("fp16",):
@@ -255,10 +255,10 @@ def test_no_evidence_is_no_probability_but_words() -> None:
     law = law_of(make_world(20, seed=7).runs(measured=True))
     features = FeatureTable({}, {"gpu_type": ["small", "unheard", None]}, 3)
 
-    found = law.feasibility(features)
+    feasibility = law.feasibility(features)
 
-    assert np.isnan(found.probability).all()
-    assert found.basis == (
+    assert np.isnan(feasibility.probability).all()
+    assert feasibility.basis == (
         "the question gives no batch_size",
         "the memory of unheard is unknown",
         "the question names no GPU type",
@@ -297,11 +297,11 @@ def test_basis_counts_what_the_law_rests_on_and_successes_alone_refuse_nothing()
         world.features.take(kept), np.zeros(len(kept), bool), np.full(len(kept), np.nan)
     )
 
-    found = law.feasibility(world.features)
+    feasibility = law.feasibility(world.features)
     gentle = law_of(successes).feasibility(world.features.take(kept))
 
-    assert found.is_tested
-    assert found.basis[0] == (
+    assert feasibility.is_tested
+    assert feasibility.basis[0] == (
         f"{len(kept)} measured peaks of memory, {40 - len(kept)} runs out of memory"
     )
     assert not gentle.is_tested
@@ -383,8 +383,8 @@ def test_stacked_parameters_say_what_each_draw_says_of_peaks_and_limits() -> Non
     assert law is not None
     features = world.features
     levels: list[str | None] = [*features.categorical["param.precision"][:-2], "fp8", None]
-    asked = replace(features, categorical={**features.categorical, "param.precision": levels})
-    rows, names = law.features.rows(asked), list(asked.categorical["gpu_type"])
+    question = replace(features, categorical={**features.categorical, "param.precision": levels})
+    rows, names = law.features.rows(question), list(question.categorical["gpu_type"])
     parameters = Parameters.of(law.draws, law.features, len(law.latent))
     known = np.array([law.capacities.get(str(name), 0.0) for name in names])
     codes = np.array([law.latent.index(name) if name in law.latent else -1 for name in names])
@@ -394,4 +394,4 @@ def test_stacked_parameters_say_what_each_draw_says_of_peaks_and_limits() -> Non
 
     expected = error_probability(margins).mean(axis=0)
     assert law.latent == ("mine",)
-    np.testing.assert_allclose(law.feasibility(asked).probability, expected, rtol=1e-12)
+    np.testing.assert_allclose(law.feasibility(question).probability, expected, rtol=1e-12)

@@ -41,17 +41,19 @@ def test_mixture_is_the_weighted_sum_of_its_members(levels: Sequence[int], n: in
         GaussianProcess(layout, max_iterations=5).fit(X, y),
         GaussianProcess(layout, ScalingLaw(layout), held=True, max_iterations=5).fit(X, y),
     ]
-    asked = _rows(layout, n, 3)
+    questions = _rows(layout, n, 3)
 
-    found = Mixture(layout, members, RegimeModel(_WEIGHTS, np.ones(3), np.ones(1))).evaluate(asked)
+    forecast = Mixture(layout, members, RegimeModel(_WEIGHTS, np.ones(3), np.ones(1))).evaluate(
+        questions
+    )
 
     means, variances = map(
-        np.array, zip(*(each.predict_moments(asked) for each in members), strict=True)
+        np.array, zip(*(member.predict_moments(questions) for member in members), strict=True)
     )
     mean = _WEIGHTS @ means
-    assert found.mean == pytest.approx(mean, abs=1e-10)
+    assert forecast.mean == pytest.approx(mean, abs=1e-10)
     expected = _WEIGHTS @ variances + _WEIGHTS @ (means - mean) ** 2
-    assert found.variance == pytest.approx(expected, rel=1e-8)
+    assert forecast.variance == pytest.approx(expected, rel=1e-8)
 
 
 @pytest.mark.parametrize("n", [60, 600])
@@ -60,12 +62,12 @@ def test_a_row_among_many_is_answered_as_it_is_alone(levels: Sequence[int], n: i
     layout = _layout(levels)
     X = _rows(layout, _PROCESSES_KEEP, 1)
     process = GaussianProcess(layout, max_iterations=5).fit(X, -X[:, 0] + 0.8 * X[:, 1])
-    asked = _rows(layout, n, 3)
-    asked[:, 2] = 0.25
+    questions = _rows(layout, n, 3)
+    questions[:, 2] = 0.25
     mixture = Mixture(layout, [process], RegimeModel(np.ones(1), np.ones(1), np.ones(1)))
 
-    found = mixture.evaluate(asked)
+    density = mixture.evaluate(questions)
 
-    alone = [mixture.evaluate(asked[row : row + 1]) for row in range(n)]
-    assert found.mean == pytest.approx([each.mean[0] for each in alone], abs=1e-10)
-    assert found.variance == pytest.approx([each.variance[0] for each in alone], rel=1e-8)
+    alone = [mixture.evaluate(questions[row : row + 1]) for row in range(n)]
+    assert density.mean == pytest.approx([each.mean[0] for each in alone], abs=1e-10)
+    assert density.variance == pytest.approx([each.variance[0] for each in alone], rel=1e-8)

@@ -7,7 +7,7 @@ from models import FeatureTable, FittedPortfolio, FloatArray, RunTable, dumps, f
 FACTOR = 0.8
 
 
-def _asked(years: FloatArray, seed: int) -> FeatureTable:
+def _dated(years: FloatArray, seed: int) -> FeatureTable:
     generator = np.random.default_rng(seed)
     n = len(years)
     numeric = {
@@ -25,7 +25,7 @@ def _seconds(features: FeatureTable) -> FloatArray:
 
 
 def _fit() -> FittedPortfolio:
-    features = _asked(np.resize([2020.0, 2021.0, 2022.0, 2023.0, 2024.0], 30), 0)
+    features = _dated(np.resize([2020.0, 2021.0, 2022.0, 2023.0, 2024.0], 30), 0)
     noise = np.exp(0.03 * np.random.default_rng(1).standard_normal(30))
     runs = RunTable(features, _seconds(features) * noise, [str(row) for row in range(30)])
     return loads(dumps(fit_portfolio(runs, seed=0, time_budget_s=60)))
@@ -33,17 +33,17 @@ def _fit() -> FittedPortfolio:
 
 def test_trend_over_years_goes_on_and_is_no_interpolation() -> None:
     portfolio = _fit()
-    inside, later = (_asked(np.resize(years, 20), 2) for years in ([2020.0, 2023.0], [2026.0]))
+    inside, later = (_dated(np.resize(years, 20), 2) for years in ([2020.0, 2023.0], [2026.0]))
 
-    found = portfolio.predict(inside).median()
-    np.testing.assert_allclose(found, _seconds(inside), rtol=0.15)
+    medians = portfolio.predict(inside).median()
+    np.testing.assert_allclose(medians, _seconds(inside), rtol=0.15)
     forecast = portfolio.predict(later)
     lower, upper = forecast.interval(0.9)
     truth = _seconds(later)
     assert np.abs(np.log(forecast.median() / truth)).mean() < 0.25
     assert ((lower < truth) & (truth < upper)).mean() > 0.8
     axes = portfolio.support(later)[0].axes
-    assert [(each.name, each.measured_min, each.measured_max) for each in axes] == [
+    assert [(axis.name, axis.measured_min, axis.measured_max) for axis in axes] == [
         ("param.year", 2020.0, 2024.0)
     ]
     assert axes[0].distance > 0.3
@@ -51,7 +51,7 @@ def test_trend_over_years_goes_on_and_is_no_interpolation() -> None:
 
 def test_single_rows_are_answered_as_tables_are() -> None:
     portfolio = _fit()
-    asked = _asked(np.array([2018.0, 2020.0, 2022.5, 2024.0, 2030.0, 0.0]), 3)
+    questions = _dated(np.array([2018.0, 2020.0, 2022.5, 2024.0, 2030.0, 0.0]), 3)
 
-    alone = [portfolio.predict(asked.take(np.array([row]))).median().item() for row in range(6)]
-    np.testing.assert_allclose(portfolio.predict(asked).median(), alone, rtol=1e-12)
+    alone = [portfolio.predict(questions.take(np.array([row]))).median().item() for row in range(6)]
+    np.testing.assert_allclose(portfolio.predict(questions).median(), alone, rtol=1e-12)

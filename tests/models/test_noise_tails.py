@@ -75,12 +75,12 @@ def test_artefact_holds_the_tails() -> None:
     portfolio = _fit(6, 0.3)
     features, _ = _runs(_rows((3,), (3e3,), 1), 0.0, seed=0)
 
-    again = loads(dumps(portfolio))
+    restored = loads(dumps(portfolio))
 
-    assert again.noise_tails == portfolio.noise_tails is not None
+    assert restored.noise_tails == portfolio.noise_tails is not None
     for one, other in zip(
         portfolio.predict(features).interval(0.9),
-        again.predict(features).interval(0.9),
+        restored.predict(features).interval(0.9),
         strict=True,
     ):
         np.testing.assert_array_equal(one, other)

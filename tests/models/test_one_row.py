@@ -79,12 +79,12 @@ def plain() -> FittedPortfolio:
     return fit(make_runs(grid((1, 2, 4, 8), (1000, 2000, 4000))))
 
 
-def _assert_alike(portfolio: FittedPortfolio, asked: FeatureTable) -> None:
-    every, fits = portfolio.ask(asked), portfolio.feasibility(asked)
+def _assert_alike(portfolio: FittedPortfolio, questions: FeatureTable) -> None:
+    every, fits = portfolio.ask(questions), portfolio.feasibility(questions)
     lower, upper = every.forecast.interval(0.8)
-    for row in range(asked.n_rows):
-        alone = asked.take(np.array([row]))
-        one, found = portfolio.ask(alone), portfolio.feasibility(alone)
+    for row in range(questions.n_rows):
+        single = questions.take(np.array([row]))
+        one, found = portfolio.ask(single), portfolio.feasibility(single)
         assert one.forecast.log_median[0] == pytest.approx(
             every.forecast.log_median[row], abs=1e-12
         )
@@ -111,18 +111,18 @@ def test_a_measured_configuration_alone_is_answered_as_among_many(rich: FittedPo
 
 
 def test_a_small_fit_answers_one_as_many(plain: FittedPortfolio) -> None:
-    asked = make_runs(grid((1, 3, 8, 64), (500, 1500, 9000))).features
+    questions = make_runs(grid((1, 3, 8, 64), (500, 1500, 9000))).features
 
-    _assert_alike(plain, asked)
-    _assert_alike(plain, replace(asked, categorical={}))
+    _assert_alike(plain, questions)
+    _assert_alike(plain, replace(questions, categorical={}))
 
 
 @pytest.mark.parametrize("n", [2, 16, 32, 33])
 def test_few_questions_are_answered_as_among_many(rich: FittedPortfolio, n: int) -> None:
-    asked = _features(300, 3, is_odd=True)
-    every = rich.ask(asked)
+    questions = _features(300, 3, is_odd=True)
+    every = rich.ask(questions)
 
-    few = rich.ask(asked.take(np.arange(n)))
+    few = rich.ask(questions.take(np.arange(n)))
 
     assert few.support == every.support[:n]
     assert few.forecast.log_median == pytest.approx(every.forecast.log_median[:n], abs=1e-12)

@@ -21,13 +21,13 @@ def make_repetitions(factors: dict[int, float], repetitions: int = 4) -> RunTabl
 def test_odd_repetitions_are_named_the_farthest_first() -> None:
     runs = make_repetitions({1: 3.0, 6: 0.5})
 
-    found = find_outliers(runs, collapse(runs))
+    outliers = find_outliers(runs, collapse(runs))
 
-    assert [(each.run_id, each.beside) for each in found] == [
+    assert [(each.run_id, each.beside) for each in outliers] == [
         ("run_01", "run_00"),
         ("run_06", "run_04"),
     ]
-    assert [each.ratio for each in found] == [
+    assert [each.ratio for each in outliers] == [
         pytest.approx(3.0, rel=0.05),
         pytest.approx(0.5, rel=0.05),
     ]
@@ -54,10 +54,10 @@ def test_a_forecast_hardly_moves_for_an_outlier_that_the_report_names() -> None:
         )
         for factors in ({}, {1: 6.0})
     )
-    asked = FeatureTable({"workers": np.array([1.0])}, {}, 1)
+    questions = FeatureTable({"workers": np.array([1.0])}, {}, 1)
 
-    ratio = odd.predict(asked).median()[0] / calm.predict(asked).median()[0]
+    ratio = odd.predict(questions).median()[0] / calm.predict(questions).median()[0]
 
     assert ratio == pytest.approx(1.0, abs=0.1)
-    assert [each.run_id for each in odd.report.evidence.outliers] == ["run_01"]
+    assert [outlier.run_id for outlier in odd.report.evidence.outliers] == ["run_01"]
     assert calm.report.evidence.outliers == ()

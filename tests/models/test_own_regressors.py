@@ -55,7 +55,7 @@ _PAGE = Path(__file__).parents[2] / "docs" / "regressors" / "your-own.md"
 _GENERATOR = np.random.default_rng(0)
 _X = np.column_stack([_GENERATOR.normal(size=(60, 3)), _GENERATOR.integers(0, 2, 60)])
 _Y = 2 * _X[:, 0] + np.sin(2 * _X[:, 1]) + _X[:, 3] + 0.1 * _GENERATOR.normal(size=60)
-_ASKED = _GENERATOR.normal(size=(300, 4))
+_QUESTIONS = _GENERATOR.normal(size=(300, 4))
 
 ESTIMATORS: dict[str, Callable[[], Any]] = {
     "linear": LinearRegression,
@@ -123,9 +123,9 @@ def fitted(request: pytest.FixtureRequest) -> tuple[Form, Any]:
 def test_form_forecasts_as_its_estimator(fitted: tuple[Form, Any]) -> None:
     form, estimator = fitted
 
-    found = form(_ASKED)[:, 0]
+    found = form(_QUESTIONS)[:, 0]
 
-    expected = estimator.predict(_ASKED)
+    expected = estimator.predict(_QUESTIONS)
     np.testing.assert_allclose(found, np.ravel(expected), rtol=0, atol=1e-11)
     check_translation(form, estimator, _X)
 
@@ -135,15 +135,15 @@ def test_form_read_back_forecasts_the_same(fitted: tuple[Form, Any]) -> None:
 
     again = read_form(write_form(form), 4)
 
-    np.testing.assert_array_equal(again(_ASKED), form(_ASKED))
+    np.testing.assert_array_equal(again(_QUESTIONS), form(_QUESTIONS))
 
 
 def test_one_row_is_answered_as_among_many(fitted: tuple[Form, Any]) -> None:
     form, _ = fitted
 
-    alone = np.vstack([form(_ASKED[row : row + 1]) for row in range(5)])
+    alone = np.vstack([form(_QUESTIONS[row : row + 1]) for row in range(5)])
 
-    np.testing.assert_allclose(alone, form(_ASKED)[:5], rtol=0, atol=1e-11)
+    np.testing.assert_allclose(alone, form(_QUESTIONS)[:5], rtol=0, atol=1e-11)
 
 
 def test_neighbours_at_the_same_distance_share_the_last_place() -> None:
@@ -191,7 +191,7 @@ def lines() -> Iterator[str]:
 
 def test_ten_lines_of_the_page_add_a_regressor(lines: str) -> None:
     runs = make_runs(grid((1, 2, 4, 8), (1000, 2000, 4000)))
-    asked = make_runs(grid((1, 3, 16))).features
+    questions = make_runs(grid((1, 3, 16))).features
 
     exec(lines, {"CANDIDATES": CANDIDATES})
 
@@ -202,7 +202,7 @@ def test_ten_lines_of_the_page_add_a_regressor(lines: str) -> None:
         loaded = loads(dumps(portfolio))
         assert dumps(loaded) == dumps(portfolio)
         np.testing.assert_array_equal(
-            loaded.predict(asked).interval(0.9), portfolio.predict(asked).interval(0.9)
+            loaded.predict(questions).interval(0.9), portfolio.predict(questions).interval(0.9)
         )
 
 

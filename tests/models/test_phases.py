@@ -27,11 +27,13 @@ seconds = st.floats(0, 1e9)
 DURATIONS = COMPUTE + COMMUNICATION
 
 
-def _shares(runs: PhaseRuns, asked: FeatureTable = FEATURES) -> tuple[tuple[str, ...], FloatArray]:
+def _shares(
+    runs: PhaseRuns, questions: FeatureTable = FEATURES
+) -> tuple[tuple[str, ...], FloatArray]:
     encoder = Encoder.learn(runs.features)
     law = fit_phases(runs, encoder)
     assert law is not None
-    return law.names, law.shares(encoder.layout, encoder.encode(asked).X)
+    return law.names, law.shares(encoder.layout, encoder.encode(questions).X)
 
 
 def test_shares_follow_the_phases_as_workers_grow() -> None:
@@ -46,9 +48,11 @@ def test_shares_follow_the_phases_as_workers_grow() -> None:
 
 def test_more_workers_than_measured_go_on_by_the_trend() -> None:
     runs = PhaseRuns(FEATURES, DURATIONS, {"compute": COMPUTE, "communication": COMMUNICATION})
-    asked = FeatureTable({"workers": np.array([32.0]), "dataset_size": np.array([8000.0])}, {}, 1)
+    questions = FeatureTable(
+        {"workers": np.array([32.0]), "dataset_size": np.array([8000.0])}, {}, 1
+    )
 
-    names, shares = _shares(runs, asked)
+    names, shares = _shares(runs, questions)
 
     assert shares[0, names.index("communication")] == pytest.approx(0.05 * 32 / (1 + 1.6), abs=0.1)
 
@@ -107,14 +111,14 @@ def test_explanation_by_phases_survives_the_artefact_and_unseen_levels() -> None
     features = FeatureTable(FEATURES.numeric, {"gpu_type": ["T4", "V100"] * 4}, 8)
     phases = PhaseRuns(features, DURATIONS, {"compute": COMPUTE, "communication": COMMUNICATION})
     runs = RunTable(features, DURATIONS, [f"run_{index}" for index in range(8)])
-    asked = FeatureTable(FEATURES.numeric, {"gpu_type": ["A100"] * 8}, 8)
+    questions = FeatureTable(FEATURES.numeric, {"gpu_type": ["A100"] * 8}, 8)
 
     portfolio = fit_portfolio(runs, seed=0, time_budget_s=20, evidence=Evidence(phases=phases))
-    again = loads(dumps(portfolio))
+    restored = loads(dumps(portfolio))
 
-    explained = portfolio.explain_phases(asked)
-    assert again.explain_phases(asked) == explained
-    assert dumps(again) == dumps(portfolio)
+    explained = portfolio.explain_phases(questions)
+    assert restored.explain_phases(questions) == explained
+    assert dumps(restored) == dumps(portfolio)
     assert [sum(share for _, share in parts) for parts in explained] == pytest.approx([1.0] * 8)
     assert explained[4][0].phase == "compute"
 

@@ -51,20 +51,22 @@ def test_open_nodes_are_those_of_all_runs(workers: list[float]) -> None:
     portfolio = loads(dumps(_fit(DENSE)))
 
     left_open = portfolio.ask(_open(workers))
-    told = portfolio.ask(_table([row for row in DENSE if row[0] in workers]))
+    stated = portfolio.ask(_table([row for row in DENSE if row[0] in workers]))
 
-    assert left_open.forecast.median().tolist() == told.forecast.median().tolist()
-    assert left_open.forecast.interval(0.9)[1].tolist() == told.forecast.interval(0.9)[1].tolist()
-    assert [each.basis for each in left_open.support] == [each.basis for each in told.support]
+    assert left_open.forecast.median().tolist() == stated.forecast.median().tolist()
+    assert left_open.forecast.interval(0.9)[1].tolist() == stated.forecast.interval(0.9)[1].tolist()
+    assert [support.basis for support in left_open.support] == [
+        support.basis for support in stated.support
+    ]
 
 
 def test_open_nodes_are_less_sure_where_runs_stood_in_several_ways() -> None:
     portfolio = _fit([*DENSE, (8.0, 4.0), (16.0, 8.0), (4.0, 2.0)])
 
-    left_open, told = portfolio.predict(_open([16.0])), portfolio.predict(_table([(16.0, 2.0)]))
+    left_open, stated = portfolio.predict(_open([16.0])), portfolio.predict(_table([(16.0, 2.0)]))
 
-    assert left_open.median()[0] == pytest.approx(told.median()[0], rel=0.1)
-    assert left_open.interval(0.9)[1][0] > 1.2 * told.interval(0.9)[1][0]
+    assert left_open.median()[0] == pytest.approx(stated.median()[0], rel=0.1)
+    assert left_open.interval(0.9)[1][0] > 1.2 * stated.interval(0.9)[1][0]
 
 
 def test_inquiry_tells_the_nodes_that_it_asks_of() -> None:
@@ -90,7 +92,7 @@ def test_each_kind_of_hardware_has_its_own_density() -> None:
     placement = Placement.learn(features)
     assert placement is not None
 
-    asked = FeatureTable(
+    questions = FeatureTable(
         {
             "workers": np.array([8.0, 8.0, 8.0, 20.0]),
             "nodes": np.array([np.nan, np.nan, 8.0, np.nan]),
@@ -101,7 +103,7 @@ def test_each_kind_of_hardware_has_its_own_density() -> None:
     single = FeatureTable({"workers": np.array([4.0])}, {"instance_type": ["single"]}, 1)
 
     assert placement.is_regular
-    assert placement.filled(asked).numeric["nodes"].tolist() == [1.0, 8.0, 8.0, 3.0]
+    assert placement.filled(questions).numeric["nodes"].tolist() == [1.0, 8.0, 8.0, 3.0]
     # What was measured on one node alone may have room for more.
     assert placement.filled(single).numeric["nodes"].tolist() == [1.0]
 
@@ -127,9 +129,9 @@ def test_runs_that_do_not_tell_of_several_nodes_tell_no_density(
 def test_question_without_workers_stays_open() -> None:
     placement = Placement.learn(_table(DENSE))
     assert placement is not None
-    asked = FeatureTable({"epochs": np.array([3.0])}, {}, 1)
+    questions = FeatureTable({"epochs": np.array([3.0])}, {}, 1)
 
-    assert placement.filled(asked) is asked
+    assert placement.filled(questions) is questions
 
 
 @pytest.mark.parametrize(

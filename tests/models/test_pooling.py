@@ -56,19 +56,19 @@ def test_one_run_is_scaled_as_the_other_workloads_scale() -> None:
         factor = table.features.numeric["workers"] ** 0.7
         return RunTable(table.features, table.duration_seconds * factor, table.run_ids)
 
-    told = [
+    summaries = [
         summarise(hardly_faster(make_runs(grid(), seed=seed)), f"other-{seed}")
         for seed in range(1, 7)
     ]
     runs = make_runs([{**ROW, "workers": 1, "gpu_type": "V100"}])
-    asked: dict[str, float | str] = {**ROW, "workers": 8, "gpu_type": "V100"}
-    truth = hardly_faster(make_runs([asked], noise=0.0)).duration_seconds
+    question: dict[str, float | str] = {**ROW, "workers": 8, "gpu_type": "V100"}
+    truth = hardly_faster(make_runs([question], noise=0.0)).duration_seconds
 
-    pooled = fit(runs, PooledPrior.from_summaries(told, {}))
+    pooled = fit(runs, PooledPrior.from_summaries(summaries, {}))
     alone = fit(runs, None)
 
     error, error_alone = (
-        abs(float(medians(each, asked)[0] / truth[0]) - 1) for each in (pooled, alone)
+        abs(float(medians(each, question)[0] / truth[0]) - 1) for each in (pooled, alone)
     )
     assert error < 0.5 * error_alone
     assert error < 0.25
@@ -83,26 +83,26 @@ def test_siblings_outweigh_many_strangers() -> None:
     strangers = [summarise(with_scaling(0.0, seed), f"public-{seed}") for seed in range(30)]
     siblings = [summarise(with_scaling(0.7, seed), f"sibling-{seed}") for seed in range(1, 6)]
     runs = make_runs([{**ROW, "workers": 1, "gpu_type": "V100"}])
-    asked: dict[str, float | str] = {**ROW, "workers": 8, "gpu_type": "V100"}
+    question: dict[str, float | str] = {**ROW, "workers": 8, "gpu_type": "V100"}
     strange, truth = (
-        float(make_runs([asked], noise=0.0).duration_seconds[0] * 8**exponent)
+        float(make_runs([question], noise=0.0).duration_seconds[0] * 8**exponent)
         for exponent in (0.0, 0.7)
     )
 
-    told = medians(fit(runs, PooledPrior.from_summaries(siblings, {}, strangers)), asked)[0]
+    pooled = medians(fit(runs, PooledPrior.from_summaries(siblings, {}, strangers)), question)[0]
 
-    assert abs(np.log(told / truth)) < abs(np.log(told / strange))
+    assert abs(np.log(pooled / truth)) < abs(np.log(pooled / strange))
 
 
 def test_type_nobody_ran_is_told_by_the_ratios_of_other_workloads() -> None:
     runs = make_runs(grid(gpu_types=("V100",)))
     portfolio = fit(runs, PooledPrior.from_summaries(others(), {}))
-    asked = [{**ROW, "gpu_type": gpu} for gpu in ("V100", "K80", "TPU")]
+    questions = [{**ROW, "gpu_type": gpu} for gpu in ("V100", "K80", "TPU")]
     truth = make_runs([{**ROW, "gpu_type": "K80"}], noise=0.0).duration_seconds[0]
 
-    median = medians(portfolio, *asked)
-    lower, upper = portfolio.predict(make_features(asked)).interval(0.9)
-    support = portfolio.support(make_features(asked))
+    median = medians(portfolio, *questions)
+    lower, upper = portfolio.predict(make_features(questions)).interval(0.9)
+    support = portfolio.support(make_features(questions))
 
     assert [item.basis for item in support] == ["measured", "transferred", "prior"]
     assert median[1] == pytest.approx(truth, rel=0.2)
@@ -144,12 +144,12 @@ def test_rated_power_does_not_shift_a_type_twice() -> None:
     summaries = [summarise(make_runs(rows, seed=seed), f"other-{seed}") for seed in range(1, 7)]
     known = [row for row in rows if row["gpu_type"] != "T4"]
     portfolio = fit(make_runs(known), PooledPrior.from_summaries(summaries, {}))
-    asked = {**ROW, "gpu_type": "T4", "param.watt": 280.0}
+    question = {**ROW, "gpu_type": "T4", "param.watt": 280.0}
 
-    median = medians(portfolio, asked)[0]
-    support = portfolio.support(make_features([asked]))[0]
+    median = medians(portfolio, question)[0]
+    support = portfolio.support(make_features([question]))[0]
 
-    truth = make_runs([asked], noise=0.0).duration_seconds[0]
+    truth = make_runs([question], noise=0.0).duration_seconds[0]
     assert median == pytest.approx(truth, rel=0.25)
     assert (support.basis, support.axes) == ("transferred", ())
 
@@ -157,14 +157,14 @@ def test_rated_power_does_not_shift_a_type_twice() -> None:
 def test_workload_unlike_the_others_is_not_harmed_from_12_configurations_on() -> None:
     runs = make_runs(grid(gpu_types=("V100", "K80")))
     swapped = RunTable(runs.features, runs.duration_seconds[::-1].copy(), runs.run_ids)
-    asked = {**ROW, "dataset_size": 2000, "gpu_type": "V100"}
+    question = {**ROW, "dataset_size": 2000, "gpu_type": "V100"}
     unlike = [summarise(swapped, f"other-{index}") for index in range(6)]
 
     pooled, alone = fit(runs, PooledPrior.from_summaries(unlike, {})), fit(runs, None)
 
-    truth = make_runs([asked], noise=0.0).duration_seconds[0]
-    assert medians(pooled, asked)[0] == pytest.approx(truth, rel=0.06)
-    assert medians(pooled, asked)[0] == pytest.approx(medians(alone, asked)[0], rel=0.06)
+    truth = make_runs([question], noise=0.0).duration_seconds[0]
+    assert medians(pooled, question)[0] == pytest.approx(truth, rel=0.06)
+    assert medians(pooled, question)[0] == pytest.approx(medians(alone, question)[0], rel=0.06)
 
 
 def pooled_weight(portfolio: FittedPortfolio, regime: str) -> float:
@@ -221,7 +221,7 @@ def test_pool_counts_for_less_with_every_configuration() -> None:
 def test_pool_counts_for_more_where_it_makes_a_forecast_surer() -> None:
     runs = make_runs(grid((1, 2), (1000, 4000), ("V100",))[:3])
     nobody, others_too = (
-        fit(runs, PooledPrior.from_summaries(told, {})) for told in ([], others())
+        fit(runs, PooledPrior.from_summaries(summaries, {})) for summaries in ([], others())
     )
 
     shares = [pooled_weight(portfolio, "workers") for portfolio in (nobody, others_too)]
@@ -274,16 +274,16 @@ def test_artefact_names_its_prior_and_forecasts_the_same() -> None:
     assert artefact == dumps(fit(runs, PooledPrior.from_summaries(others(3)[::-1], {})))
     assert back.report.pooling == portfolio.report.pooling == prior.report
     assert prior.report.contributors == ("other-0", "other-1", "other-2")
-    asked = [{**ROW, "gpu_type": gpu} for gpu in ("V100", "T4", "TPU")]
-    assert medians(back, *asked).tolist() == medians(portfolio, *asked).tolist()
+    questions = [{**ROW, "gpu_type": gpu} for gpu in ("V100", "T4", "TPU")]
+    assert medians(back, *questions).tolist() == medians(portfolio, *questions).tolist()
 
 
 def test_order_of_summaries_is_no_matter_and_their_content_is() -> None:
-    told = others(3)
+    summaries = others(3)
 
     first, second, fewer = (
         PooledPrior.from_summaries(items, {"V100": V100}).report.prior_hash
-        for items in (told, told[::-1], told[:2])
+        for items in (summaries, summaries[::-1], summaries[:2])
     )
 
     assert first == second != fewer
@@ -292,18 +292,18 @@ def test_order_of_summaries_is_no_matter_and_their_content_is() -> None:
 def test_seconds_times_k_scale_pooled_forecasts_by_k() -> None:
     runs, prior = make_runs(grid((1, 2, 4), (1000,))), PooledPrior.from_summaries(others(3), {})
     longer = RunTable(runs.features, 60 * runs.duration_seconds, runs.run_ids)
-    asked = {**ROW, "workers": 16, "gpu_type": "T4"}
+    question = {**ROW, "workers": 16, "gpu_type": "T4"}
 
-    assert medians(fit(longer, prior), asked)[0] == pytest.approx(
-        60 * medians(fit(runs, prior), asked)[0], rel=1e-6
+    assert medians(fit(longer, prior), question)[0] == pytest.approx(
+        60 * medians(fit(runs, prior), question)[0], rel=1e-6
     )
 
 
 def test_same_workload_twice_is_refused() -> None:
-    told = others(1)
+    summaries = others(1)
 
     with pytest.raises(ValueError, match="one summary"):
-        PooledPrior.from_summaries([*told, *told], {})
+        PooledPrior.from_summaries([*summaries, *summaries], {})
 
 
 def test_uninformative_workloads_leave_the_templates_prior() -> None:
@@ -324,23 +324,23 @@ def test_workload_unlike_the_others_hardly_moves_a_prior() -> None:
 
 
 def test_pool_beyond_its_limit_takes_the_first_workloads() -> None:
-    told = LevelEvidence("color", ("a", "b"), np.array([0.0, 1.0]), 1e-4 * np.eye(2))
-    odd = LevelEvidence("color", ("a", "c"), np.array([0.0, 1.0]), 1e-4 * np.eye(2))
+    evidence = LevelEvidence("color", ("a", "b"), np.array([0.0, 1.0]), 1e-4 * np.eye(2))
+    unusual = LevelEvidence("color", ("a", "c"), np.array([0.0, 1.0]), 1e-4 * np.eye(2))
 
-    effects = pool_levels("color", [told] * (MAX_POOLED_ROWS // 2) + [odd], {})
+    effects = pool_levels("color", [evidence] * (MAX_POOLED_ROWS // 2) + [unusual], {})
 
     assert effects.levels == ("a", "b")
 
 
 def test_pool_with_too_many_levels_goes_on_with_those_that_it_has() -> None:
     names = [f"{number:03}" for number in range(MAX_POOLED_LEVELS + 1)]
-    told = [
+    evidence = [
         LevelEvidence("color", (one, other), np.array([0.0, 1.0]), 1e-4 * np.eye(2))
         for one, other in [*itertools.pairwise(names), ("000", "002")]
     ]
 
-    effects = pool_levels("color", told, {})
-    without_last = pool_levels("color", told[:-2], {})
+    effects = pool_levels("color", evidence, {})
+    without_last = pool_levels("color", evidence[:-2], {})
 
     assert effects.levels == without_last.levels == tuple(names[:-1])
     assert effects.sds != without_last.sds

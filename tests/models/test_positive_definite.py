@@ -17,37 +17,37 @@ def _positive(n: int, seed: int = 0) -> FloatArray:
 def test_solution_solves(n: int, columns: int | None) -> None:
     matrix = _positive(n)
     right = np.random.default_rng(1).normal(size=n if columns is None else (n, columns))
-    asked = right.copy()
+    original = right.copy()
 
-    found = solve_positive(matrix.copy(), right)
+    solution = solve_positive(matrix.copy(), right)
 
-    np.testing.assert_allclose(matrix @ found, right, atol=1e-8)
-    np.testing.assert_array_equal(right, asked)
+    np.testing.assert_allclose(matrix @ solution, right, atol=1e-8)
+    np.testing.assert_array_equal(right, original)
 
 
 @pytest.mark.parametrize("n", [1, 2, 30])
 def test_inverse_and_determinant_are_those_of_the_matrix(n: int) -> None:
     matrix = _positive(n)
-    asked = matrix.copy()
+    original = matrix.copy()
 
     inverse, log_determinant = invert_positive(matrix)
 
     np.testing.assert_allclose(inverse @ matrix, np.eye(n), atol=1e-7)
     np.testing.assert_array_equal(inverse, inverse.T)
-    assert log_determinant == pytest.approx(np.linalg.slogdet(asked)[1])
-    np.testing.assert_array_equal(matrix, asked)
+    assert log_determinant == pytest.approx(np.linalg.slogdet(original)[1])
+    np.testing.assert_array_equal(matrix, original)
 
 
 @pytest.mark.parametrize("n", [1, 2, 30])
 def test_inverse_of_a_factor_is_one_too(n: int) -> None:
     factor = np.tril(_positive(n))
-    asked = factor.copy()
+    original = factor.copy()
 
     inverse = invert_lower(factor)
 
-    np.testing.assert_allclose(inverse @ asked, np.eye(n), atol=1e-8)
+    np.testing.assert_allclose(inverse @ original, np.eye(n), atol=1e-8)
     np.testing.assert_array_equal(inverse, np.tril(inverse))
-    np.testing.assert_array_equal(factor, asked)
+    np.testing.assert_array_equal(factor, original)
 
 
 def test_what_is_not_positive_definite_is_refused() -> None:

@@ -106,22 +106,24 @@ def test_equal_seeds_give_equal_draws_and_others_others() -> None:
 @pytest.mark.parametrize("of", [np.tanh, lambda z: z > 0.5])
 def test_few_that_are_spread_out_tell_what_all_tell(of: Callable[[FloatArray], FloatArray]) -> None:
     rng = np.random.default_rng(0)
-    told = rng.normal(0, [3.0, 1.0], (N_PARTICLES, 2))
-    every = of(told[:, 0]).mean()
+    particles = rng.normal(0, [3.0, 1.0], (N_PARTICLES, 2))
+    mean = of(particles[:, 0]).mean()
 
-    spread = [of(told[stratified_choice(told, 64, seed), 0]).mean() - every for seed in range(50)]
-    random = [of(rng.choice(told[:, 0], 64)).mean() - every for _ in range(50)]
+    spread = [
+        of(particles[stratified_choice(particles, 64, seed), 0]).mean() - mean for seed in range(50)
+    ]
+    random = [of(rng.choice(particles[:, 0], 64)).mean() - mean for _ in range(50)]
 
     assert np.std(spread) < 0.5 * np.std(random)
     assert abs(np.mean(spread)) < 0.01
 
 
 def test_each_draw_is_chosen_once_and_each_has_its_chance() -> None:
-    told = np.random.default_rng(1).normal(size=(N_PARTICLES, 3))
+    particles = np.random.default_rng(1).normal(size=(N_PARTICLES, 3))
 
-    chosen = [stratified_choice(told, 64, seed) for seed in range(200)]
+    chosen = [stratified_choice(particles, 64, seed) for seed in range(200)]
 
-    assert all(len(set(each.tolist())) == 64 for each in chosen)
+    assert all(len(set(indices.tolist())) == 64 for indices in chosen)
     counts = np.bincount(np.concatenate(chosen), minlength=N_PARTICLES)
     # Each is one of eight in its cell: 25 of 200 on average, 4.7 apart.
     assert counts.min() > 5

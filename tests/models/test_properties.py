@@ -126,9 +126,9 @@ def _by_workers(workers: list[float], seconds: list[float]) -> RunTable:
 )
 def test_poor_runs_give_finite_forecasts_with_honest_width(runs: RunTable) -> None:
     known = {name: np.append(column, 3.0) for name, column in runs.features.numeric.items()}
-    asked = FeatureTable(known, {"gpu_type": ["V100"] * (runs.n_runs + 1)}, runs.n_runs + 1)
+    questions = FeatureTable(known, {"gpu_type": ["V100"] * (runs.n_runs + 1)}, runs.n_runs + 1)
 
-    forecast = fit(runs).predict(asked)
+    forecast = fit(runs).predict(questions)
 
     lower, upper = forecast.interval(0.9)
     assert (lower > 0).all()

@@ -105,12 +105,12 @@ def test_an_accident_hardly_moves_the_forecasts_and_is_reported() -> None:
     calm, odd = (
         fit_portfolio(make_runs(factors), seed=0, time_budget_s=30) for factors in ({}, {row: 8.0})
     )
-    asked = make_runs({}).features
+    questions = make_runs({}).features
 
-    ratios = odd.predict(asked).median() / calm.predict(asked).median()
+    ratios = odd.predict(questions).median() / calm.predict(questions).median()
 
     assert np.abs(np.log(ratios)).max() < 0.1
-    assert [each.run_id for each in odd.report.evidence.outliers] == [f"run_{row:03}"]
+    assert [outlier.run_id for outlier in odd.report.evidence.outliers] == [f"run_{row:03}"]
     assert odd.report.n_runs == calm.report.n_runs == len(ROWS)
     assert f"run_{row:03}" in teachers(calm)
     assert f"run_{row:03}" not in teachers(odd)
@@ -122,8 +122,8 @@ def test_the_unit_of_the_durations_is_no_matter() -> None:
     settled = []
     for table in (runs, hours):
         measured = collapse(table)
-        found = without_refuted(measured, Encoder.learn(measured.features), 0)
-        settled.append(found.log_duration - np.median(found.log_duration))
+        remaining = without_refuted(measured, Encoder.learn(measured.features), 0)
+        settled.append(remaining.log_duration - np.median(remaining.log_duration))
 
     assert settled[0].tolist() == settled[1].tolist()
 

@@ -27,9 +27,9 @@ def _rows(n_idle: int, seed: int) -> list[Row]:
 
 def _error(n_idle: int) -> float:
     rows = _rows(n_idle, seed=1)
-    asked = [{**row, "workers": 12.0, "dataset_size": 3000.0} for row in rows[:12]]
-    truth = np.array([law_seconds(row) for row in asked])
-    return mape(truth, fit(make_runs(rows)).predict(make_features(asked)).median())
+    questions = [{**row, "workers": 12.0, "dataset_size": 3000.0} for row in rows[:12]]
+    truth = np.array([law_seconds(row) for row in questions])
+    return mape(truth, fit(make_runs(rows)).predict(make_features(questions)).median())
 
 
 def test_parameters_that_change_nothing_cost_little_accuracy() -> None:
@@ -52,10 +52,10 @@ def test_parameter_that_matters_keeps_its_influence_beside_idle_ones() -> None:
     truth = np.array([law_seconds(row) * float(row["param.length"]) ** 0.7 for row in rows])
     seconds = truth * np.exp(0.02 * np.random.default_rng(3).standard_normal(len(rows)))
     runs = RunTable(make_features(rows), seconds, [f"run_{i}" for i in range(len(rows))])
-    asked = [{**rows[0], "param.length": length} for length in (128.0, 512.0)]
+    questions = [{**rows[0], "param.length": length} for length in (128.0, 512.0)]
 
     short, long = (
-        fit_portfolio(runs, seed=0, time_budget_s=600).predict(make_features(asked)).median()
+        fit_portfolio(runs, seed=0, time_budget_s=600).predict(make_features(questions)).median()
     )
 
     assert long / short == pytest.approx(4**0.7, rel=0.1)
@@ -88,13 +88,13 @@ def test_question_beyond_the_range_of_an_idle_parameter_is_no_extrapolation() ->
 def test_irrelevance_of_an_axis_survives_its_artefact() -> None:
     rows = _rows(2, seed=1)
     portfolio = fit(make_runs(rows))
-    asked = make_features([{**row, "param.idle0": 1000.0, "workers": 32.0} for row in rows])
+    questions = make_features([{**row, "param.idle0": 1000.0, "workers": 32.0} for row in rows])
 
     found = loads(dumps(portfolio))
 
-    assert found.predict(asked).regimes == portfolio.predict(asked).regimes
-    assert set(found.predict(asked).regimes) == {"workers"}
-    assert np.array_equal(found.predict(asked).scale, portfolio.predict(asked).scale)
+    assert found.predict(questions).regimes == portfolio.predict(questions).regimes
+    assert set(found.predict(questions).regimes) == {"workers"}
+    assert np.array_equal(found.predict(questions).scale, portfolio.predict(questions).scale)
 
 
 def test_no_held_out_set_is_spent_on_an_idle_parameter() -> None:
@@ -112,9 +112,9 @@ def test_irrelevance_is_told_of_parameters_alone_and_by_enough_configurations(
     layout = Layout(("workers", "parameter", "parameter"), (), ())
     y = 0.5 * z[:, 1] + 0.02 * generator.normal(size=n_rows)
 
-    found = with_relevance(layout, np.column_stack([z, np.zeros(n_rows)]), y, seed=0)
+    weighted = with_relevance(layout, np.column_stack([z, np.zeros(n_rows)]), y, seed=0)
 
-    assert found.relevance == expected
+    assert weighted.relevance == expected
 
 
 def _cubic(orders: tuple[float, ...]) -> list[Row]:
@@ -132,15 +132,15 @@ def test_parameter_of_the_third_power_is_learned_from_ten_configurations() -> No
     rows = _cubic((64.0, 128.0, 256.0, 512.0, 2048.0, 4096.0, 8192.0))
     noise = np.exp(0.03 * np.random.default_rng(1).standard_normal(len(rows)))
     runs = RunTable(make_features(rows), _cubic_seconds(rows) * noise, [str(i) for i in range(10)])
-    asked: list[Row] = [
+    questions: list[Row] = [
         {"workers": workers, "param.order": order}
         for workers in (1.0, 4.0)
         for order in (200.0, 3000.0, 32_768.0)
     ]
 
-    forecast = fit_portfolio(runs, seed=0, time_budget_s=600).predict(make_features(asked))
+    forecast = fit_portfolio(runs, seed=0, time_budget_s=600).predict(make_features(questions))
 
-    truth = _cubic_seconds(asked)
+    truth = _cubic_seconds(questions)
     lower, upper = forecast.interval(0.9)
     assert mape(truth, forecast.median()) < 0.25
     assert ((lower < truth) & (truth < upper)).all()

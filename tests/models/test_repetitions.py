@@ -13,8 +13,8 @@ def _fit(workers: list[float], seconds: list[float]) -> FittedPortfolio:
 
 
 def _interval(portfolio: FittedPortfolio, workers: float) -> tuple[float, float]:
-    asked = FeatureTable({"workers": np.array([workers])}, {}, 1)
-    lower, upper = portfolio.predict(asked).interval(0.9)
+    questions = FeatureTable({"workers": np.array([workers])}, {}, 1)
+    lower, upper = portfolio.predict(questions).interval(0.9)
     return lower.item(), upper.item()
 
 
@@ -52,5 +52,5 @@ def test_rows_of_a_table_are_told_as_questions_of_their_own() -> None:
     workers = np.array([1.0, 2.0, 3.0, 1.0])
     lower, upper = portfolio.predict(FeatureTable({"workers": workers}, {}, 4)).interval(0.9)
 
-    alone = [_interval(portfolio, each) for each in workers.tolist()]
+    alone = [_interval(portfolio, value) for value in workers.tolist()]
     np.testing.assert_allclose(np.stack([lower, upper], axis=1), alone, rtol=1e-12)

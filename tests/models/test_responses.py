@@ -17,11 +17,11 @@ PRECISIONS = {"fp32": 0.0, "mixed": -0.8}
 def pooled(strengths: FloatArray) -> LevelEffects:
     """Return the pool of workloads that respond to four levels with these strengths."""
     levels = ("a", "b", "c", "d")
-    told = [
+    evidence = [
         LevelEvidence("color", levels, strength * EFFECTS, 1e-4 * np.eye(4))
         for strength in strengths.tolist()
     ]
-    return pool_levels("color", told, {})
+    return pool_levels("color", evidence, {})
 
 
 def runs_of(strength: float, gpu_types: tuple[str, ...], seed: int = 0) -> RunTable:
@@ -53,8 +53,8 @@ def gain(strength: float, prior: PooledPrior) -> float:
     portfolio = fit_portfolio(runs_of(strength, ("V100",)), seed=0, time_budget_s=60, prior=prior)
     row: dict[str, float | str] = {"workers": 2.0, "dataset_size": 1000.0, "epochs": 2.0}
     row["param.precision"] = "fp32"
-    asked = make_features([{**row, "gpu_type": gpu_type} for gpu_type in ("V100", "K80")])
-    return float(np.diff(np.log(portfolio.predict(asked).median()))[0])
+    questions = make_features([{**row, "gpu_type": gpu_type} for gpu_type in ("V100", "K80")])
+    return float(np.diff(np.log(portfolio.predict(questions).median()))[0])
 
 
 def test_pool_learns_how_differently_workloads_respond() -> None:

@@ -48,10 +48,10 @@ def _transform(portfolio: FittedPortfolio) -> str:
 
 def test_share_whose_work_is_added_enters_by_its_logarithm() -> None:
     portfolio = _fit(_rows(_SHARES[:3]), _added)
-    asked = [row for row in _rows() if float(row["param.p"]) > 0.5]
+    questions = [row for row in _rows() if float(row["param.p"]) > 0.5]
 
-    medians = portfolio.predict(make_features(asked)).median()
-    errors = np.abs(medians / np.array([_added(row) for row in asked]) - 1)
+    medians = portfolio.predict(make_features(questions)).median()
+    errors = np.abs(medians / np.array([_added(row) for row in questions]) - 1)
 
     assert _transform(portfolio) == "log1p"
     assert errors.mean() < 0.08
@@ -71,12 +71,15 @@ def test_few_configurations_and_flags_tell_no_transform(rows: list[Row]) -> None
 
 def test_transform_survives_the_artefact() -> None:
     portfolio = _fit(_rows(), _added)
-    asked = make_features(_rows((0.1, 0.6)))
+    questions = make_features(_rows((0.1, 0.6)))
 
-    again = loads(dumps(portfolio))
+    restored = loads(dumps(portfolio))
 
-    assert _transform(again) == "log1p"
-    assert again.predict(asked).median().tolist() == portfolio.predict(asked).median().tolist()
+    assert _transform(restored) == "log1p"
+    assert (
+        restored.predict(questions).median().tolist()
+        == portfolio.predict(questions).median().tolist()
+    )
 
 
 def test_gap_in_a_share_is_filled_as_before() -> None:
@@ -98,11 +101,11 @@ def test_trend_beyond_the_largest_size_of_a_share_goes_on_as_a_power_law(unit: f
         for files in (0.0, 10.0)
     ]
     portfolio = _fit(rows, lambda row: 100 + 20 * abs(float(row["param.files"])))
-    asked = make_features(
+    questions = make_features(
         [{"workers": 2.0, "param.files": unit * files} for files in (10.0, 1000.0)]
     )
 
-    forecast = portfolio.predict(asked)
+    forecast = portfolio.predict(questions)
 
     near, far = forecast.median()
     assert 1 < far / near < 1000

@@ -39,10 +39,10 @@ def _rows(*pairs: tuple[str, str], repeats: int = 1) -> list[Row]:
 
 
 def _stand_ins(
-    portfolio: FittedPortfolio, asked: Row, column: str = "param.precision"
+    portfolio: FittedPortfolio, question: Row, column: str = "param.precision"
 ) -> dict[str, float]:
     """Return the weights of a category's levels that answer a question."""
-    features = make_features([asked])
+    features = make_features([question])
     encoded = portfolio.encoder.encode(features)
     expansion = portfolio.transfer.expand(encoded, features)
     assert expansion is not None
@@ -58,10 +58,10 @@ def _stand_ins(
 
 def test_setting_beside_a_board_of_one_level_is_answered_by_its_other_levels_too() -> None:
     portfolio = _fit(_rows(("A", "fp32"), ("A", "mixed"), ("B", "mixed")))
-    asked = _row("B", "bf16")
+    question = _row("B", "bf16")
 
-    weights = _stand_ins(portfolio, asked)
-    median = float(portfolio.predict(make_features([asked])).median()[0])
+    weights = _stand_ins(portfolio, question)
+    median = float(portfolio.predict(make_features([question])).median()[0])
 
     assert weights == pytest.approx({"mixed": 0.6, "fp32": 0.4})
     assert median == pytest.approx(1000 * 0.6 / 4 * 0.5**0.6, rel=0.1)
@@ -118,15 +118,15 @@ def test_machine_beside_settings_that_it_never_ran_is_answered_by_machines_of_it
     seconds = [(400 if row["gpu_type"] == "K80" else 100) / float(row["workers"]) for row in rows]
     runs = RunTable(make_features(rows), np.array(seconds), [f"run_{i}" for i in range(len(rows))])
     portfolio = fit_portfolio(runs, seed=0, time_budget_s=60)
-    asked: Row = {
+    question: Row = {
         "workers": 4.0,
         "gpu_type": "K80",
         "instance_type": "four",
         "param.data": "made up",
     }
 
-    assert _stand_ins(portfolio, asked, "instance_type").keys() == {"one", "two"}
-    median = portfolio.predict(make_features([asked])).median()[0]
+    assert _stand_ins(portfolio, question, "instance_type").keys() == {"one", "two"}
+    median = portfolio.predict(make_features([question])).median()[0]
     assert median == pytest.approx(100, rel=0.1)
 
 
@@ -152,19 +152,19 @@ def _beside_processors() -> FittedPortfolio:
 
 def test_machine_without_its_gpu_does_not_stand_in_for_a_gpu_type_without_runs() -> None:
     portfolio = _beside_processors()
-    asked: Row = {"workers": 4.0, "instance_type": "three", "gpu_type": "new"}
+    question: Row = {"workers": 4.0, "instance_type": "three", "gpu_type": "new"}
 
-    assert _stand_ins(portfolio, asked, "gpu_type").keys() == {"T4", "V100"}
-    assert portfolio.predict(make_features([asked])).median()[0] < 100
+    assert _stand_ins(portfolio, question, "gpu_type").keys() == {"T4", "V100"}
+    assert portfolio.predict(make_features([question])).median()[0] < 100
 
 
 def test_machine_without_a_run_is_known_less_where_no_gpu_tells_most_of_it() -> None:
     portfolio = _beside_processors()
-    asked: list[Row] = [
+    questions: list[Row] = [
         {"workers": 4.0, "instance_type": "four", "gpu_type": "T4"},
         {"workers": 4.0, "instance_type": "four"},
     ]
-    forecast = portfolio.predict(make_features(asked))
+    forecast = portfolio.predict(make_features(questions))
 
     assert forecast.scale[1] > 2 * forecast.scale[0]
 
@@ -177,14 +177,14 @@ def test_runs_that_tell_no_gpu_type_say_little_of_one(column: str) -> None:
     features = FeatureTable({"workers": workers, "dataset_size": sizes}, gpus, 10)
     runs = RunTable(features, sizes / workers / 100, [f"run_{i}" for i in range(10)])
     portfolio = loads(dumps(fit_portfolio(runs, seed=0, time_budget_s=60)))
-    asked = make_features(
+    questions = make_features(
         [
             {"workers": 4.0, "dataset_size": 1e5},
             {"workers": 4.0, "dataset_size": 1e5, "gpu_type": "A100-80GB"},
         ]
     )
-    lower, upper = portfolio.predict(asked).interval(0.9)
-    without, with_gpu = portfolio.support(asked)
+    lower, upper = portfolio.predict(questions).interval(0.9)
+    without, with_gpu = portfolio.support(questions)
 
     assert upper[0] / lower[0] < 1.3
     assert 250 / lower[1] > 5

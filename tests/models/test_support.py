@@ -79,14 +79,16 @@ def test_constants_that_are_left_out_are_taken_as_they_were() -> None:
     within = rows[0] | {"workers": 3.0}
     constants = ("param.depth", "param.precision", "epochs")
     left_out = [{k: v for k, v in within.items() if k != name} for name in constants]
-    asked = [within, *left_out]
+    questions = [within, *left_out]
 
-    supports = portfolio.support(make_features(asked))
-    forecast = portfolio.predict(make_features(asked))
+    supports = portfolio.support(make_features(questions))
+    forecast = portfolio.predict(make_features(questions))
 
-    assert [each.unidentified for each in supports] == [()] * len(asked)
-    assert {(each.basis, each.within_range) for each in supports} == {("interpolated", True)}
-    assert forecast.scale.tolist() == pytest.approx([forecast.scale[0]] * len(asked))
+    assert [support.unidentified for support in supports] == [()] * len(questions)
+    assert {(support.basis, support.within_range) for support in supports} == {
+        ("interpolated", True)
+    }
+    assert forecast.scale.tolist() == pytest.approx([forecast.scale[0]] * len(questions))
     assert _support(portfolio, left_out[0]).within_range
 
 
@@ -207,12 +209,12 @@ def test_zero_of_a_parameter_that_never_was_is_no_thousandth_of_it() -> None:
         runs.run_ids,
     )
     portfolio = fit(table)
-    asked = make_features([rows[0], rows[0] | {"param.rounds": 0.0}])
+    questions = make_features([rows[0], rows[0] | {"param.rounds": 0.0}])
 
-    two, none = portfolio.predict(asked).median()
+    two, none = portfolio.predict(questions).median()
 
     assert two / 5 < none < two
-    assert portfolio.predict(asked.take(np.array([1]))).median()[0] == none
+    assert portfolio.predict(questions.take(np.array([1]))).median()[0] == none
 
 
 def test_parameters_in_proportion_are_answered_alike_for_all_workers() -> None:
@@ -228,11 +230,11 @@ def test_parameters_in_proportion_are_answered_alike_for_all_workers() -> None:
     names = [str(number) for number in range(len(rows))]
     portfolio = fit(RunTable(make_features(rows), seconds * np.exp(noise), names))
     of_all: dict[str, float | str] = {"gpu_type": "small", "param.cores": 48, "param.memory": 366}
-    asked = [of_all | {"workers": float(n)} for n in range(13, 65)]
+    questions = [of_all | {"workers": float(n)} for n in range(13, 65)]
 
-    supports = portfolio.support(make_features(asked))
-    forecast = portfolio.predict(make_features(asked))
-    alone = [portfolio.predict(make_features([row])) for row in asked]
+    supports = portfolio.support(make_features(questions))
+    forecast = portfolio.predict(make_features(questions))
+    alone = [portfolio.predict(make_features([row])) for row in questions]
 
     assert {tuple(axis.name for axis in each.axes) for each in supports} == {
         ("param.cores_per_worker", "param.memory_per_worker", "workers")

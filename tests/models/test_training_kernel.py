@@ -39,11 +39,11 @@ def test_configurations_covary_as_questions_do_with_them(n: int, n_values: int, 
     parameters = KernelParameters.from_log(logs, _N_NUMERIC)
     serving = ServingKernel(parameters, inputs.x, inputs.codes, np.ones(_N_NUMERIC))
 
-    found = TrainingKernel(inputs).covariance(logs)
+    covariance = TrainingKernel(inputs).covariance(logs)
 
     expected = parameters.deviation**2 * serving(inputs.x, inputs.codes)
-    np.testing.assert_allclose(found, expected, rtol=1e-12)
-    np.testing.assert_array_equal(found, found.T)
+    np.testing.assert_allclose(covariance, expected, rtol=1e-12)
+    np.testing.assert_array_equal(covariance, covariance.T)
 
 
 @pytest.mark.parametrize("n_values", [2, 1000])
@@ -116,6 +116,6 @@ class _SharedKernel(TrainingKernel):
 def test_another_thread_may_ask_for_another_shape_meanwhile() -> None:
     inputs = _inputs(12, 3)
 
-    found = _SharedKernel(inputs, _logs(1)).covariance(_logs(0))
+    covariance = _SharedKernel(inputs, _logs(1)).covariance(_logs(0))
 
-    np.testing.assert_array_equal(found, TrainingKernel(inputs).covariance(_logs(0)))
+    np.testing.assert_array_equal(covariance, TrainingKernel(inputs).covariance(_logs(0)))

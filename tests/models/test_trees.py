@@ -25,8 +25,8 @@ def _rows(n: int, seed: int, levels: tuple[int, int] = (0, 0)) -> FloatArray:
     return np.column_stack([generator.normal(size=(n, 2)), np.zeros(n), *codes]).astype(np.float64)
 
 
-def _answers(booster: lightgbm.Booster, asked: FloatArray) -> FloatArray:
-    return np.asarray(booster.predict(asked, num_threads=1), dtype=np.float64)
+def _answers(booster: lightgbm.Booster, X: FloatArray) -> FloatArray:
+    return np.asarray(booster.predict(X, num_threads=1), dtype=np.float64)
 
 
 @pytest.fixture(scope="module")
@@ -42,24 +42,24 @@ def text() -> str:
 
 
 def test_tables_answer_as_lightgbm_does(text: str) -> None:
-    asked = _rows(2000, 1, (-1, 30))
+    questions = _rows(2000, 1, (-1, 30))
     booster = lightgbm.Booster(model_str=text)
 
-    found = TreeTables(read_trees(text), 5).predict(asked)
+    predicted = TreeTables(read_trees(text), 5).predict(questions)
 
-    np.testing.assert_allclose(found, _answers(booster, asked), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(predicted, _answers(booster, questions), rtol=0, atol=1e-12)
 
 
 def test_value_on_a_threshold_goes_left_as_in_lightgbm(text: str) -> None:
     booster = lightgbm.Booster(model_str=text)
     lines = [line for line in text.split("\n") if line.startswith("threshold=")]
     values = np.array(" ".join(line.removeprefix("threshold=") for line in lines).split(), float)
-    asked = np.zeros((len(values), 5))
-    asked[:, 0] = asked[:, 1] = values
+    questions = np.zeros((len(values), 5))
+    questions[:, 0] = questions[:, 1] = values
 
-    found = TreeTables(read_trees(text), 5).predict(asked)
+    predicted = TreeTables(read_trees(text), 5).predict(questions)
 
-    np.testing.assert_allclose(found, _answers(booster, asked), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(predicted, _answers(booster, questions), rtol=0, atol=1e-12)
 
 
 def test_trees_that_never_split_are_constants() -> None:
@@ -77,18 +77,20 @@ def test_loaded_trees_answer_the_same_to_the_last_bit() -> None:
 
     loaded.load_state(grown.to_state())
 
-    asked = _rows(500, 1, (-1, 30))
-    np.testing.assert_array_equal(loaded.predict(asked), grown.predict(asked))
+    questions = _rows(500, 1, (-1, 30))
+    np.testing.assert_array_equal(loaded.predict(questions), grown.predict(questions))
 
 
 def test_trees_that_are_asked_once_answer_as_tables_do() -> None:
-    X, asked = _rows(300, 0), _rows(500, 1, (-1, 30))
+    X, questions = _rows(300, 0), _rows(500, 1, (-1, 30))
     y = X[:, 0] + X[:, 4] % 3
     trees = BoostedTrees(_LAYOUT, 40).fit(X, y)
 
     again = trees.refit_clone().fit(X, y)
 
-    np.testing.assert_allclose(again.predict(asked), trees.predict(asked), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(
+        again.predict(questions), trees.predict(questions), rtol=0, atol=1e-12
+    )
     with pytest.raises(ValueError, match="no state"):
         again.to_state()
 
@@ -144,11 +146,11 @@ def test_altered_text_is_refused_or_answers_finitely(text: str, data: st.DataObj
     altered = text[:position] + data.draw(st.sampled_from("0123456789-e. \n=x")) + text[position:]
 
     try:
-        found = TreeTables(read_trees(altered), 5).predict(_rows(5, 2))
+        predicted = TreeTables(read_trees(altered), 5).predict(_rows(5, 2))
     except ArtifactError:
         return
 
-    assert np.isfinite(found).all()
+    assert np.isfinite(predicted).all()
 
 
 def _tree(places: list[float], thresholds: list[float], kinds: list[float]) -> TreeArrays:
@@ -175,12 +177,12 @@ def test_any_order_of_places_is_a_tree(data: st.DataObject, n: int) -> None:
     places = data.draw(st.permutations([float(place) for place in range(1, n + 1)]))
     numbers = st.integers(-3, 3).map(float)
     thresholds = data.draw(st.lists(numbers, min_size=n, max_size=n))
-    asked = [-4.0, -1.0, -0.5, 0.0, 2.0, 4.0]
+    questions = [-4.0, -1.0, -0.5, 0.0, 2.0, 4.0]
 
     tables = TreeTables(_tree(places, thresholds, [0.0] * n), 1)
 
-    found = tables.predict(np.array(asked)[:, None]).tolist()
-    assert found == [_walked(places, thresholds, value) for value in asked]
+    predicted = tables.predict(np.array(questions)[:, None]).tolist()
+    assert predicted == [_walked(places, thresholds, value) for value in questions]
 
 
 @pytest.mark.parametrize(

@@ -45,10 +45,10 @@ def _fades(portfolio: FittedPortfolio) -> dict[str, str]:
 
 def test_trend_of_a_batch_with_which_durations_rise_goes_on() -> None:
     portfolio = _fit((1.0, 2.0, 4.0, 8.0))
-    asked = _rows((32.0, 64.0))
-    truth = np.array([_seconds(row, is_epoch=False) for row in asked])
+    questions = _rows((32.0, 64.0))
+    truth = np.array([_seconds(row, is_epoch=False) for row in questions])
 
-    forecast = portfolio.predict(make_features(asked))
+    forecast = portfolio.predict(make_features(questions))
 
     lower, upper = forecast.interval(0.9)
     assert _fades(portfolio)["batch_size"] == "below"
@@ -72,11 +72,11 @@ def test_trend_of_a_batch_with_which_durations_fall_fades_above_and_goes_on_belo
 
     forecast = portfolio.predict(make_features(rows((4.0, 4096.0))))
 
-    asked = np.repeat([seconds(4.0), seconds(4096.0)], 2)
+    questions = np.repeat([seconds(4.0), seconds(4096.0)], 2)
     lower, upper = forecast.interval(0.9)
     assert _fades(portfolio)["batch_size"] == "above"
-    assert mape(asked, forecast.median()) < 0.3
-    assert ((lower < asked) & (asked < upper)).all()
+    assert mape(questions, forecast.median()) < 0.3
+    assert ((lower < questions) & (questions < upper)).all()
 
 
 def test_one_row_and_artefact_answer_as_the_table_does() -> None:
@@ -84,9 +84,9 @@ def test_one_row_and_artefact_answer_as_the_table_does() -> None:
     rows = _rows((0.1, 3.0, 50.0))
     medians = portfolio.predict(make_features(rows)).median().tolist()
 
-    again = loads(dumps(portfolio))
+    restored = loads(dumps(portfolio))
 
-    assert again.predict(make_features(rows)).median().tolist() == medians
+    assert restored.predict(make_features(rows)).median().tolist() == medians
     alone = [float(portfolio.predict(make_features([row])).median()[0]) for row in rows]
     assert alone == pytest.approx(medians, rel=1e-12)
 
@@ -112,10 +112,10 @@ def _fit_tokens(rows: list[Row]) -> FittedPortfolio:
 
 def test_parameter_that_went_with_the_batch_fades_with_it() -> None:
     portfolio = _fit_tokens(_in_memory((2048.0, 4096.0, 8192.0)))
-    asked = _in_memory((512.0, 256.0))
-    truth = np.array([_seconds_of_tokens(row) for row in asked])
+    questions = _in_memory((512.0, 256.0))
+    truth = np.array([_seconds_of_tokens(row) for row in questions])
 
-    forecast = portfolio.predict(make_features(asked))
+    forecast = portfolio.predict(make_features(questions))
 
     lower, upper = forecast.interval(0.9)
     assert _fades(portfolio) == {"workers": "none", "batch_size": "both", "param.length": "below"}

@@ -22,9 +22,9 @@ def fit_tools() -> FittedPortfolio:
 
 def test_a_hundred_times_the_data_go_on_as_a_power_of_their_size() -> None:
     tools = list(EXPONENTS)
-    asked = FeatureTable({"dataset_size": np.full(4, 1e7)}, {"param.tool": tools}, 4)
+    questions = FeatureTable({"dataset_size": np.full(4, 1e7)}, {"param.tool": tools}, 4)
 
-    median = fit_tools().predict(asked).median()
+    median = fit_tools().predict(questions).median()
 
     truth = np.array([1e4 ** EXPONENTS[tool] for tool in tools])
     assert abs(np.log(median / truth).mean()) < 1.0

@@ -36,10 +36,12 @@ def test_trend_may_break_beyond_its_axis_most_of_all_beyond_one_of_two_levels() 
         fit_portfolio(make_runs(grid(workers, sizes)), seed=0, time_budget_s=20)
         for workers in ((1, 2), (1, 1.5, 2))
     )
-    asked = make_features([{"workers": 16, "dataset_size": 1000, "epochs": 2, "gpu_type": "V100"}])
+    questions = make_features(
+        [{"workers": 16, "dataset_size": 1000, "epochs": 2, "gpu_type": "V100"}]
+    )
 
     assert two.trend_breaks[0] > three.trend_breaks[0] > 0
-    assert two.predict(asked).scale[0] > tempered(np.array([0.3 * np.log(8)]))[0]
+    assert two.predict(questions).scale[0] > tempered(np.array([0.3 * np.log(8)]))[0]
 
 
 def test_few_configurations_leave_the_break_to_the_spread_of_the_exponents() -> None:
