@@ -32,8 +32,8 @@ def test_more_workers_hold_less_of_a_sharded_training_alone() -> None:
 def test_each_judge_is_asked_and_listed() -> None:
     results = judge_world("sharded", 8, measured=True, seed=0)
 
-    assert [each.judge for each in results] == list(JUDGES)
-    assert all(((each.chances >= 0) & (each.chances <= 1)).all() for each in results)
+    assert [result.judge for result in results] == list(JUDGES)
+    assert all(((result.chances >= 0) & (result.chances <= 1)).all() for result in results)
     assert table_of(results).row_count == len(JUDGES)
 
 

@@ -34,7 +34,7 @@ def drawn(n_tasks: int, n_runs: int, alike: float) -> list[Judgement]:
     shared = generator.standard_normal((n_tasks, 1))
     own = generator.standard_normal((n_tasks, n_runs))
     errors = 0.14 * (np.sqrt(alike) * shared + np.sqrt(1 - alike) * own)
-    return [task_of(each) for each in errors]
+    return [task_of(error) for error in errors]
 
 
 def test_many_independent_runs_make_the_error_known() -> None:

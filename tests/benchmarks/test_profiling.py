@@ -91,10 +91,10 @@ def test_report_weighs_the_plan_against_each_order(capsys: pytest.CaptureFixture
 
     print_reaches(reaches)
 
-    said = capsys.readouterr().out
-    assert "dollars of the plan / random: median over 1 workloads 0.25" in said
-    assert "dollars of the plan / cheapest: median over 1 workloads 1.00" in said
-    assert "goal of at most 0.5 of random order: met" in said
+    stdout = capsys.readouterr().out
+    assert "dollars of the plan / random: median over 1 workloads 0.25" in stdout
+    assert "dollars of the plan / cheapest: median over 1 workloads 1.00" in stdout
+    assert "goal of at most 0.5 of random order: met" in stdout
 
 
 def test_members_of_a_replay_are_those_asked_for(problem: Problem) -> None:

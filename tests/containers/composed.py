@@ -72,5 +72,5 @@ class Composed:
 
     def exit_code(self, service: str) -> int:
         """Return how the container of a stopped service ended."""
-        told = self.run("--profile", "ray", "ps", "--all", "--format", "{{.ExitCode}}", service)
-        return int(told.split()[0])
+        output = self.run("--profile", "ray", "ps", "--all", "--format", "{{.ExitCode}}", service)
+        return int(output.split()[0])

@@ -25,9 +25,9 @@ def try_out(project: Composed, *, build: bool, with_ray: bool) -> Iterator[str]:
         At the first promise that is broken.
     """
     options = ["--build"] if build else []
-    told = project.run("run", "--rm", "-T", *options, "migrate")
-    assert "The schema went from none" in told, told
-    yield f"migrated: {told.strip()}"
+    output = project.run("run", "--rm", "-T", *options, "migrate")
+    assert "The schema went from none" in output, output
+    yield f"migrated: {output.strip()}"
     key = project.run(
         "run", "--rm", "-T", "api", "keys", "create", "--name", "trial", "--scope", "admin"
     ).split()[0]
@@ -64,8 +64,8 @@ def _await_up(project: Composed, *arguments: str) -> None:
 
 def _check_rights(project: Composed, service: str) -> None:
     script = "id -u; touch /probe 2>/dev/null && echo written; touch /tmp/probe && echo kept"
-    told = project.run("exec", "-T", service, "sh", "-c", script).split()
-    assert told == ["10001", "kept"], f"{service}: {told}"
+    output = project.run("exec", "-T", service, "sh", "-c", script).split()
+    assert output == ["10001", "kept"], f"{service}: {output}"
 
 
 def _caller(project: Composed, key: str) -> httpx.Client:

@@ -83,14 +83,14 @@ def test_least_sum_equals_brute_force(n_kinds: int, part: int) -> None:
         options, n_jobs, capacity, _ = instance(seed, n_kinds)
         fitting = every_choice(options, n_jobs, capacity, may_leave_out=False)
 
-        found = allocate(options, n_jobs, capacity, time_limit_s=_LIMIT_S)
+        allocation = allocate(options, n_jobs, capacity, time_limit_s=_LIMIT_S)
 
         if not fitting:
-            assert found is None
+            assert allocation is None
             continue
-        assert found is not None
-        assert found.is_exact
-        assert total(options, found.choice) == pytest.approx(
+        assert allocation is not None
+        assert allocation.is_exact
+        assert total(options, allocation.choice) == pytest.approx(
             min(total(options, choice) for choice in fitting), rel=1e-9
         )
 
@@ -102,15 +102,15 @@ def test_least_largest_value_equals_brute_force(n_kinds: int, part: int) -> None
         options, n_jobs, capacity, _ = instance(seed, n_kinds)
         fitting = every_choice(options, n_jobs, capacity, may_leave_out=False)
 
-        found = allocate_makespan(options, n_jobs, capacity, time_limit_s=_LIMIT_S)
+        allocation = allocate_makespan(options, n_jobs, capacity, time_limit_s=_LIMIT_S)
 
         if not fitting:
-            assert found is None
+            assert allocation is None
             continue
-        assert found is not None
-        assert found.is_exact
+        assert allocation is not None
+        assert allocation.is_exact
         best = min(largest(options, choice) for choice in fitting)
-        assert largest(options, found.choice) == pytest.approx(best, rel=1e-12)
+        assert largest(options, allocation.choice) == pytest.approx(best, rel=1e-12)
 
 
 @pytest.mark.parametrize("n_kinds", [1, 2])
@@ -118,13 +118,13 @@ def test_most_weight_is_placed_first_then_the_value_decides(n_kinds: int) -> Non
     for seed in range(60):
         options, n_jobs, capacity, weights = instance(seed, n_kinds)
 
-        found = allocate(options, n_jobs, capacity, weights, time_limit_s=_LIMIT_S)
+        allocation = allocate(options, n_jobs, capacity, weights, time_limit_s=_LIMIT_S)
 
         fitting = every_choice(options, n_jobs, capacity, may_leave_out=True)
         expected = min((-weight_of(each, weights), total(options, each)) for each in fitting)
-        assert found is not None
-        assert -weight_of(found.choice, weights) == expected[0]
-        assert total(options, found.choice) == pytest.approx(expected[1], rel=1e-6)
+        assert allocation is not None
+        assert -weight_of(allocation.choice, weights) == expected[0]
+        assert total(options, allocation.choice) == pytest.approx(expected[1], rel=1e-6)
 
 
 @pytest.mark.parametrize("n_kinds", [1, 2])
@@ -132,13 +132,13 @@ def test_most_weight_is_placed_first_then_the_largest_value_decides(n_kinds: int
     for seed in range(40):
         options, n_jobs, capacity, weights = instance(seed, n_kinds)
 
-        found = allocate_makespan(options, n_jobs, capacity, weights, time_limit_s=_LIMIT_S)
+        allocation = allocate_makespan(options, n_jobs, capacity, weights, time_limit_s=_LIMIT_S)
 
         fitting = every_choice(options, n_jobs, capacity, may_leave_out=True)
         expected = min((-weight_of(each, weights), largest(options, each)) for each in fitting)
-        assert found is not None
-        assert -weight_of(found.choice, weights) == expected[0]
-        assert largest(options, found.choice) == pytest.approx(expected[1], rel=1e-9)
+        assert allocation is not None
+        assert -weight_of(allocation.choice, weights) == expected[0]
+        assert largest(options, allocation.choice) == pytest.approx(expected[1], rel=1e-9)
 
 
 @settings(max_examples=50)
@@ -160,11 +160,11 @@ def test_a_light_job_is_placed_where_there_is_room() -> None:
     )
     weights = np.array([1e3, 1e3, 1e-3])
 
-    found = allocate(options, 3, np.array([8, 8]), weights, time_limit_s=_LIMIT_S)
+    allocation = allocate(options, 3, np.array([8, 8]), weights, time_limit_s=_LIMIT_S)
 
-    assert found is not None
-    assert found.choice[2] == 2
-    assert (found.choice[:2] == NOTHING).sum() == 1
+    assert allocation is not None
+    assert allocation.choice[2] == 2
+    assert (allocation.choice[:2] == NOTHING).sum() == 1
 
 
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.9, 2.0])
@@ -178,14 +178,16 @@ def test_ruling_out_options_changes_no_allocation(share: float) -> None:
     options = Options(job, np.zeros(job.size, dtype=np.int64), gpus, value)
     capacity = n_jobs + int(share * 4 * n_jobs)
 
-    found = allocate_one_kind(options, n_jobs, capacity)
+    allocation = allocate_one_kind(options, n_jobs, capacity)
     program = allocate_kinds(options, n_jobs, np.array([capacity]), time_limit_s=_LIMIT_S)
 
-    assert found is not None
+    assert allocation is not None
     assert program is not None
-    assert gpus[found.choice].sum() <= capacity
-    assert found.choice.tolist() == sorted(found.choice.tolist())
-    assert total(options, found.choice) == pytest.approx(total(options, program.choice), rel=1e-9)
+    assert gpus[allocation.choice].sum() <= capacity
+    assert allocation.choice.tolist() == sorted(allocation.choice.tolist())
+    assert total(options, allocation.choice) == pytest.approx(
+        total(options, program.choice), rel=1e-9
+    )
 
 
 def test_dominated_options_are_dropped_and_no_other() -> None:
@@ -267,12 +269,12 @@ def test_bounds_hold_and_rule_out_no_better_allocation() -> None:
             continue
         best = min(fitting, key=lambda choice: total(options, choice))
 
-        found = bracket(options, n_jobs, capacity)
+        allocation = bracket(options, n_jobs, capacity)
 
-        assert found.lower <= total(options, best) * (1 + 1e-9)
-        assert found.upper >= total(options, best) * (1 - 1e-9)
-        if total(options, best) < found.upper * (1 - 1e-9):
-            assert set(best.tolist()) <= set(found.kept.tolist())
+        assert allocation.lower <= total(options, best) * (1 + 1e-9)
+        assert allocation.upper >= total(options, best) * (1 - 1e-9)
+        if total(options, best) < allocation.upper * (1 - 1e-9):
+            assert set(best.tolist()) <= set(allocation.kept.tolist())
 
 
 def test_first_fit_leaves_out_what_has_no_place() -> None:
@@ -311,11 +313,11 @@ def test_without_any_option_every_job_that_may_be_is_left_out(
     options = Options(none, none, none, np.empty(0))
     capacity = np.full(n_kinds, 4)
 
-    found = solve(options, n_jobs, capacity, np.ones(n_jobs), time_limit_s=_LIMIT_S)
+    allocation = solve(options, n_jobs, capacity, np.ones(n_jobs), time_limit_s=_LIMIT_S)
 
-    assert found is not None
-    assert found.choice.tolist() == [NOTHING] * n_jobs
-    assert (found.is_exact, found.gap) == (True, 0.0)
+    assert allocation is not None
+    assert allocation.choice.tolist() == [NOTHING] * n_jobs
+    assert (allocation.is_exact, allocation.gap) == (True, 0.0)
 
 
 def scarce(rng: np.random.Generator, gpus: int, size: float) -> Options:
@@ -332,12 +334,12 @@ def test_values_of_any_size_keep_the_least_sum(gpus: int, size: float) -> None:
         options, capacity = scarce(np.random.default_rng(seed), gpus, size), np.array([gpus, 1])
         fitting = every_choice(options, 2, capacity, may_leave_out=False)
 
-        found = allocate(options, 2, capacity, time_limit_s=_LIMIT_S)
+        allocation = allocate(options, 2, capacity, time_limit_s=_LIMIT_S)
         bounds = bracket(options, 2, capacity)
 
         best = min(total(options, choice) for choice in fitting)
-        assert found is not None
-        assert total(options, found.choice) == pytest.approx(best, rel=1e-6)
+        assert allocation is not None
+        assert total(options, allocation.choice) == pytest.approx(best, rel=1e-6)
         assert bounds.lower <= best <= bounds.upper
         assert bounds.choice is not None
         assert set(bounds.choice.tolist()) <= set(bounds.kept.tolist())
@@ -353,8 +355,8 @@ def test_values_in_proportion_to_the_gpus_keep_the_least_sum(gpus: int) -> None:
         options = Options(job, np.zeros(12, dtype=np.int64), counts, value)
         fitting = every_choice(options, 3, np.array([gpus]), may_leave_out=False)
 
-        found = allocate_one_kind(options, 3, gpus)
+        allocation = allocate_one_kind(options, 3, gpus)
 
         best = min(total(options, choice) for choice in fitting)
-        assert found is not None
-        assert total(options, found.choice) == pytest.approx(best, rel=1e-9)
+        assert allocation is not None
+        assert total(options, allocation.choice) == pytest.approx(best, rel=1e-9)

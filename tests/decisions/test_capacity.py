@@ -47,10 +47,10 @@ def test_without_a_capacity_all_start_at_once() -> None:
 def test_use_of_an_hour_is_its_mean_and_its_peak() -> None:
     starts, ends = np.array([[0.0, 1800.0]]), np.array([[1800.0, 5400.0]])
 
-    found = demand(starts, ends, np.array([4, 2]), 3, 0.9)
+    forecast_demand = demand(starts, ends, np.array([4, 2]), 3, 0.9)
 
-    assert found.expected.tolist() == pytest.approx([3.0, 1.0, 0.0])
-    assert found.lower.tolist() == found.upper.tolist() == [4.0, 2.0, 0.0]
+    assert forecast_demand.expected.tolist() == pytest.approx([3.0, 1.0, 0.0])
+    assert forecast_demand.lower.tolist() == forecast_demand.upper.tolist() == [4.0, 2.0, 0.0]
 
 
 @given(seed=st.integers(0, 10_000), n_jobs=st.integers(1, 12), capacity=st.integers(1, 8))
@@ -62,19 +62,19 @@ def test_peak_is_the_most_that_any_instant_of_the_hour_has(
     durations = rng.lognormal(7.0, 1.0, (1, n_jobs))
     starts, ends = simulate_queue(durations, gpus, np.zeros(n_jobs), capacity)
 
-    found = demand(starts, ends, gpus, 3, 0.9)
+    forecast_demand = demand(starts, ends, gpus, 3, 0.9)
 
     for hour in range(3):
         instants = [3600.0 * hour, *starts[0][(starts[0] // 3600.0) == hour]]
         used = [gpus[(starts[0] <= now) & (now < ends[0])].sum() for now in instants]
-        assert found.upper[hour] == max(used) <= capacity
+        assert forecast_demand.upper[hour] == max(used) <= capacity
 
 
 def test_draws_have_the_distribution_of_the_beliefs_for_every_seed() -> None:
     forecast = make_forecast(4, 2)
-    left = remaining(believe(forecast), np.zeros(2), np.full(2, np.nan))
+    remaining_jobs = remaining(believe(forecast), np.zeros(2), np.full(2, np.nan))
 
-    first, again, other = (draw_durations(left, seed, 101) for seed in (1, 1, 2))
+    first, again, other = (draw_durations(remaining_jobs, seed, 101) for seed in (1, 1, 2))
 
     assert (first == again).all()
     assert (first != other).any()

@@ -55,30 +55,30 @@ def test_two_thousand_runs_without_a_change_raise_it_in_one_history_of_a_hundred
 def test_a_shift_is_found_within_twenty_runs(shift: float) -> None:
     rng = np.random.default_rng(2)
 
-    found = [follow(rng, runs=100, shift=shift, shift_at=60) for _ in range(100)]
+    signals = [follow(rng, runs=100, shift=shift, shift_at=60) for _ in range(100)]
 
-    alarms = [each.first_alarm for each in found if each.first_alarm is not None]
-    assert len(alarms) == len(found)
+    alarms = [signal.first_alarm for signal in signals if signal.first_alarm is not None]
+    assert len(alarms) == len(signals)
     assert np.mean([60 <= alarm < 80 for alarm in alarms]) >= 0.95
-    assert np.median([abs(each.start - 60) for each in found]) <= 1
-    assert np.median([each.change_ratio for each in found]) == pytest.approx(shift, rel=0.03)
+    assert np.median([abs(signal.start - 60) for signal in signals]) <= 1
+    assert np.median([signal.change_ratio for signal in signals]) == pytest.approx(shift, rel=0.03)
 
 
 def test_a_shift_before_the_first_run_is_found_by_the_level() -> None:
     rng = np.random.default_rng(3)
 
-    found = [follow(rng, runs=20, shift=1.3, configurations=1) for _ in range(50)]
+    signals = [follow(rng, runs=20, shift=1.3, configurations=1) for _ in range(50)]
 
-    assert all(each.has_alarm for each in found)
-    assert {each.start for each in found} == {0}
+    assert all(signal.has_alarm for signal in signals)
+    assert {signal.start for signal in signals} == {0}
 
 
 def test_a_regressor_that_is_wrong_everywhere_is_no_drift() -> None:
     rng = np.random.default_rng(4)
 
-    found = [follow(rng, runs=500, error=0.1, admitted=0.11) for _ in range(30)]
+    signals = [follow(rng, runs=500, error=0.1, admitted=0.11) for _ in range(30)]
 
-    assert not any(each.has_alarm for each in found)
+    assert not any(signal.has_alarm for signal in signals)
 
 
 def test_runs_that_were_fitted_on_tell_levels_and_are_not_charted() -> None:
@@ -103,21 +103,24 @@ def test_one_accident_is_no_drift() -> None:
     ratios = rng.normal(0.0, 0.03, 200)
     ratios[100] += 1.5
 
-    found = chart(score_runs(ratios, [Cell(0, 0.04)] * 200, 0.03), THRESHOLDS)
+    signal = chart(score_runs(ratios, [Cell(0, 0.04)] * 200, 0.03), THRESHOLDS)
 
-    assert not found.has_alarm
+    assert not signal.has_alarm
 
 
 def test_no_runs_are_no_drift() -> None:
-    found = chart(score_runs(np.empty(0), [], None), THRESHOLDS)
+    signal = chart(score_runs(np.empty(0), [], None), THRESHOLDS)
 
-    assert (found.has_alarm, found.change_ratio, found.statistic) == (False, 1.0, 0.0)
+    assert (signal.has_alarm, signal.change_ratio, signal.statistic) == (False, 1.0, 0.0)
 
 
 def test_a_rarer_false_alarm_needs_a_higher_threshold() -> None:
-    found = [thresholds_for(chance, 2000) for chance in (0.2, 0.05, 0.01, 0.001)]
+    thresholds = [thresholds_for(chance, 2000) for chance in (0.2, 0.05, 0.01, 0.001)]
 
-    sums, levels = [each.sums for each in found], [each.level for each in found]
+    sums, levels = (
+        [threshold.sums for threshold in thresholds],
+        [threshold.level for threshold in thresholds],
+    )
     assert sums == sorted(sums)
     assert levels == sorted(levels)
     assert thresholds_for(0.999999, 1).sums == 1.0
@@ -126,9 +129,9 @@ def test_a_rarer_false_alarm_needs_a_higher_threshold() -> None:
 def test_one_accident_among_few_runs_is_no_drift() -> None:
     ratios = np.array([0.01, 1.4, -0.01, 0.0, 0.02, -0.02])
 
-    found = chart(score_runs(ratios, [Cell(0, 0.04)] * 6, 0.03), THRESHOLDS, slower_only=True)
+    signal = chart(score_runs(ratios, [Cell(0, 0.04)] * 6, 0.03), THRESHOLDS, slower_only=True)
 
-    assert not found.has_alarm
+    assert not signal.has_alarm
 
 
 def test_alarm_ends_when_the_runs_since_are_as_before() -> None:
@@ -151,10 +154,10 @@ def test_change_of_one_configuration_is_told_for_it_alone() -> None:
     ratios, cells = rng.normal(-0.01, 0.005, 40), [Cell(0, 0.04), Cell(1, 0.04)] * 20
     ratios[1::2] += 0.4
 
-    found = chart(score_runs(ratios, cells, 0.03), THRESHOLDS)
+    signal = chart(score_runs(ratios, cells, 0.03), THRESHOLDS)
 
-    assert (found.has_alarm, found.start) == (True, 1)
-    assert found.change_ratio == pytest.approx(np.exp(0.39), rel=0.02)
+    assert (signal.has_alarm, signal.start) == (True, 1)
+    assert signal.change_ratio == pytest.approx(np.exp(0.39), rel=0.02)
 
 
 def test_change_is_told_against_the_same_configuration() -> None:
@@ -165,7 +168,7 @@ def test_change_is_told_against_the_same_configuration() -> None:
     ratios[60:] += 0.2
     cells = [Cell(group, 0.5) for group in groups.tolist()]
 
-    found = chart(score_runs(ratios, cells, 0.01), THRESHOLDS)
+    signal = chart(score_runs(ratios, cells, 0.01), THRESHOLDS)
 
-    assert (found.has_alarm, found.start) == (True, 60)
-    assert found.change_ratio == pytest.approx(np.exp(0.2), rel=0.02)
+    assert (signal.has_alarm, signal.start) == (True, 60)
+    assert signal.change_ratio == pytest.approx(np.exp(0.2), rel=0.02)

@@ -94,13 +94,13 @@ def test_remaining_bounds_are_ordered_nested_and_positive_however_far_the_observ
 ) -> None:
     forecast = make_forecast(seed)
     elapsed = forecast.median() * ratio
-    left = remaining(believe(forecast), np.array([progress]), elapsed)
+    remaining_jobs = remaining(believe(forecast), np.array([progress]), elapsed)
     narrow, wide = sorted(confidences)
 
-    inner, outer = left.interval(narrow), left.interval(wide)
+    inner, outer = remaining_jobs.interval(narrow), remaining_jobs.interval(wide)
 
-    assert 0 <= outer[0] <= inner[0] <= left.quantile(0.5) <= inner[1] <= outer[1]
-    assert np.isfinite(left.mean()).all()
+    assert 0 <= outer[0] <= inner[0] <= remaining_jobs.quantile(0.5) <= inner[1] <= outer[1]
+    assert np.isfinite(remaining_jobs.mean()).all()
 
 
 def test_later_elapsed_time_never_shortens_the_expected_total() -> None:
@@ -120,9 +120,9 @@ def test_half_done_job_ends_after_as_long_again() -> None:
     forecast = make_forecast(2)
     elapsed = forecast.median() * 3.0
 
-    left = remaining(believe(forecast), np.array([0.5]), elapsed, 0.05)
+    remaining_jobs = remaining(believe(forecast), np.array([0.5]), elapsed, 0.05)
 
-    assert left.quantile(0.5) == pytest.approx(elapsed, rel=0.05)
+    assert remaining_jobs.quantile(0.5) == pytest.approx(elapsed, rel=0.05)
 
 
 @pytest.mark.parametrize("probability", [0.0, 1.0, -0.1])

@@ -109,29 +109,29 @@ def test_noise_of_short_runs_is_told_by_its_factor() -> None:
     noises = np.tile([4 * NOISE, NOISE], 6)
     cells = [Cell(number, 0.12, factor) for number, factor in enumerate([32 / 17, 2 / 17] * 6)]
 
-    found = simulated_p_values(np.random.default_rng(3), noises, cells, slower=1.0)
+    p_values = simulated_p_values(np.random.default_rng(3), noises, cells, slower=1.0)
 
-    assert 0.02 <= (found < 0.05).mean() <= 0.07
+    assert 0.02 <= (p_values < 0.05).mean() <= 0.07
 
 
 def test_a_configuration_noisier_than_the_others_is_judged_by_its_own_runs() -> None:
     noises = np.array([4 * NOISE] + [NOISE] * 5)
     cells = [Cell(number, 0.3) for number in range(6)]
 
-    found = simulated_p_values(np.random.default_rng(4), noises, cells, slower=1.0)
+    p_values = simulated_p_values(np.random.default_rng(4), noises, cells, slower=1.0)
 
     # By the noise of all it would be 12 %.
-    assert (found < 0.01).mean() <= 0.06
+    assert (p_values < 0.01).mean() <= 0.06
 
 
 def test_a_noisy_configuration_does_not_hide_what_happens_to_another() -> None:
     noises = np.array([NOISE] * 5 + [4 * NOISE])
     cells = [Cell(number, 0.3) for number in range(6)]
 
-    found = simulated_p_values(np.random.default_rng(5), noises, cells, slower=1.15)
+    p_values = simulated_p_values(np.random.default_rng(5), noises, cells, slower=1.15)
 
     # By the noise of all it would be 38 %.
-    assert (found < 0.01).mean() >= 0.5
+    assert (p_values < 0.01).mean() >= 0.5
 
 
 def test_runs_with_little_noise_are_expected_closer() -> None:

@@ -49,11 +49,11 @@ def test_each_is_the_bill_of_its_row(asked: list[tuple[Offer, list[float]]]) -> 
     times = [sorted(each) for _, each in asked]
     lower, median, upper = (list(column) for column in zip(*times, strict=True))
 
-    found = bills([offer for offer, _ in asked], median, lower, upper)
+    billed = bills([offer for offer, _ in asked], median, lower, upper)
 
     for row, (offer, _) in enumerate(asked):
-        if found.is_exact[row]:
-            assert_is_bill(found, row, offer, times[row])
+        if billed.is_exact[row]:
+            assert_is_bill(billed, row, offer, times[row])
 
 
 @given(offers(), st.lists(st.lists(seconds, min_size=3, max_size=3), min_size=1))
@@ -84,11 +84,11 @@ def test_usual_prices_and_durations_are_all_billed_at_once() -> None:
         for each in cents
     ]
 
-    found = bills(asked, median, lower, upper)
+    billed = bills(asked, median, lower, upper)
 
-    assert found.is_exact.all()
+    assert billed.is_exact.all()
     for row, offer in enumerate(asked):
-        assert_is_bill(found, row, offer, [lower[row], median[row], upper[row]])
+        assert_is_bill(billed, row, offer, [lower[row], median[row], upper[row]])
 
 
 def test_what_has_several_items_or_is_free_of_a_price_is_left_to_the_bill() -> None:
@@ -96,13 +96,13 @@ def test_what_has_several_items_or_is_free_of_a_price_is_left_to_the_bill() -> N
     extra = Offer(plain.price, 1, Extras(egress_gb=Decimal(1), egress_per_gb=Decimal(1)))
     several = Offer(plain.price, 1, others=(Lot(plain.price, 1),))
 
-    found = bills([plain, extra, several, None], [60.0] * 4, [60.0] * 4, [60.0] * 4)
+    billed = bills([plain, extra, several, None], [60.0] * 4, [60.0] * 4, [60.0] * 4)
 
-    assert found.is_exact.tolist() == [True, False, False, False]
+    assert billed.is_exact.tolist() == [True, False, False, False]
 
 
 def test_a_price_of_nought_comes_to_nought() -> None:
-    found = bills([make_offer("0")], [90.0], [60.0], [3600.0])
+    billed = bills([make_offer("0")], [90.0], [60.0], [3600.0])
 
-    assert found.is_exact.all()
-    assert_is_bill(found, 0, make_offer("0"), [60.0, 90.0, 3600.0])
+    assert billed.is_exact.all()
+    assert_is_bill(billed, 0, make_offer("0"), [60.0, 90.0, 3600.0])

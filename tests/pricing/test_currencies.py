@@ -26,8 +26,8 @@ def make_rate(pair: str, rate: str, valid_from: datetime = DAY) -> ExchangeRate:
 
 def rate_of(book: RateBook, pair: str, as_of: datetime = NOW) -> str | None:
     source, target = pair.split("/")
-    found = book.conversion(source, target, as_of)
-    return None if found is None else str(found.rate)
+    conversion = book.conversion(source, target, as_of)
+    return None if conversion is None else str(conversion.rate)
 
 
 def test_stored_rate_is_applied_digit_by_digit() -> None:
@@ -40,20 +40,20 @@ def test_opposite_rate_is_inverted_to_twelve_digits() -> None:
     book = RateBook([make_rate("EUR/USD", "1.0842")])
 
     assert rate_of(book, "USD/EUR") == "0.922339051835"
-    found = book.conversion("USD", "EUR", NOW)
-    assert found is not None
-    assert found.source == "inverse of bank EUR/USD"
+    conversion = book.conversion("USD", "EUR", NOW)
+    assert conversion is not None
+    assert conversion.source == "inverse of bank EUR/USD"
 
 
 def test_two_rates_lead_by_way_of_a_third_currency_and_the_older_date_counts() -> None:
     older = DAY - timedelta(days=3)
     book = RateBook([make_rate("EUR/USD", "1.25", older), make_rate("EUR/CHF", "0.95")])
 
-    found = book.conversion("USD", "CHF", NOW)
+    conversion = book.conversion("USD", "CHF", NOW)
 
-    assert found is not None
-    assert (str(found.rate), found.valid_from) == ("0.76", older)
-    assert found.source == "inverse of bank EUR/USD; bank EUR/CHF"
+    assert conversion is not None
+    assert (str(conversion.rate), conversion.valid_from) == ("0.76", older)
+    assert conversion.source == "inverse of bank EUR/USD; bank EUR/CHF"
 
 
 @pytest.mark.parametrize(
@@ -74,11 +74,11 @@ def test_newer_opposite_rate_goes_before_an_older_direct_one() -> None:
 
 def test_rate_of_last_month_is_stale() -> None:
     book = RateBook([make_rate("EUR/USD", "1.1")])
-    found = book.conversion("EUR", "USD", NOW)
+    conversion = book.conversion("EUR", "USD", NOW)
 
-    assert found is not None
-    assert not is_stale_rate(found, DAY + timedelta(days=30))
-    assert is_stale_rate(found, DAY + timedelta(days=31))
+    assert conversion is not None
+    assert not is_stale_rate(conversion, DAY + timedelta(days=30))
+    assert is_stale_rate(conversion, DAY + timedelta(days=31))
 
 
 def test_unconnected_currencies_have_no_rate() -> None:
@@ -96,7 +96,9 @@ def test_own_prices_of_several_currencies_are_compared_after_conversion() -> Non
 
     taken = [book.resolve(on_t4(4), PriceQuery(currency="USD")) for book in (weak, strong)]
 
-    assert [None if each is None else each.price.instance_type for each in taken] == ["eu", "us"]
+    assert [
+        None if conversion is None else conversion.price.instance_type for conversion in taken
+    ] == ["eu", "us"]
 
 
 def test_price_without_a_rate_counts_only_where_there_is_no_other() -> None:
@@ -188,7 +190,7 @@ def test_fair_rounding_neither_gains_nor_loses_over_many_conversions() -> None:
     assert offer.price.price_per_hour == Decimal("3.17") * Decimal("1.0842")
 
     seconds = random.uniform(3600, 36_000, size=2000).tolist()
-    shown = sum((bill(offer, each, each, each).median for each in seconds), Decimal(0))
-    exact = sum((exact_cost(offer, each) for each in seconds), Decimal(0))
+    shown = sum((bill(offer, second, second, second).median for second in seconds), Decimal(0))
+    exact = sum((exact_cost(offer, second) for second in seconds), Decimal(0))
 
     assert abs(shown - exact) < Decimal("0.005") * 90  # two deviations of 2,000 roundings

@@ -102,10 +102,10 @@ def test_slice_listed_or_unknown_board_has_no_other_boards(name: str) -> None:
 
 
 def test_specification_is_found_by_any_spelling() -> None:
-    found = specification_of("Tesla K80")
+    specification = specification_of("Tesla K80")
 
-    assert found is not None
-    assert found.tensor_tflops is None
+    assert specification is not None
+    assert specification.tensor_tflops is None
     assert specification_of("A100") is None
 
 

@@ -37,11 +37,11 @@ def test_packing_equals_trying_everything() -> None:
         costs = [Decimal(int(random.integers(1, 60))) / 10 * size for size in sizes]
         workers = int(random.integers(1, 25))
 
-        found = pack(sizes, costs, workers)
+        packing = pack(sizes, costs, workers)
 
-        places = sum(size * count for size, count in zip(sizes, found.counts, strict=True))
+        places = sum(size * count for size, count in zip(sizes, packing.counts, strict=True))
         assert places >= workers
-        assert found.cost == _cheapest_by_trying(sizes, costs, workers)
+        assert packing.cost == _cheapest_by_trying(sizes, costs, workers)
 
 
 def test_many_workers_are_packed_as_a_full_table_would() -> None:
@@ -118,11 +118,11 @@ def test_cheapest_offer_of_the_catalogue_is_that_of_all_its_shelves() -> None:
         ]
         shelves = shelves_of(fresh)
         for workers in (*range(1, 40), 64, 100, 1000):
-            found = book.resolve(on_t4(workers, gpu_type=gpu_type), PriceQuery())
+            resolved = book.resolve(on_t4(workers, gpu_type=gpu_type), PriceQuery())
             every = [each.offer_for(on_t4(workers, gpu_type=gpu_type)) for each in shelves]
 
-            assert found is not None
-            assert found.per_hour == min(each.per_hour for each in every if each is not None)
+            assert resolved is not None
+            assert resolved.per_hour == min(each.per_hour for each in every if each is not None)
 
 
 def _with_fee(fee: str) -> PriceQuery:
@@ -159,11 +159,11 @@ def test_packing_with_a_fee_equals_trying_everything() -> None:
         ]
         workers = int(random.integers(1, 20))
 
-        found = PriceBook(prices, NOW).resolve(on_t4(workers), _with_fee(str(fee)))
+        resolved = PriceBook(prices, NOW).resolve(on_t4(workers), _with_fee(str(fee)))
 
-        assert found is not None
+        assert resolved is not None
         cheapest = _cheapest_by_trying(sizes, [hour + fee for hour in hours], workers)
-        assert found.per_hour == cheapest
+        assert resolved.per_hour == cheapest
 
 
 def test_mixed_instances_are_billed_one_line_each() -> None:

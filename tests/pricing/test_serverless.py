@@ -106,7 +106,7 @@ def test_costs_of_many_functions_equal_their_bills_and_rise() -> None:
 
     costs = costs_of([offer] * 400, seconds)
 
-    exact = [float(exact_cost(offer, each)) for each in seconds.tolist()]
+    exact = [float(exact_cost(offer, value)) for value in seconds.tolist()]
     np.testing.assert_allclose(costs, exact, rtol=1e-9)
     assert (np.diff(costs) >= 0).all()
 

@@ -101,7 +101,7 @@ def test_young_daly_interval_is_within_half_a_percent_of_the_best(
         terms = Interruptions(per_hour, interval_s, checkpoint_s, restart_s=300.0)
         return float(completion(work, terms).expected_s[0])
 
-    tried = min(expected(each) for each in np.geomspace(best / 20, best * 20, 400).tolist())
+    tried = min(expected(value) for value in np.geomspace(best / 20, best * 20, 400).tolist())
     assert expected(best) <= tried * 1.005
 
 

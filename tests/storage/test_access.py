@@ -27,10 +27,10 @@ def test_key_reads_back_with_its_hash(database: Database, clock: FakeClock) -> N
         stores.access.add_key(key, "f" * 64)
 
     with database.reading() as stores:
-        found = stores.access.find_key(key.key_id)
+        stored_key = stores.access.find_key(key.key_id)
         unknown = stores.access.find_key(KeyId("other"))
 
-    assert found == (key, "f" * 64)
+    assert stored_key == (key, "f" * 64)
     assert unknown is None
 
 

@@ -33,22 +33,22 @@ def postgresql_url(database_url: str) -> str:
 
 
 def test_server_that_vanished_is_not_waited_for_long(postgresql_url: str) -> None:
-    told = _parameters(postgresql_url)
+    parameters = _parameters(postgresql_url)
 
-    idle_s = int(told["keepalives_idle"])
-    tries_s = int(told["keepalives_interval"]) * int(told["keepalives_count"])
+    idle_s = int(parameters["keepalives_idle"])
+    tries_s = int(parameters["keepalives_interval"]) * int(parameters["keepalives_count"])
     assert idle_s + tries_s <= 30
-    assert int(told["tcp_user_timeout"]) <= 30_000
-    assert int(told["connect_timeout"]) <= 10
+    assert int(parameters["tcp_user_timeout"]) <= 30_000
+    assert int(parameters["connect_timeout"]) <= 10
 
 
 def test_what_the_url_says_of_patience_goes_first(postgresql_url: str) -> None:
     url = sa.make_url(postgresql_url).update_query_dict({"tcp_user_timeout": "4000"})
 
-    told = _parameters(url.render_as_string(hide_password=False))
+    parameters = _parameters(url.render_as_string(hide_password=False))
 
-    assert told["tcp_user_timeout"] == "4000"
-    assert told["connect_timeout"] == "5"
+    assert parameters["tcp_user_timeout"] == "4000"
+    assert parameters["connect_timeout"] == "5"
 
 
 def test_limit_on_statements_is_set_without_a_parameter_of_the_start(postgresql_url: str) -> None:

@@ -41,10 +41,10 @@ def test_request_reads_back(database: Database, clock: FakeClock, workload_id: W
         fit, is_new = stores.fits.request(workload_id, request, clock())
 
     with database.reading() as stores:
-        found = stores.fits.get(DEFAULT_PROJECT, fit.fit_id)
+        stored = stores.fits.get(DEFAULT_PROJECT, fit.fit_id)
         elsewhere = stores.fits.get(ProjectId("other"), fit.fit_id)
     assert is_new
-    assert found == fit
+    assert stored == fit
     assert (fit.request, fit.state, fit.workload) == (request, FitState.QUEUED, "resnet")
     assert elsewhere is None
 
@@ -131,10 +131,10 @@ def test_cancel_of_a_running_fit_waits_for_its_fitter(
 
         stores.fits.request_cancel(claim.fit.fit_id, clock())
 
-        told = stores.fits.get(DEFAULT_PROJECT, claim.fit.fit_id)
-        assert told is not None
-        assert (told.state, told.cancel_requested) == (FitState.RUNNING, True)
-        assert told.ended_at is None
+        stored = stores.fits.get(DEFAULT_PROJECT, claim.fit.fit_id)
+        assert stored is not None
+        assert (stored.state, stored.cancel_requested) == (FitState.RUNNING, True)
+        assert stored.ended_at is None
         assert not stores.leases.hold(claim)
         assert not stores.leases.release(claim, is_counted=False)
         assert stores.leases.cancel(claim, clock())
@@ -178,8 +178,8 @@ def test_fitter_whose_clock_was_ahead_does_not_live_for_ever(
         stores.leases.fitter_seen("ahead", started_at=clock(), now=clock())
         clock.advance(-3600)
 
-        found = stores.fits.fitters(
+        fitters = stores.fits.fitters(
             clock() - timedelta(seconds=30), clock() + timedelta(seconds=30)
         )
 
-    assert found == Fitters(alive=0)
+    assert fitters == Fitters(alive=0)

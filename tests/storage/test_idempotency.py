@@ -21,7 +21,7 @@ def _begin(
         return stores.idempotency.begin(ticket, body, clock(), _LOCK_S)
 
 
-def _held(database: Database, clock: FakeClock) -> IdempotencyTicket:
+def _held_ticket(database: Database, clock: FakeClock) -> IdempotencyTicket:
     ticket = _begin(database, clock)
     assert isinstance(ticket, IdempotencyTicket)
     return ticket
@@ -33,7 +33,7 @@ def _finish(database: Database, ticket: IdempotencyTicket) -> None:
 
 
 def test_finished_request_is_replayed(database: Database, clock: FakeClock) -> None:
-    _finish(database, _held(database, clock))
+    _finish(database, _held_ticket(database, clock))
 
     answer = _begin(database, clock)
 
@@ -49,7 +49,7 @@ def test_running_request_is_in_progress(database: Database, clock: FakeClock) ->
 
 @pytest.mark.parametrize("is_finished", [True, False])
 def test_other_body_is_refused(database: Database, clock: FakeClock, *, is_finished: bool) -> None:
-    ticket = _held(database, clock)
+    ticket = _held_ticket(database, clock)
     if is_finished:
         _finish(database, ticket)
 
@@ -68,9 +68,9 @@ def test_other_path_is_another_request(database: Database, clock: FakeClock) -> 
 def test_lapsed_lock_is_taken_over_and_fences_off_the_first(
     database: Database, clock: FakeClock
 ) -> None:
-    first = _held(database, clock)
+    first = _held_ticket(database, clock)
     clock.advance(_LOCK_S + 1)
-    second = _held(database, clock)
+    second = _held_ticket(database, clock)
 
     with pytest.raises(InProgressError):
         _finish(database, first)
@@ -90,7 +90,7 @@ def test_lapsed_lock_is_not_taken_over_by_another_body(
 
 
 def test_renewed_lock_does_not_lapse(database: Database, clock: FakeClock) -> None:
-    ticket = _held(database, clock)
+    ticket = _held_ticket(database, clock)
     with database.transaction() as stores:
         stores.idempotency.renew(ticket, clock() + timedelta(seconds=3 * _LOCK_S))
     clock.advance(_LOCK_S + 1)
@@ -100,7 +100,7 @@ def test_renewed_lock_does_not_lapse(database: Database, clock: FakeClock) -> No
 
 
 def test_forgotten_request_may_run_again(database: Database, clock: FakeClock) -> None:
-    ticket = _held(database, clock)
+    ticket = _held_ticket(database, clock)
     with database.transaction() as stores:
         stores.idempotency.forget(ticket)
 
@@ -108,7 +108,7 @@ def test_forgotten_request_may_run_again(database: Database, clock: FakeClock) -
 
 
 def test_purge_deletes_what_began_before(database: Database, clock: FakeClock) -> None:
-    _finish(database, _held(database, clock))
+    _finish(database, _held_ticket(database, clock))
     with database.transaction() as stores:
         kept = stores.idempotency.purge(clock())
         deleted = stores.idempotency.purge(clock() + timedelta(seconds=1))

@@ -59,11 +59,11 @@ def queue(services: Services, clock: FakeClock) -> Queue:
 
 
 def test_claims_are_first_come(queue: Queue, clock: FakeClock) -> None:
-    asked = [queue.add("a"), queue.add("b")]
+    fit_ids = [queue.add("a"), queue.add("b")]
 
     claims = [queue.claim(), queue.claim(), queue.claim()]
 
-    assert [claim and claim.fit.fit_id for claim in claims] == [*asked, None]
+    assert [claim and claim.fit.fit_id for claim in claims] == [*fit_ids, None]
     first = claims[0]
     assert first is not None
     assert first.project_id == DEFAULT_PROJECT
@@ -72,7 +72,7 @@ def test_claims_are_first_come(queue: Queue, clock: FakeClock) -> None:
 
 
 def test_many_fitters_never_claim_the_same_fit(queue: Queue) -> None:
-    asked = {queue.add(f"w{number}") for number in range(12)}
+    fit_ids = {queue.add(f"w{number}") for number in range(12)}
     barrier = threading.Barrier(4)
     claimed: list[FitId] = []
 
@@ -87,8 +87,8 @@ def test_many_fitters_never_claim_the_same_fit(queue: Queue) -> None:
     for thread in threads:
         thread.join()
 
-    assert len(claimed) == len(asked)
-    assert set(claimed) == asked
+    assert len(claimed) == len(fit_ids)
+    assert set(claimed) == fit_ids
 
 
 def test_silent_fitter_loses_its_fit_to_the_next(queue: Queue, clock: FakeClock) -> None:

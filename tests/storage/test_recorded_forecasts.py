@@ -48,8 +48,8 @@ def find(
     context: ServiceContext, workload_id: WorkloadId, names: list[str], scenarios: list[str]
 ) -> list[tuple[str, str | None]]:
     with context.database.reading() as stores:
-        found = stores.forecasts.recorded(workload_id, names, list(map(digest, scenarios)))
-    return [(each.forecast_id, each.scenario_sha256) for each in found]
+        recorded = stores.forecasts.recorded(workload_id, names, list(map(digest, scenarios)))
+    return [(each.forecast_id, each.scenario_sha256) for each in recorded]
 
 
 def test_damaged_file_is_unavailable_and_not_the_record_s_fault(

@@ -31,8 +31,8 @@ def _upload(services: Services, *lines: str, dry_run: bool = False) -> None:
 def _counts(services: Services) -> dict[str, dict[str, int]]:
     page = services.workloads.list_page(DEFAULT_PROJECT)
     return {
-        each.workload.slug: {status.value: number for status, number in each.runs.items()}
-        for each in page.items
+        item.workload.slug: {status.value: number for status, number in item.runs.items()}
+        for item in page.items
     }
 
 

@@ -94,12 +94,12 @@ def test_every_run_of_a_block_is_stored_in_its_place(database: Database, count: 
             add(replace(runs, content=replace(runs.content, duration_seconds=durations)))
 
     with database.reading() as stores:
-        found = {
+        by_id = {
             run.run_id: run.duration_seconds
             for run in stores.runs.get_many(DEFAULT_PROJECT, runs.run_id)
         }
 
-    assert found == dict(zip(runs.run_id, durations, strict=True))
+    assert by_id == dict(zip(runs.run_id, durations, strict=True))
 
 
 def test_numbers_are_stored_to_the_last_digit_and_absent_ones_stay_absent(
@@ -115,9 +115,9 @@ def test_numbers_are_stored_to_the_last_digit_and_absent_ones_stay_absent(
             add(replace(runs, content=content))
 
     with database.reading() as stores:
-        found = {run.run_id: run for run in stores.runs.get_many(DEFAULT_PROJECT, runs.run_id)}
+        by_id = {run.run_id: run for run in stores.runs.get_many(DEFAULT_PROJECT, runs.run_id)}
 
-    told = [found[run_id].scenario for run_id in runs.run_id]
+    told = [by_id[run_id].scenario for run_id in runs.run_id]
     assert [each.work.dataset_size for each in told] == sizes
     assert [each.configuration.nodes for each in told] == nodes
 
@@ -135,10 +135,10 @@ def test_blocks_with_other_columns_follow_each_other(database: Database) -> None
                 add(block)
 
     with database.reading() as stores:
-        found = stores.runs.find_external(workload.workload_id, ["a"])
+        runs = stores.runs.find_external(workload.workload_id, ["a"])
         counts = stores.run_counts.by_status([workload.workload_id])[workload.workload_id]
 
-    assert set(found) == {"a"}
+    assert set(runs) == {"a"}
     assert counts == {RunStatus.SUCCEEDED: 6, RunStatus.FAILED: 2}
 
 
@@ -196,7 +196,7 @@ def test_parameters_are_told_alike_whether_runs_repeat_them_or_not(
         with stores.runs.adding() as add:
             add(replace(runs, content=replace(runs.content, parameters=sets)))
 
-        found = stores.runs.measured_features(workload.workload_id)
+        measured = stores.runs.measured_features(workload.workload_id)
 
-    assert found["param.lr"] == NumberRange(min(rates), max(rates), 6)
-    assert found["param.precision"] == CategoryLevels(("fp16", "fp17"), 6)
+    assert measured["param.lr"] == NumberRange(min(rates), max(rates), 6)
+    assert measured["param.precision"] == CategoryLevels(("fp16", "fp17"), 6)

@@ -49,20 +49,20 @@ def _ask_often(database: Database) -> None:
 
 
 def test_each_transaction_of_a_shared_session_is_told_all(shared: Database) -> None:
-    told = []
+    reported = []
     for _ in range(2):
         with shared.engine.connect() as connection:
             names = ("statement_timeout", "transaction_isolation", "DateStyle")
             asked = sa.select(*(sa.func.current_setting(name) for name in names))
             limit, isolation, style = connection.execute(asked).one()
-            told.append((limit, isolation, style.partition(",")[0]))
+            reported.append((limit, isolation, style.partition(",")[0]))
             # What a pooler does, or another client, between two transactions.
             connection.exec_driver_sql("SET DateStyle = 'German'")
             connection.exec_driver_sql("SET default_transaction_isolation = 'serializable'")
             connection.exec_driver_sql("SET statement_timeout = 0")
             connection.commit()
 
-    assert told == [("7s", "read committed", "ISO")] * 2
+    assert reported == [("7s", "read committed", "ISO")] * 2
 
 
 def test_nothing_is_prepared_in_a_shared_session(shared: Database) -> None:
@@ -128,7 +128,7 @@ def test_doctor_names_sessions_that_are_shared(
     services: Services = build_services(ServiceContext(database, settings))
     monkeypatch.setattr(poolers, "_backend_pid", lambda _: 7)
 
-    found = {check.name: check for check in services.diagnosis.diagnose()}
+    checks = {check.name: check for check in services.diagnosis.diagnose()}
 
-    assert not found["sessions"].is_ok
-    assert "pool_mode" in found["sessions"].remedy
+    assert not checks["sessions"].is_ok
+    assert "pool_mode" in checks["sessions"].remedy

@@ -96,10 +96,10 @@ def test_assets_of_another_release_are_not_kept(client: TestClient) -> None:
 def test_known_asset_is_not_sent_again(client: TestClient, assets: Assets) -> None:
     url = assets.url("favicon.svg")
 
-    again = client.get(url, headers={"If-None-Match": client.get(url).headers["etag"]})
+    repeated = client.get(url, headers={"If-None-Match": client.get(url).headers["etag"]})
 
-    assert again.status_code == 304
-    assert again.content == b""
+    assert repeated.status_code == 304
+    assert repeated.content == b""
 
 
 @pytest.mark.parametrize("named", ["*", "W/{}", '"another", {}', '"another" , W/{}'])

@@ -219,8 +219,8 @@ def test_share_of_bands_that_held_stays_inside_its_column(
 ) -> None:
     versions = f"{published_service}/v1/workloads/{PUBLISHED}/regressors"
     told = httpx2.get(versions).json()
-    for each in told["regressors"]:
-        each["coverage"] = {"0.8": 0.9917, "0.9": 0.9976}
+    for regressor in told["regressors"]:
+        regressor["coverage"] = {"0.8": 0.9917, "0.9": 0.9976}
     page = open_page(f"{published_service}/", width=width)
     page.route("**/regressors?*", lambda route: route.fulfill(json=told))
     page.goto(f"{published_service}/workloads/{PUBLISHED}")
