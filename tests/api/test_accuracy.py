@@ -64,14 +64,14 @@ def test_figures_equal_a_direct_computation_over_the_same_runs(
     rng = np.random.default_rng(1)
     forecasts, seconds = [], []
     for workers, size in POINTS:
-        asked = client.post("/v1/forecasts", json=scenario(workers, size)).json()
+        answer = client.post("/v1/forecasts", json=scenario(workers, size)).json()
         observed = law_seconds(workers, size) * float(np.exp(rng.normal(0, 0.2)))
         clock.advance(seconds=60)
-        upload(client, [run(workers, size, observed, forecast_id=asked["forecast_id"])])
-        forecasts.append(asked["duration_seconds"])
+        upload(client, [run(workers, size, observed, forecast_id=answer["forecast_id"])])
+        forecasts.append(answer["duration_seconds"])
         seconds.append(observed)
 
-    found = accuracy(client)
+    measured = accuracy(client)
 
     errors = [
         (each["median"] - observed) / observed
@@ -81,12 +81,12 @@ def test_figures_equal_a_direct_computation_over_the_same_runs(
         each["lower"] <= observed <= each["upper"]
         for each, observed in zip(forecasts, seconds, strict=True)
     ]
-    assert found["overall"]["runs"] == len(POINTS)
-    assert found["overall"]["mape"] == pytest.approx(np.mean(np.abs(errors)), rel=1e-4)
-    assert found["overall"]["bias"] == pytest.approx(np.mean(errors), rel=1e-4)
-    assert found["overall"]["coverage"]["0.9"] == pytest.approx(np.mean(inside), abs=1e-6)
-    assert list(found["by_source"]) == ["named"]
-    coverage = list(found["overall"]["coverage"].values())
+    assert measured["overall"]["runs"] == len(POINTS)
+    assert measured["overall"]["mape"] == pytest.approx(np.mean(np.abs(errors)), rel=1e-4)
+    assert measured["overall"]["bias"] == pytest.approx(np.mean(errors), rel=1e-4)
+    assert measured["overall"]["coverage"]["0.9"] == pytest.approx(np.mean(inside), abs=1e-6)
+    assert list(measured["by_source"]) == ["named"]
+    coverage = list(measured["overall"]["coverage"].values())
     assert coverage == sorted(coverage)
 
 
@@ -98,9 +98,9 @@ def test_runs_like_a_recorded_forecast_are_held_against_it(
     clock.advance(seconds=60)
     upload(client, [run(4, 2000.0, 300.0), run(2, 2000.0, 500.0)])
 
-    found = accuracy(client)
+    measured = accuracy(client)
 
-    assert {name: each["runs"] for name, each in found["by_source"].items()} == {
+    assert {name: each["runs"] for name, each in measured["by_source"].items()} == {
         "matched": 1,
         "standing": 1,
     }
@@ -132,10 +132,10 @@ def test_the_range_divides_the_runs(
     clock.advance(seconds=60)
     upload(client, [run(4, 2000.0, 300.0), run(64, 2000.0, 60.0), run(64, 2000.0, 61.0)])
 
-    found = accuracy(client)
+    measured = accuracy(client)
 
-    assert found["within_range"]["runs"] == 1
-    assert found["outside_range"]["runs"] == 2
+    assert measured["within_range"]["runs"] == 1
+    assert measured["outside_range"]["runs"] == 2
 
 
 def test_excluded_failed_and_old_runs_are_left_out(
@@ -166,13 +166,13 @@ def test_a_shift_raises_the_alarm_within_twenty_runs(
     clock.advance(seconds=60)
     upload(client, noisy_runs(rng, 20, factor=1.4))
 
-    found = accuracy(client)["drift"]
+    measured = accuracy(client)["drift"]
 
     assert not quiet["alarm"]
-    assert found["alarm"]
-    assert found["direction"] == "slower"
-    assert found["change_ratio"] == pytest.approx(1.4, rel=0.1)
-    assert found["since"].startswith(clock.instant.isoformat()[:19])
+    assert measured["alarm"]
+    assert measured["direction"] == "slower"
+    assert measured["change_ratio"] == pytest.approx(1.4, rel=0.1)
+    assert measured["since"].startswith(clock.instant.isoformat()[:19])
 
 
 def test_a_fit_after_the_alarm_takes_the_new_level_as_normal(
@@ -246,9 +246,9 @@ def test_a_version_that_cannot_be_read_judges_nothing(
         connection.exec_driver_sql("UPDATE regressor SET artifact_sha256 = 'altered'")
     cold = build_services(services.context)
 
-    found = cold.accuracy.accuracy(DEFAULT_PROJECT, Slug("fitted"), timedelta(days=1))
+    measured = cold.accuracy.accuracy(DEFAULT_PROJECT, Slug("fitted"), timedelta(days=1))
 
-    assert (found.overall, found.drift, found.not_judged) == (None, None, len(POINTS) + 1)
+    assert (measured.overall, measured.drift, measured.not_judged) == (None, None, len(POINTS) + 1)
 
 
 def test_a_database_that_falls_silent_is_told_instead_of_runs_that_are_not_judged(

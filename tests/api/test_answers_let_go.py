@@ -63,7 +63,7 @@ def test_regressor_that_left_the_cache_leaves_memory(
     gc.collect()
 
     assert len(published.forecasts.memo) == len(NAMES)
-    assert [each() is not None for each in portfolios] == [False, False, True]
+    assert [portfolio() is not None for portfolio in portfolios] == [False, False, True]
 
 
 def test_refusal_that_is_remembered_holds_no_regressor(

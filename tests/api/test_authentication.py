@@ -20,7 +20,7 @@ from app.settings import Settings
 from app.storage.database import Database
 from tests.support.clock import FakeClock
 from tests.support.echo import echoing_client
-from tests.support.outage import take_away
+from tests.support.outage import make_unavailable
 
 
 @pytest.fixture
@@ -63,11 +63,11 @@ def test_token_has_256_secret_bits_and_is_not_stored(keyed: Services, database: 
     key, token = _create(keyed)
 
     with database.reading() as stores:
-        found = stores.access.find_key(key.key_id)
+        stored_key = stores.access.find_key(key.key_id)
 
     assert re.fullmatch(rf"tf_{key.key_id}_[0-9a-f]{{64}}", token)
-    assert found is not None
-    assert token.rpartition("_")[2] not in found[1]
+    assert stored_key is not None
+    assert token.rpartition("_")[2] not in stored_key[1]
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_body_that_took_long_is_taken_while_the_database_is_away(
     _, token = _create(keyed)
     monkeypatch.setattr(authentication, "_LONG_S", -1.0)
     assert client.post("/v1/echo", headers=_bearer(token)).is_success
-    take_away(keyed.context.database)
+    make_unavailable(keyed.context.database)
 
     assert client.post("/v1/echo", headers=_bearer(token), content=b"[1]").is_success
 
@@ -164,7 +164,7 @@ def test_known_key_is_let_in_while_the_database_is_away(
         _, token = _create(services)
         _, unseen = _create(services)
         assert client.post("/v1/echo", headers=_bearer(token)).is_success
-        take_away(database)
+        make_unavailable(database)
         clock.advance(20)
         known = client.post("/v1/echo", headers=_bearer(token))
         unknown = client.post("/v1/echo", headers=_bearer(unseen))

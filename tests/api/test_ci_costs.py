@@ -28,19 +28,19 @@ def published(services: Services, clock: FakeClock) -> None:
 def test_the_change_of_cost_is_told(client: TestClient) -> None:
     assert client.post("/v1/prices", json=IN_EURO).status_code == 201
 
-    found = report(client, run(2 * usual()))
+    answer = report(client, run(2 * usual()))
 
-    change = found["cost_change"]
-    expected = (2 * usual() - found["runs"][0]["expected_seconds"]["median"]) / 3600 * 4 * 0.9
+    change = answer["cost_change"]
+    expected = (2 * usual() - answer["runs"][0]["expected_seconds"]["median"]) / 3600 * 4 * 0.9
     assert change["currency"] == "EUR"
     assert float(change["per_run"]) == pytest.approx(expected, rel=0.01)
     assert change["runs_per_month"] == 13
     assert float(change["per_month"]) == pytest.approx(13 * expected, rel=0.01)
-    cost = found["runs"][0]["cost"]
+    cost = answer["runs"][0]["cost"]
     assert float(cost["observed"]) - float(cost["expected"]) == pytest.approx(expected, abs=0.02)
-    assert "EUR per run" in found["comment_markdown"]
-    assert " | cost | verdict |" in found["comment_markdown"]
-    assert f"| {cost['observed']} EUR (+" in found["comment_markdown"]
+    assert "EUR per run" in answer["comment_markdown"]
+    assert " | cost | verdict |" in answer["comment_markdown"]
+    assert f"| {cost['observed']} EUR (+" in answer["comment_markdown"]
 
 
 @pytest.mark.usefixtures("published")
@@ -50,11 +50,11 @@ def test_the_cost_is_converted_to_the_currency_of_the_workload(client: TestClien
     answer = client.post("/v1/exchange-rates", json={**rate, "valid_from": "2026-01-01"})
     assert answer.status_code == 201
 
-    found = report(client, run(2 * usual()))
+    document = report(client, run(2 * usual()))
 
-    expected = (2 * usual() - found["runs"][0]["expected_seconds"]["median"]) / 3600 * 4 * 1.8
-    assert found["cost_change"]["currency"] == "USD"
-    assert float(found["cost_change"]["per_run"]) == pytest.approx(expected, rel=0.01)
+    expected = (2 * usual() - document["runs"][0]["expected_seconds"]["median"]) / 3600 * 4 * 1.8
+    assert document["cost_change"]["currency"] == "USD"
+    assert float(document["cost_change"]["per_run"]) == pytest.approx(expected, rel=0.01)
 
 
 @pytest.mark.usefixtures("published")

@@ -50,44 +50,44 @@ def excluded_runs(client: TestClient) -> list[dict[str, Any]]:
 
 @pytest.mark.usefixtures("published")
 def test_a_usual_run_passes_and_is_stored(client: TestClient) -> None:
-    found = report(client, run(usual(), external_id="a/1"), commit="1f2e", branch="main")
+    answer = report(client, run(usual(), external_id="a/1"), commit="1f2e", branch="main")
 
-    stored = client.get(f"/v1/runs/{found['runs'][0]['run_id']}").json()
-    assert (found["verdict"], found["exit_code"]) == ("pass", 0)
-    assert found["runs"][0]["expected_seconds"]["lower"] < usual()
-    assert found["runs"][0]["verdict"] == "pass"
+    stored = client.get(f"/v1/runs/{answer['runs'][0]['run_id']}").json()
+    assert (answer["verdict"], answer["exit_code"]) == ("pass", 0)
+    assert answer["runs"][0]["expected_seconds"]["lower"] < usual()
+    assert answer["runs"][0]["verdict"] == "pass"
     assert stored["labels"] == {"git_sha": "1f2e", "git_branch": "main"}
     assert not stored["excluded"]
 
 
 @pytest.mark.usefixtures("published")
 def test_a_much_slower_run_fails(client: TestClient) -> None:
-    found = report(client, run(1.6 * usual()), run(usual()))
+    answer = report(client, run(1.6 * usual()), run(usual()))
 
-    assert (found["verdict"], found["exit_code"]) == ("fail", 1)
-    assert [each["verdict"] for each in found["runs"]] == ["fail", "pass"]
-    assert found["runs"][0]["ratio"] == pytest.approx(1.6, rel=0.1)
-    assert found["runs"][0]["p_value"] < 0.01
-    assert "Slower than forecast" in found["summary"]
+    assert (answer["verdict"], answer["exit_code"]) == ("fail", 1)
+    assert [each["verdict"] for each in answer["runs"]] == ["fail", "pass"]
+    assert answer["runs"][0]["ratio"] == pytest.approx(1.6, rel=0.1)
+    assert answer["runs"][0]["p_value"] < 0.01
+    assert "Slower than forecast" in answer["summary"]
 
 
 @pytest.mark.usefixtures("published")
 def test_a_faster_run_never_fails(client: TestClient) -> None:
-    found = report(client, run(0.3 * usual()))
+    answer = report(client, run(0.3 * usual()))
 
-    assert (found["verdict"], found["exit_code"]) == ("pass", 0)
-    assert found["summary"].startswith("Faster than forecast: ")
-    assert "(-70%) on 4 x T4" in found["summary"]
-    assert "### Training cost: faster than forecast" in found["comment_markdown"]
+    assert (answer["verdict"], answer["exit_code"]) == ("pass", 0)
+    assert answer["summary"].startswith("Faster than forecast: ")
+    assert "(-70%) on 4 x T4" in answer["summary"]
+    assert "### Training cost: faster than forecast" in answer["comment_markdown"]
 
 
 @pytest.mark.usefixtures("published")
 def test_runs_on_either_side_of_their_intervals_are_told_apart(client: TestClient) -> None:
     runs = run(usual()), run(0.3 * usual(2), 2), run(1.6 * usual(1), 1)
 
-    found = report(client, *runs, gate={"min_effect": 1.0})
+    answer = report(client, *runs, gate={"min_effect": 1.0})
 
-    assert found["summary"] == (
+    assert answer["summary"] == (
         "As forecast: 1 run within what was expected, 1 run faster,"
         " 1 run slower, by no more than the gate allows."
     )
@@ -103,11 +103,11 @@ def test_the_gate_decides_what_matters(client: TestClient) -> None:
 
 
 def test_a_first_report_passes_and_says_what_is_missing(client: TestClient) -> None:
-    found = report(client, run(100.0))
+    answer = report(client, run(100.0))
     second = report(client, run(100.0), gate={"on_insufficient_data": "fail"})
 
-    assert (found["verdict"], found["exit_code"]) == ("insufficient_data", 0)
-    assert found["runs"][0]["reason"] == "These are the first runs of the workload."
+    assert (answer["verdict"], answer["exit_code"]) == ("insufficient_data", 0)
+    assert answer["runs"][0]["reason"] == "These are the first runs of the workload."
     assert second["exit_code"] == 1
     assert "ask for a fit" in second["summary"]
     assert client.get("/v1/workloads/fitted").json()["runs"] == {"succeeded": 2}
@@ -130,22 +130,22 @@ def test_a_database_that_falls_silent_lets_no_build_pass(
 
 @pytest.mark.usefixtures("published")
 def test_a_run_that_did_not_succeed_is_stored_but_not_judged(client: TestClient) -> None:
-    found = report(client, run(usual(), status="failed"), run(usual()))
+    answer = report(client, run(usual(), status="failed"), run(usual()))
 
-    assert [each["verdict"] for each in found["runs"]] == ["insufficient_data", "pass"]
-    assert "1 run within what was expected" in found["summary"]
-    assert found["summary"].endswith("; 1 more could not be judged.")
-    assert found["verdict"] == "pass"
+    assert [each["verdict"] for each in answer["runs"]] == ["insufficient_data", "pass"]
+    assert "1 run within what was expected" in answer["summary"]
+    assert answer["summary"].endswith("; 1 more could not be judged.")
+    assert answer["verdict"] == "pass"
 
 
 @pytest.mark.usefixtures("published")
 def test_runs_of_a_branch_stay_out_of_fits_until_promoted(client: TestClient) -> None:
-    found = report(client, run(usual()), branch="faster", base_branch="main", pull_request=17)
+    answer = report(client, run(usual()), branch="faster", base_branch="main", pull_request=17)
     before = excluded_runs(client)
 
-    promoted = client.post(f"{URL}/{found['report_id']}:promote").json()
+    promoted = client.post(f"{URL}/{answer['report_id']}:promote").json()
 
-    assert [each["run_id"] for each in before] == [found["runs"][0]["run_id"]]
+    assert [entry["run_id"] for entry in before] == [answer["runs"][0]["run_id"]]
     assert "branch faster" in before[0]["excluded_reason"]
     assert promoted["promoted_at"] is not None
     assert excluded_runs(client) == []
@@ -156,14 +156,14 @@ def test_runs_that_somebody_keeps_out_stay_out_when_their_branch_is_promoted(
     client: TestClient,
 ) -> None:
     runs = run(usual()), run(2 * usual()), run(3 * usual(), excluded_reason="warm-up")
-    found = report(client, *runs, branch="faster", base_branch="main")
-    noisy = found["runs"][1]["run_id"]
+    answer = report(client, *runs, branch="faster", base_branch="main")
+    noisy = answer["runs"][1]["run_id"]
     client.patch(f"/v1/runs/{noisy}", json={"excluded": True, "reason": "a neighbour"})
 
-    client.post(f"{URL}/{found['report_id']}:promote").raise_for_status()
+    client.post(f"{URL}/{answer['report_id']}:promote").raise_for_status()
 
     kept = {each["run_id"]: each["excluded_reason"] for each in excluded_runs(client)}
-    assert kept == {noisy: "a neighbour", found["runs"][2]["run_id"]: "warm-up"}
+    assert kept == {noisy: "a neighbour", answer["runs"][2]["run_id"]: "warm-up"}
 
 
 @pytest.mark.usefixtures("published")
@@ -186,9 +186,9 @@ def test_small_shifts_that_add_up_are_a_warning(client: TestClient, clock: FakeC
     warned = [each for each in crept if each["drift"] and each["verdict"] == "warn"]
     assert warned
     assert warned[-1]["drift"][0]["direction"] == "slower"
-    told = re.search(r"creep up: \+\S+ since \S+, over (\d+) runs\.", warned[-1]["summary"])
-    assert told is not None
-    assert int(told[1]) < warned[-1]["drift"][0]["runs"] - 15
+    match = re.search(r"creep up: \+\S+ since \S+, over (\d+) runs\.", warned[-1]["summary"])
+    assert match is not None
+    assert int(match[1]) < warned[-1]["drift"][0]["runs"] - 15
 
 
 @pytest.mark.usefixtures("published")
@@ -234,15 +234,15 @@ def test_an_acknowledged_change_stays_normal_when_a_fit_has_seen_little_of_it(
 
 @pytest.mark.usefixtures("published")
 def test_the_comment_is_one_table_with_a_hidden_marker(client: TestClient) -> None:
-    found = report(client, run(1.6 * usual(), external_id="a|b`<c>"), commit="1f2e", branch="x|y")
+    answer = report(client, run(1.6 * usual(), external_id="a|b`<c>"), commit="1f2e", branch="x|y")
 
-    lines = found["comment_markdown"].splitlines()
+    lines = answer["comment_markdown"].splitlines()
     rows = [line for line in lines if line.startswith("|")]
     assert lines[0] == "<!-- trainfare:ci fitted -->"
     assert len(rows) == 3
     assert all(row.replace("\\|", "").count("|") == 8 for row in rows)
     assert "**fail**" in rows[2]
-    assert found["comment_markdown"].count("<c>") == rows[2].count(r"`a\|b'<c>`") == 1
+    assert answer["comment_markdown"].count("<c>") == rows[2].count(r"`a\|b'<c>`") == 1
     assert "1f2e" in lines[-1]
 
 
@@ -271,13 +271,13 @@ def test_names_in_the_comment_are_shown_as_they_are(client: TestClient) -> None:
 
 @pytest.mark.usefixtures("published")
 def test_many_runs_are_cut_in_the_comment(client: TestClient) -> None:
-    found = report(client, *[run(usual(), external_id=f"n{n}") for n in range(60)])
+    answer = report(client, *[run(usual(), external_id=f"n{n}") for n in range(60)])
 
     one_more = report(client, *[run(usual(), external_id=f"m{n}") for n in range(51)])
 
-    assert "10 more runs" in found["comment_markdown"]
+    assert "10 more runs" in answer["comment_markdown"]
     assert "| 1 more run |" in one_more["comment_markdown"]
-    assert len(found["runs"]) == 60
+    assert len(answer["runs"]) == 60
 
 
 @pytest.mark.usefixtures("published")
@@ -299,10 +299,10 @@ def test_a_retry_with_its_key_stores_nothing_twice(client: TestClient) -> None:
     headers = {"idempotency-key": "build-8841"}
 
     first = client.post(URL, json=body, headers=headers)
-    again = client.post(URL, json=body, headers=headers)
+    repeated = client.post(URL, json=body, headers=headers)
 
-    assert again.headers["idempotent-replayed"] == "true"
-    assert again.json() == first.json()
+    assert repeated.headers["idempotent-replayed"] == "true"
+    assert repeated.json() == first.json()
     assert len(client.get(URL).json()["reports"]) == 1
     assert client.get("/v1/workloads/fitted").json()["runs"] == {"succeeded": 13}
 
@@ -310,10 +310,10 @@ def test_a_retry_with_its_key_stores_nothing_twice(client: TestClient) -> None:
 @pytest.mark.usefixtures("published")
 def test_a_run_that_was_stored_before_is_judged_again(client: TestClient) -> None:
     first = report(client, run(usual(), external_id="a/1"))
-    again = report(client, run(usual(), external_id="a/1"))
+    repeated = report(client, run(usual(), external_id="a/1"))
 
-    assert [first["runs"][0]["duplicate"], again["runs"][0]["duplicate"]] == [False, True]
-    assert again["runs"][0]["run_id"] == first["runs"][0]["run_id"]
+    assert [first["runs"][0]["duplicate"], repeated["runs"][0]["duplicate"]] == [False, True]
+    assert repeated["runs"][0]["run_id"] == first["runs"][0]["run_id"]
 
 
 @pytest.mark.parametrize(
@@ -350,10 +350,10 @@ def test_a_bad_report_names_what_is_wrong_and_stores_nothing(
 def test_the_fit_that_the_policy_starts_is_shown(client: TestClient) -> None:
     client.put("/v1/workloads/fitted", json={"refit_policy": {"mode": "auto", "min_new_runs": 1}})
 
-    found = report(client, run(usual()))
+    answer = report(client, run(usual()))
 
-    assert found["fit"]["state"] == "queued"
-    assert found["fit"]["workload"] == "fitted"
+    assert answer["fit"]["state"] == "queued"
+    assert answer["fit"]["workload"] == "fitted"
 
 
 @pytest.mark.parametrize("action", ["", ":promote", ":acknowledge"])

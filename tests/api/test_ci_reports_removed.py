@@ -68,10 +68,10 @@ def test_report_of_several_workloads_keeps_the_others(
 
     client.delete("/v1/workloads/secret").raise_for_status()
 
-    found = client.get(f"{URL}/{shared['report_id']}")
-    left = found.json()
-    assert "secret" not in found.text
-    assert "n-1" not in found.text
+    answer = client.get(f"{URL}/{shared['report_id']}")
+    left = answer.json()
+    assert "secret" not in answer.text
+    assert "n-1" not in answer.text
     assert left["runs"] == shared["runs"][1:]
     assert (left["verdict"], left["exit_code"]) == (shared["verdict"], shared["exit_code"])
     assert (left["cost_change"], left["fit"]) == (None, None)
@@ -82,19 +82,21 @@ def test_report_of_several_workloads_keeps_the_others(
 
 
 def test_report_whose_runs_were_removed_is_not_promoted(client: TestClient) -> None:
-    found = report(client, run("kept", 270.0))
-    client.delete(f"/v1/runs/{found['runs'][0]['run_id']}").raise_for_status()
+    answer = report(client, run("kept", 270.0))
+    client.delete(f"/v1/runs/{answer['runs'][0]['run_id']}").raise_for_status()
 
     refused = [
-        client.post(f"{URL}/{found['report_id']}:promote"),
+        client.post(f"{URL}/{answer['report_id']}:promote"),
         client.post(
-            f"{URL}/{found['report_id']}:acknowledge", json={"author": "ada", "reason": "meant"}
+            f"{URL}/{answer['report_id']}:acknowledge", json={"author": "ada", "reason": "meant"}
         ),
     ]
 
-    assert [(each.status_code, each.json()["code"]) for each in refused] == [(404, "not_found")] * 2
+    assert [(response.status_code, response.json()["code"]) for response in refused] == [
+        (404, "not_found")
+    ] * 2
     assert "POST /v1/ci/reports" in refused[0].json()["remedy"]
-    assert client.get(f"{URL}/{found['report_id']}").json()["acknowledged"] is None
+    assert client.get(f"{URL}/{answer['report_id']}").json()["acknowledged"] is None
 
 
 def test_reports_of_another_project_stay(client: TestClient, services: Services) -> None:

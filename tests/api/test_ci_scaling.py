@@ -37,7 +37,7 @@ def eight(client: TestClient, services: Services, clock: FakeClock) -> TestClien
     return client
 
 
-def judged(client: TestClient, run: dict[str, Any]) -> dict[str, Any]:
+def judge(client: TestClient, run: dict[str, Any]) -> dict[str, Any]:
     answer = client.post("/v1/ci/reports", json={"workload": "eight", "runs": [run]})
     assert answer.status_code == 201, answer.text
     found: dict[str, Any] = answer.json()["runs"][0]
@@ -48,16 +48,16 @@ def judged(client: TestClient, run: dict[str, Any]) -> dict[str, Any]:
 def test_four_gpus_take_at_most_twice_what_eight_take(
     eight: TestClient, factor: float, verdict: str
 ) -> None:
-    found = judged(eight, make_run(factor * _ON_EIGHT, workers=4, nodes=1))
+    judgement = judge(eight, make_run(factor * _ON_EIGHT, workers=4, nodes=1))
 
-    assert found["verdict"] == verdict
-    assert found["expected_seconds"]["upper"] < 2.5 * _ON_EIGHT
-    assert found["expected_seconds"]["lower"] < found["expected_seconds"]["median"]
+    assert judgement["verdict"] == verdict
+    assert judgement["expected_seconds"]["upper"] < 2.5 * _ON_EIGHT
+    assert judgement["expected_seconds"]["lower"] < judgement["expected_seconds"]["median"]
 
 
 def test_three_gpus_take_at_most_three_rounds_of_eight(eight: TestClient) -> None:
-    assert judged(eight, make_run(3.0 * _ON_EIGHT, workers=3, nodes=1))["verdict"] == "pass"
-    assert judged(eight, make_run(4.5 * _ON_EIGHT, workers=3, nodes=1))["verdict"] == "fail"
+    assert judge(eight, make_run(3.0 * _ON_EIGHT, workers=3, nodes=1))["verdict"] == "pass"
+    assert judge(eight, make_run(4.5 * _ON_EIGHT, workers=3, nodes=1))["verdict"] == "fail"
 
 
 @pytest.mark.parametrize(
@@ -66,10 +66,10 @@ def test_three_gpus_take_at_most_three_rounds_of_eight(eight: TestClient) -> Non
 def test_more_gpus_more_nodes_and_others_are_not_bounded(
     eight: TestClient, changes: dict[str, Any]
 ) -> None:
-    found = judged(eight, make_run(_ON_EIGHT, **{"nodes": 1, **changes}))
+    judgement = judge(eight, make_run(_ON_EIGHT, **{"nodes": 1, **changes}))
 
-    assert found["verdict"] == "pass"
-    assert found["expected_seconds"]["upper"] > 1.8 * found["expected_seconds"]["median"]
+    assert judgement["verdict"] == "pass"
+    assert judgement["expected_seconds"]["upper"] > 1.8 * judgement["expected_seconds"]["median"]
 
 
 def test_an_acknowledged_level_moves_the_bound(eight: TestClient, clock: FakeClock) -> None:
@@ -83,4 +83,4 @@ def test_an_acknowledged_level_moves_the_bound(eight: TestClient, clock: FakeClo
 
     assert slower["verdict"] == "fail"
     assert taken.status_code == 200
-    assert judged(eight, make_run(2.8 * _ON_EIGHT, workers=4, nodes=1))["verdict"] == "pass"
+    assert judge(eight, make_run(2.8 * _ON_EIGHT, workers=4, nodes=1))["verdict"] == "pass"

@@ -121,10 +121,10 @@ def test_epochs_to_target_count_by_their_data_set(client: TestClient, services: 
     post_json(client, runs)
     fit(services, "resnet50")
 
-    found = client.get("/v1/workloads/resnet50/regressors/1").json()["evidence"]["convergence"]
+    answer = client.get("/v1/workloads/resnet50/regressors/1").json()["evidence"]["convergence"]
 
-    assert found["runs"] == 12
-    assert found["noise_scale"] == pytest.approx(NOISE_SCALE, rel=0.3)
+    assert answer["runs"] == 12
+    assert answer["noise_scale"] == pytest.approx(NOISE_SCALE, rel=0.3)
 
 
 def test_runs_without_a_target_leave_it_out(client: TestClient, services: Services) -> None:

@@ -133,13 +133,13 @@ def test_every_json_body_has_an_example(client: TestClient) -> None:
 @pytest.mark.parametrize("model", ["WorkloadIn", "RunPatch", "FitIn", "AcknowledgeIn"])
 def test_examples_of_bodies_are_taken(client: TestClient, model: str) -> None:
     schemas = client.get("/openapi.json").json()["components"]["schemas"]
-    asked = {
+    requests = {
         "WorkloadIn": ("PUT", "/v1/workloads/shown", {200, 201}),
         "RunPatch": ("PATCH", "/v1/runs/run_none", {404}),
         "FitIn": ("POST", "/v1/workloads/none/fits", {404}),
         "AcknowledgeIn": ("POST", "/v1/ci/reports/ci_none:acknowledge", {404}),
     }
-    method, path, taken = asked[model]
+    method, path, taken = requests[model]
 
     for example in schemas[model]["examples"]:
         assert client.request(method, path, json=example).status_code in taken

@@ -31,8 +31,8 @@ def ask(client: TestClient, **changes: Any) -> dict[str, Any]:
     }
     answer = client.post("/v1/forecasts", json=body)
     assert answer.status_code == 200, answer.text
-    found: dict[str, Any] = answer.json()
-    return found
+    document: dict[str, Any] = answer.json()
+    return document
 
 
 def test_design_power_is_an_upper_estimate_and_carbon_says_what_is_missing(
@@ -85,10 +85,10 @@ def test_measured_energy_of_runs_goes_before_the_data_sheet(
     ]
     assert client.post("/v1/runs", json=runs).status_code == 201
     fit(services, "metered")
-    asked = {"workload": "metered", "work": {}, "parameters": {}}
+    question = {"workload": "metered", "work": {}, "parameters": {}}
 
-    metered = ask(client, **asked)["energy"]
-    busy = ask(client, **asked, configuration={"gpu_type": "L4"})["energy"]
+    metered = ask(client, **question)["energy"]
+    busy = ask(client, **question, configuration={"gpu_type": "L4"})["energy"]
 
     assert (metered["basis"], metered["watts_per_worker"]) == ("measured", 40.0)
     assert (busy["basis"], busy["watts_per_worker"]) == ("utilization", 36.0)
@@ -143,11 +143,11 @@ def test_old_factor_is_applied_with_its_age(
 
     answer = ask(client, pricing={"price_per_hour": "1.00", "region": "lab"})
 
-    told = {each["code"]: each["message"] for each in answer["warnings"]}
+    messages = {warning["code"]: warning["message"] for warning in answer["warnings"]}
     assert stored.status_code == 201
     assert answer["energy"]["kg_co2e"] is not None
-    assert ("stale_grid_factor" in told) is is_warned
-    assert "a contract" in told.get("stale_grid_factor", "a contract")
+    assert ("stale_grid_factor" in messages) is is_warned
+    assert "a contract" in messages.get("stale_grid_factor", "a contract")
 
 
 def test_factor_grows_old_with_the_day(
@@ -160,7 +160,7 @@ def test_factor_grows_old_with_the_day(
     def is_told(workers: int) -> bool:
         pricing = {"price_per_hour": "1.00", "region": "lab"}
         answer = ask(client, pricing=pricing, configuration={"gpu_type": "T4", "workers": workers})
-        return "stale_grid_factor" in {each["code"] for each in answer["warnings"]}
+        return "stale_grid_factor" in {warning["code"] for warning in answer["warnings"]}
 
     first = is_told(2)
     clock.advance(2 * 3600)
@@ -179,11 +179,11 @@ def test_factors_are_listed_exported_and_withdrawn(client: TestClient) -> None:
     exported = client.get("/v1/grid-factors", headers={"Accept": "text/csv"})
     built_in = client.get("/v1/grid-factors?origin=built_in").json()["grid_factors"]
 
-    again = client.post("/v1/grid-factors", content=exported.content, headers=CSV)
+    repeated = client.post("/v1/grid-factors", content=exported.content, headers=CSV)
     gone = client.delete(f"/v1/grid-factors/{stored['factor_id']}")
     missing = client.delete("/v1/grid-factors/grid_1")
 
-    assert (again.status_code, gone.status_code, missing.status_code) == (201, 204, 404)
+    assert (repeated.status_code, gone.status_code, missing.status_code) == (201, 204, 404)
     assert len(client.get("/v1/grid-factors").json()["grid_factors"]) == 1
     assert len(built_in) == 41
     assert {factor["factor_id"] for factor in built_in} == {None}
@@ -209,7 +209,7 @@ def test_carbon_objective_looks_at_every_place(client: TestClient, published: Se
         },
     ).json()
 
-    carbon = [each["forecast"]["energy"]["kg_co2e"] for each in answer["ranked"]]
+    carbon = [entry["forecast"]["energy"]["kg_co2e"] for entry in answer["ranked"]]
     assert carbon == sorted(carbon)
     assert answer["recommended"]["forecast"]["configuration"]["provider"] == "gcp"
     assert set(answer["rejected_by_reason"]) == {"carbon_unknown"}

@@ -48,14 +48,14 @@ def documents(draw: st.DrawFn) -> dict[str, Any]:
 
 
 def expect_what_the_document_holds(body: bytes) -> None:
-    found = alike_entries(body)
-    if found is None:
+    alike = alike_entries(body)
+    if alike is None:
         return
     document = orjson.loads(body)
     entries = document["requests"]
-    assert found.n_rows == len(entries)
-    assert found.document == {**document, "requests": entries[:1]}
-    assert str(found.members) == str({"": {}, **members_of_all(entries)})
+    assert alike.n_rows == len(entries)
+    assert alike.document == {**document, "requests": entries[:1]}
+    assert str(alike.members) == str({"": {}, **members_of_all(entries)})
 
 
 def members_of_all(entries: list[dict[str, Any]]) -> dict[str, Any]:
@@ -128,10 +128,10 @@ def test_what_a_program_writes_is_read_in_columns(indent: int | None) -> None:
     ]
     body = json.dumps({"requests": entries}, indent=indent).encode()
 
-    found = alike_entries(body)
+    alike = alike_entries(body)
 
-    assert found is not None
-    assert found.members == members_of(entries)
+    assert alike is not None
+    assert alike.members == members_of(entries)
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ def warnings(client: TestClient, workers: int) -> dict[str, str]:
         "/v1/forecasts",
         json={"workload": "odd", "configuration": {"gpu_type": "T4", "workers": workers}},
     )
-    return {each["code"]: each["message"] for each in answer.json()["warnings"]}
+    return {warning["code"]: warning["message"] for warning in answer.json()["warnings"]}
 
 
 def test_stopped_runs_are_counted_by_what_they_told(client: TestClient, services: Services) -> None:
@@ -109,8 +109,8 @@ def test_run_stopped_before_a_change_of_the_code_tells_of_its_work_alone(
 
     fit(services, "odd", FitRequest(regressors=("scaling_law",)))
 
-    asked = {"workload": "odd", "configuration": {"gpu_type": "T4", "workers": 16}}
-    answer = client.post("/v1/forecasts", json=asked).json()
+    question = {"workload": "odd", "configuration": {"gpu_type": "T4", "workers": 16}}
+    answer = client.post("/v1/forecasts", json=question).json()
     assert evidence(client)["unfinished"]["by_progress"] == 1
     assert answer["duration_seconds"]["median"] == pytest.approx(20 + 800 / 16, rel=0.2)
 
@@ -128,13 +128,13 @@ def test_seconds_by_which_starts_differ_are_told_and_excused(
     upload(client, [sized(*each) for each in zip(sizes.tolist(), seconds.tolist(), strict=True)])
     fit(services, "odd", FitRequest(regressors=("log_linear",)))
 
-    found = evidence(client)["jitter"]
+    evidence_found = evidence(client)["jitter"]
     answers = [
         client.post("/v1/ci/reports", json={"workload": "odd", "runs": [sized(*each)]})
         for each in ((10.0, 14.5), (1000.0, 1120.0))
     ]
 
-    assert 0.8 < found["seconds"] < 4.0
-    assert 0.01 < found["relative"] < 0.04
+    assert 0.8 < evidence_found["seconds"] < 4.0
+    assert 0.01 < evidence_found["relative"] < 0.04
     # Both are a ninth slower than usual: news of the long run, and none of the short one.
     assert [answer.json()["verdict"] for answer in answers] == ["pass", "fail"]

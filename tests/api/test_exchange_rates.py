@@ -36,8 +36,8 @@ def ask(client: TestClient, **changes: Any) -> dict[str, Any]:
     }
     answer = client.post("/v1/forecasts", json=body)
     assert answer.status_code == 200, answer.text
-    found: dict[str, Any] = answer.json()
-    return found
+    document: dict[str, Any] = answer.json()
+    return document
 
 
 def store(client: TestClient, *rates: dict[str, Any]) -> list[dict[str, Any]]:
@@ -133,9 +133,9 @@ def test_withdrawn_rate_converts_no_longer(client: TestClient, published: Servic
     [stored] = store(client, RATE)
 
     first = client.delete(f"/v1/exchange-rates/{stored['rate_id']}")
-    again = client.delete(f"/v1/exchange-rates/{stored['rate_id']}")
+    repeated = client.delete(f"/v1/exchange-rates/{stored['rate_id']}")
 
-    assert (first.status_code, again.status_code) == (204, 404)
+    assert (first.status_code, repeated.status_code) == (204, 404)
     assert client.get("/v1/exchange-rates").json()["exchange_rates"] == []
     assert "currency_not_converted" in codes(ask(client, pricing={"currency": "EUR"}))
 
@@ -153,14 +153,14 @@ def test_rates_are_uploaded_listed_and_exported_as_csv(client: TestClient) -> No
         f"/v1/exchange-rates?page_size=1&page_token={first['next_page_token']}"
     ).json()
     exported = client.get("/v1/exchange-rates", headers={"Accept": "text/csv"})
-    again = client.post("/v1/exchange-rates", content=exported.content, headers=CSV)
+    repeated = client.post("/v1/exchange-rates", content=exported.content, headers=CSV)
     page = client.get("/v1/exchange-rates?page_size=1", headers={"Accept": "text/csv"})
 
     assert created.json()["created"] == 2
     listed = first["exchange_rates"] + second["exchange_rates"]
     assert [rate["to_currency"] for rate in listed] == ["CHF", "USD"]
     assert second["next_page_token"] is None
-    assert again.json()["created"] == 2
+    assert repeated.json()["created"] == 2
     assert "EUR,USD,1.0842,2026-11-02T00:00:00Z,ECB" in exported.text
     assert page.headers["next-page-token"].startswith("rate_")
 
@@ -241,10 +241,10 @@ def test_functions_are_priced_stored_and_exported(client: TestClient, published:
     }
     created = client.post("/v1/prices", json=price)
     exported = client.get("/v1/prices?origin=own", headers={"Accept": "text/csv"})
-    again = client.post("/v1/prices", content=exported.content, headers=CSV)
+    repeated = client.post("/v1/prices", content=exported.content, headers=CSV)
     cost = ask(client, configuration={"instance_type": "function-16", "workers": 4})["cost"]
 
-    assert created.status_code == again.status_code == 201
+    assert created.status_code == repeated.status_code == 201
     assert created.json()["prices"][0]["price_per_gb_second"] == "0.0000166667"
     assert [item["unit"] for item in cost["line_items"]] == ["GB-second", "call"]
     assert cost["price_per_hour"] == "0.960001920000"[: len(cost["price_per_hour"])]

@@ -45,13 +45,13 @@ def test_runs_that_taught_a_forecast_are_named_when_asked_for(
     }
 
     silent = client.post("/v1/forecasts", json=question).json()
-    told = client.post("/v1/forecasts", json={**question, "explain": True}).json()
+    answer = client.post("/v1/forecasts", json={**question, "explain": True}).json()
 
     stored = {run["run_id"] for run in client.get("/v1/workloads/fitted/runs").json()["runs"]}
     assert silent["taught_by"] is None
-    assert silent["duration_seconds"] == told["duration_seconds"]
-    assert 1 <= len(told["taught_by"]) <= 5
-    for lesson in told["taught_by"]:
+    assert silent["duration_seconds"] == answer["duration_seconds"]
+    assert 1 <= len(answer["taught_by"]) <= 5
+    for lesson in answer["taught_by"]:
         assert set(lesson["run_ids"]) <= stored
         assert lesson["about"] in {"computation", "overhead", "communication", "fixed", "category"}
 

@@ -74,7 +74,7 @@ def test_request_is_accepted_and_names_where_to_look(client: TestClient) -> None
 
 
 def test_request_keeps_what_was_asked(client: TestClient) -> None:
-    asked = {
+    question = {
         "time_budget_s": 5.0,
         "seed": 3,
         "regressors": ["log_linear", "scaling_law", "log_linear"],
@@ -82,10 +82,10 @@ def test_request_keeps_what_was_asked(client: TestClient) -> None:
         "runs_since": "2026-10-01T12:00:00+02:00",
     }
 
-    body = client.post(FITS, json=asked).json()
+    body = client.post(FITS, json=question).json()
 
     assert body["request"] == {
-        **asked,
+        **question,
         "regressors": ["log_linear", "scaling_law"],
         "runs_since": "2026-10-01T10:00:00Z",
     }
@@ -328,20 +328,20 @@ def test_events_tell_of_a_fit_until_it_ends(client: TestClient) -> None:
 
     answer = client.get(f"/v1/fits/{fit_id}/events")
 
-    told = events(answer.text)
+    reported = events(answer.text)
     assert answer.headers["content-type"].startswith("text/event-stream")
-    assert [name for name, _ in told][-1] == "end"
-    assert {name for name, _ in told[:-1]} <= {"progress"}
-    assert told[-1][1] == client.get(f"/v1/fits/{fit_id}").json()
+    assert [name for name, _ in reported][-1] == "end"
+    assert {name for name, _ in reported[:-1]} <= {"progress"}
+    assert reported[-1][1] == client.get(f"/v1/fits/{fit_id}").json()
 
 
 def test_events_of_a_fit_that_has_ended_are_one(client: TestClient, services: Services) -> None:
     fit_id = client.post(FITS, json=QUICK).json()["fit_id"]
     step(services)
 
-    told = events(client.get(f"/v1/fits/{fit_id}/events").text)
+    reported = events(client.get(f"/v1/fits/{fit_id}/events").text)
 
-    assert [(name, fit["state"]) for name, fit in told] == [("end", "succeeded")]
+    assert [(name, fit["state"]) for name, fit in reported] == [("end", "succeeded")]
 
 
 def test_head_of_the_events_of_a_queued_fit_ends(client: TestClient) -> None:
@@ -362,11 +362,11 @@ def test_events_end_when_the_workload_is_deleted(client: TestClient, services: S
     fit = services.fits.get(DEFAULT_PROJECT, FitId(fit_id))
 
     async def follow() -> list[str]:
-        told = []
+        reported = []
         async for latest in services.fits.follow(DEFAULT_PROJECT, fit):
-            told.append(latest.state.value)
+            reported.append(latest.state.value)
             with services.context.database.engine.begin() as connection:
                 connection.exec_driver_sql("DELETE FROM fit")
-        return told
+        return reported
 
     assert asyncio.run(follow()) == ["queued"]

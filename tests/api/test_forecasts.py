@@ -10,7 +10,7 @@ from app.services.wiring import Services
 from tests.support.regressors import fit, law_seconds, publish_regressor, store_runs
 
 WORK = {"dataset_size": 1000}
-ASKED: dict[str, Any] = {
+QUESTION: dict[str, Any] = {
     "workload": "fitted",
     "configuration": {"gpu_type": "T4", "workers": 4},
     "work": WORK,
@@ -25,7 +25,7 @@ def published(services: Services) -> Services:
 
 
 def ask(client: TestClient, **changes: Any) -> dict[str, Any]:
-    answer = client.post("/v1/forecasts", json={**ASKED, **changes})
+    answer = client.post("/v1/forecasts", json={**QUESTION, **changes})
     assert answer.status_code == 200, answer.text
     document: dict[str, Any] = answer.json()
     return document
@@ -191,13 +191,13 @@ def test_unmeasured_category_is_answered_with_a_wide_band(
 def test_category_written_otherwise_than_measured_is_told_how(
     client: TestClient, published: Services, level: str
 ) -> None:
-    [told] = [
+    [messages] = [
         warning["message"]
         for warning in ask(client, parameters={"precision": level})["warnings"]
         if warning["code"] == "unseen_level"
     ]
 
-    assert f"param.precision '{level}' ('fp16' was measured; spelling matters)." in told
+    assert f"param.precision '{level}' ('fp16' was measured; spelling matters)." in messages
 
 
 def test_instance_type_implies_its_gpu(client: TestClient, published: Services) -> None:
@@ -245,7 +245,7 @@ def test_recorded_forecast_is_read_back_with_its_runs(
 
     entry = client.get(f"/v1/forecasts/{forecast['forecast_id']}").json()
 
-    assert entry["request"] == ASKED
+    assert entry["request"] == QUESTION
     assert entry["forecast"] == forecast
     assert entry["regressor_version"] == 1
     good, bad = entry["runs"]
@@ -269,7 +269,7 @@ def test_unknown_forecast_is_not_found(client: TestClient, name: str) -> None:
 
 
 def test_plain_text_reads_as_sentences(client: TestClient, published: Services) -> None:
-    answer = client.post("/v1/forecasts", json=ASKED, headers={"Accept": "text/plain"})
+    answer = client.post("/v1/forecasts", json=QUESTION, headers={"Accept": "text/plain"})
 
     assert answer.headers["content-type"].startswith("text/plain")
     assert answer.text.startswith("fitted on 4 x T4 with dataset_size 1,000")
@@ -296,7 +296,7 @@ def test_plain_text_reads_as_sentences(client: TestClient, published: Services) 
 def test_bad_question_is_refused_by_its_code(
     client: TestClient, published: Services, changes: dict[str, Any], status: int, code: str
 ) -> None:
-    answer = client.post("/v1/forecasts", json={**ASKED, **changes})
+    answer = client.post("/v1/forecasts", json={**QUESTION, **changes})
 
     assert (answer.status_code, answer.json()["code"]) == (status, code)
 
@@ -306,7 +306,7 @@ def test_workload_without_regressor_names_found_and_needed_runs(
 ) -> None:
     store_runs(services.context, "raw")
 
-    answer = client.post("/v1/forecasts", json={**ASKED, "workload": "raw"})
+    answer = client.post("/v1/forecasts", json={**QUESTION, "workload": "raw"})
 
     assert (answer.status_code, answer.json()["code"]) == (409, "no_regressor")
     assert "12 usable runs" in answer.json()["detail"]
@@ -319,7 +319,7 @@ def test_workload_that_waits_for_its_first_fit_names_the_fit(
     store_runs(services.context, "raw")
     fit_id = client.post("/v1/workloads/raw/fits").json()["fit_id"]
 
-    problem = client.post("/v1/forecasts", json={**ASKED, "workload": "raw"}).json()
+    problem = client.post("/v1/forecasts", json={**QUESTION, "workload": "raw"}).json()
 
     assert problem["code"] == "no_regressor"
     assert f"a fit is queued: GET /v1/fits/{fit_id}" in problem["detail"]
@@ -366,10 +366,10 @@ def test_time_limit_beyond_64_bits_is_told_as_a_number(
     ]
     assert client.post("/v1/runs", json=runs).status_code == 201
     fit(services, "slow")
-    asked = {"workload": "slow", "configuration": {}, "work": {"dataset_size": 1e18}}
+    question = {"workload": "slow", "configuration": {}, "work": {"dataset_size": 1e18}}
 
     answer = client.post(
-        "/v1/forecasts", json={**asked, "time_limit_quantile": 0.999, "record": False}
+        "/v1/forecasts", json={**question, "time_limit_quantile": 0.999, "record": False}
     )
 
     assert answer.status_code == 200, answer.text

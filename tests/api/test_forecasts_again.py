@@ -12,11 +12,11 @@ from app.domain.access import DEFAULT_PROJECT, Scope
 from app.services.wiring import Services
 from app.storage.database import Database
 from tests.support.clock import FakeClock
-from tests.support.outage import take_away
+from tests.support.outage import make_unavailable
 from tests.support.regressors import fit, publish_regressor
 from tests.support.together import Caller
 
-ASKED: dict[str, Any] = {
+QUESTION: dict[str, Any] = {
     "workload": "fitted",
     "configuration": {"gpu_type": "T4", "workers": 4},
     "work": {"dataset_size": 1000},
@@ -44,7 +44,7 @@ def answers(services: Services, application: FastAPI) -> EncodedAnswers:
 
 
 def ask(client: TestClient, *, headers: dict[str, str] | None = None, **changes: Any) -> Any:
-    answer = client.post("/v1/forecasts", json={**ASKED, **changes}, headers=headers)
+    answer = client.post("/v1/forecasts", json={**QUESTION, **changes}, headers=headers)
     assert answer.status_code == 200, answer.text
     return answer.json()
 
@@ -72,12 +72,12 @@ def test_each_repeated_forecast_stands_in_the_ledger(
     client: TestClient, answers: EncodedAnswers
 ) -> None:
     warm(client)
-    again = ask(client)
+    repeated = ask(client)
 
-    entry = client.get(f"/v1/forecasts/{again['forecast_id']}").json()
+    entry = client.get(f"/v1/forecasts/{repeated['forecast_id']}").json()
 
-    assert entry["request"] == ASKED
-    assert entry["forecast"] == again
+    assert entry["request"] == QUESTION
+    assert entry["forecast"] == repeated
 
 
 def test_unrecorded_forecast_is_repeated_without_an_id(
@@ -125,7 +125,7 @@ def test_text_is_answered_where_json_was_before(
 ) -> None:
     warm(client)
 
-    answer = client.post("/v1/forecasts", json=ASKED, headers={"Accept": "text/plain"})
+    answer = client.post("/v1/forecasts", json=QUESTION, headers={"Accept": "text/plain"})
 
     assert answer.headers["content-type"].startswith("text/plain")
     assert "fitted" in answer.text
@@ -134,7 +134,7 @@ def test_text_is_answered_where_json_was_before(
 def test_another_media_type_is_refused_also_when_the_body_is_known(
     client: TestClient, answers: EncodedAnswers
 ) -> None:
-    body = client.build_request("POST", "/v1/forecasts", json=ASKED).content
+    body = client.build_request("POST", "/v1/forecasts", json=QUESTION).content
     for _ in range(3):
         sent = {"Content-Type": "application/json"}
         assert client.post("/v1/forecasts", content=body, headers=sent).status_code == 200
@@ -150,7 +150,9 @@ def test_another_project_is_not_answered_from_this_ones_memory(
     warm(client)
     _, token = services.access.create_key("b", [Scope.ADMIN], project="second")
 
-    answer = client.post("/v1/forecasts", json=ASKED, headers={"Authorization": f"Bearer {token}"})
+    answer = client.post(
+        "/v1/forecasts", json=QUESTION, headers={"Authorization": f"Bearer {token}"}
+    )
 
     assert (answer.status_code, answer.json()["code"]) == (404, "unknown_workload")
 
@@ -161,7 +163,9 @@ def test_key_that_may_not_read_is_refused_also_when_the_body_is_known(
     warm(client)
     _, token = services.access.create_key("writer", [Scope.RUNS_WRITE])
 
-    answer = client.post("/v1/forecasts", json=ASKED, headers={"Authorization": f"Bearer {token}"})
+    answer = client.post(
+        "/v1/forecasts", json=QUESTION, headers={"Authorization": f"Bearer {token}"}
+    )
 
     assert (answer.status_code, answer.json()["code"]) == (403, "forbidden")
 
@@ -170,13 +174,13 @@ def test_known_body_is_answered_while_the_database_is_away(
     client: TestClient, answers: EncodedAnswers, database: Database, clock: FakeClock
 ) -> None:
     warm(client)
-    take_away(database)
+    make_unavailable(database)
     assert ask(client)["regressor_version"] == 1
     clock.advance(3600)
 
     stale = ask(client)
 
-    assert "stale_regressor" in {each["code"] for each in stale["warnings"]}
+    assert "stale_regressor" in {warning["code"] for warning in stale["warnings"]}
 
 
 def test_idempotency_key_replays_a_repeated_forecast(
@@ -189,7 +193,7 @@ def test_idempotency_key_replays_a_repeated_forecast(
 
 
 def test_long_bodies_are_not_remembered(client: TestClient, answers: EncodedAnswers) -> None:
-    body = client.build_request("POST", "/v1/forecasts", json=ASKED).content
+    body = client.build_request("POST", "/v1/forecasts", json=QUESTION).content
     padded = body + b" " * MAX_BODY_BYTES
     for _ in range(2):
         answer = client.post(
@@ -232,7 +236,7 @@ def test_repeated_forecasts_are_counted_under_their_route(
 
 def test_body_in_pieces_is_the_same_body(application: FastAPI, answers: EncodedAnswers) -> None:
     with TestClient(application) as client:
-        body = client.build_request("POST", "/v1/forecasts", json=ASKED).content
+        body = client.build_request("POST", "/v1/forecasts", json=QUESTION).content
         warm(client)
 
         statuses = asyncio.run(_post(application, [body[:10], body[10:]]))

@@ -106,10 +106,10 @@ def test_diagnosis_names_a_forged_regressor_and_the_remedy(
     sound = {check.name: check for check in services.diagnosis.diagnose()}
     put_forged(database)
 
-    found = {check.name: check for check in services.diagnosis.diagnose()}
+    checks = {check.name: check for check in services.diagnosis.diagnose()}
 
     assert sound["regressors"].is_ok, sound["regressors"].detail
-    assert found["artefacts"].is_ok
-    assert not found["regressors"].is_ok
-    assert "theirs version 1" in found["regressors"].detail
-    assert "fit them again" in found["regressors"].remedy
+    assert checks["artefacts"].is_ok
+    assert not checks["regressors"].is_ok
+    assert "theirs version 1" in checks["regressors"].detail
+    assert "fit them again" in checks["regressors"].remedy

@@ -61,17 +61,21 @@ bodies = st.one_of(
 
 def question(workers: int, **changes: Any) -> bytes:
     configuration = {"gpu_type": "T4", "workers": workers}
-    asked = {"workload": "fitted", "configuration": configuration, "work": {"dataset_size": 900}}
-    return orjson.dumps({**asked, **changes})
+    body = {"workload": "fitted", "configuration": configuration, "work": {"dataset_size": 900}}
+    return orjson.dumps({**body, **changes})
 
 
 def callers(count: int, **changes: Any) -> list[Caller]:
     return [Caller(question(workers, **changes)) for workers in range(1, count + 1)]
 
 
-def told(caller: Caller) -> tuple[int | None, bytes | None, bytes]:
+def response_of(caller: Caller) -> tuple[int | None, bytes | None, bytes]:
     """Return what a caller was answered, whatever the forecast is called."""
-    return caller.status, caller.told.get(b"content-type"), _ID.sub(b"fc_", caller.answer)
+    return (
+        caller.status,
+        caller.response_headers.get(b"content-type"),
+        _ID.sub(b"fc_", caller.answer),
+    )
 
 
 def figures(application: FastAPI) -> tuple[float, float]:
@@ -109,7 +113,7 @@ def test_each_is_answered_as_if_it_had_asked_alone(forgetful: FastAPI, asked: li
 
     ask_together(forgetful, together)
 
-    assert list(map(told, together)) == list(map(told, alone))
+    assert list(map(response_of, together)) == list(map(response_of, alone))
 
 
 @pytest.mark.parametrize(
@@ -168,7 +172,9 @@ def test_sentences_are_told_one_by_one(published: FastAPI) -> None:
 
     ask_together(published, asking)
 
-    assert {caller.told[b"content-type"] for caller in asking} == {b"text/plain; charset=utf-8"}
+    assert {caller.response_headers[b"content-type"] for caller in asking} == {
+        b"text/plain; charset=utf-8"
+    }
     assert figures(published) == (0, 0)
 
 
@@ -198,7 +204,7 @@ def test_answers_are_remembered(published: FastAPI) -> None:
     ask_in_turn(published, again)
 
     assert published.state.answers.figures.hits == MIN_GATHERED
-    assert list(map(told, again)) == list(map(told, first))
+    assert list(map(response_of, again)) == list(map(response_of, first))
 
 
 def test_caller_who_left_is_not_answered_and_the_others_are(published: FastAPI) -> None:
@@ -287,7 +293,7 @@ def test_lines_of_what_is_answered_together_name_none_of_the_requests(
             published, [Caller(question(1 + place), NAMED) for place in range(MIN_GATHERED)]
         )
 
-    [line] = [each for each in lines.events if "one by one" in str(each)]
+    [line] = [event for event in lines.events if "one by one" in str(event)]
     assert "request_id" not in line
 
 

@@ -16,7 +16,7 @@ from app.settings import Settings
 from app.storage.database import Database
 from app.storage.migration import migrate
 from tests.support.clock import FakeClock
-from tests.support.outage import give_back, take_away
+from tests.support.outage import make_available, make_unavailable
 from tests.support.regressors import QUICK, publish_regressor, store_runs
 
 
@@ -26,7 +26,7 @@ def _fitter_seen(database: Database, clock: FakeClock) -> None:
 
 
 def test_life_needs_nothing_but_the_process(client: TestClient, database: Database) -> None:
-    take_away(database)
+    make_unavailable(database)
 
     answer = client.get("/healthz")
 
@@ -95,7 +95,7 @@ def test_service_whose_fitters_all_wait_for_ray_is_not_ready(
 
 
 def test_service_without_its_database_is_not_ready(client: TestClient, database: Database) -> None:
-    take_away(database)
+    make_unavailable(database)
 
     answer = client.get("/readyz")
 
@@ -134,7 +134,7 @@ def test_metrics_count_by_route_template_and_status(client: TestClient) -> None:
 
 
 def test_metrics_answer_while_the_database_is_away(client: TestClient, database: Database) -> None:
-    take_away(database)
+    make_unavailable(database)
 
     answer = client.get("/metrics")
 
@@ -145,11 +145,11 @@ def test_metrics_answer_while_the_database_is_away(client: TestClient, database:
 def test_metrics_tell_of_no_fitters_before_the_database_was_read(
     client: TestClient, database: Database
 ) -> None:
-    take_away(database)
+    make_unavailable(database)
     away = client.get("/metrics").text
-    give_back(database)
+    make_available(database)
     back = client.get("/metrics").text
-    take_away(database)
+    make_unavailable(database)
     away_again = client.get("/metrics").text
 
     assert "trainfare_database_up 0.0" in away
@@ -235,7 +235,7 @@ def test_diagnosis_names_a_wrong_clock(services: Services, database: Database) -
 def test_diagnosis_without_the_database_names_it_alone(
     services: Services, database: Database
 ) -> None:
-    take_away(database)
+    make_unavailable(database)
 
     findings = [check.name for check in services.diagnosis.diagnose() if not check.is_ok]
 
@@ -247,11 +247,11 @@ def test_diagnosis_of_an_empty_database_says_what_is_missing(
 ) -> None:
     migrate(database, "base")
 
-    found = {check.name: check for check in services.diagnosis.diagnose()}
+    checks = {check.name: check for check in services.diagnosis.diagnose()}
 
-    assert set(found) == {"database", "schema", "disk"}
-    assert "revision none" in found["schema"].detail
-    assert "trainfare migrate" in found["schema"].remedy
+    assert set(checks) == {"database", "schema", "disk"}
+    assert "revision none" in checks["schema"].detail
+    assert "trainfare migrate" in checks["schema"].remedy
 
 
 def test_diagnosis_looks_at_the_disk_that_holds_the_database(

@@ -58,9 +58,9 @@ def test_compression_does_not_make_another_body(client: TestClient, echo: Echo) 
     client.post("/v1/echo", content=b"rows", headers=_KEY)
 
     packed = gzip.compress(b"rows")
-    again = client.post("/v1/echo", content=packed, headers={**_KEY, "Content-Encoding": "gzip"})
+    repeated = client.post("/v1/echo", content=packed, headers={**_KEY, "Content-Encoding": "gzip"})
 
-    assert again.headers["idempotent-replayed"] == "true"
+    assert repeated.headers["idempotent-replayed"] == "true"
     assert echo.calls == 1
 
 
@@ -91,19 +91,19 @@ def test_other_paths_and_projects_have_their_own_keys(
     client.post("/v1/echo/other", content=b"b", headers=_KEY)
     client.post("/v1/echo", content=b"c", headers={**_KEY, "Authorization": f"Bearer {token}"})
     client.post("/v1/echo/" + "x" * 400, content=b"d", headers=_KEY)
-    again = client.post("/v1/echo/" + "x" * 400, content=b"d", headers=_KEY)
+    repeated = client.post("/v1/echo/" + "x" * 400, content=b"d", headers=_KEY)
 
     assert echo.calls == 4
-    assert again.headers["idempotent-replayed"] == "true"
+    assert repeated.headers["idempotent-replayed"] == "true"
 
 
 def test_large_bodies_pass_through_the_spool(client: TestClient, echo: Echo) -> None:
     body = bytes(3 << 20) + b"end"
 
     answer = client.post("/v1/echo", content=body, headers=_KEY)
-    again = client.post("/v1/echo", content=body, headers=_KEY)
+    repeated = client.post("/v1/echo", content=body, headers=_KEY)
 
-    assert answer.content == again.content == body
+    assert answer.content == repeated.content == body
     assert echo.calls == 1
 
 
@@ -112,9 +112,9 @@ def test_first_answer_of_a_refusal_is_kept(client: TestClient, echo: Echo) -> No
     client.post("/v1/echo", content=b"rows", headers=_KEY)
     echo.status = 201
 
-    again = client.post("/v1/echo", content=b"rows", headers=_KEY)
+    repeated = client.post("/v1/echo", content=b"rows", headers=_KEY)
 
-    assert again.status_code == 409
+    assert repeated.status_code == 409
     assert echo.calls == 1
 
 
@@ -126,11 +126,11 @@ def test_answers_that_a_retry_may_change_are_not_kept(
     first = client.post("/v1/echo", content=b"rows", headers=_KEY)
     echo.status = 201
 
-    again = client.post("/v1/echo", content=b"rows", headers=_KEY)
+    repeated = client.post("/v1/echo", content=b"rows", headers=_KEY)
 
     assert first.status_code == (status or 500)
-    assert again.status_code == 201
-    assert "idempotent-replayed" not in again.headers
+    assert repeated.status_code == 201
+    assert "idempotent-replayed" not in repeated.headers
 
 
 def test_retry_while_the_first_runs_is_in_progress(client: TestClient, echo: Echo) -> None:

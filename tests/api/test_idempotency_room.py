@@ -39,7 +39,7 @@ def _ask(client: TestClient, key: str, **body: Any) -> Response:
 def _kept_bytes(database: Database) -> int:
     with database.engine.connect() as connection:
         lengths = connection.execute(sa.text("SELECT length(body) FROM idempotency")).scalars()
-        return sum(each or 0 for each in lengths)
+        return sum(length or 0 for length in lengths)
 
 
 def test_question_without_room_is_answered_anew_and_keeps_its_key(
@@ -48,13 +48,13 @@ def test_question_without_room_is_answered_anew_and_keeps_its_key(
     kept, replayed = (_ask(asking, "first") for _ in range(2))
     for number in range(5):
         last = _ask(asking, f"k{number}")
-    again = _ask(asking, "k4")
+    repeated = _ask(asking, "k4")
     other = _ask(asking, "k4", policy="deadline_risk")
 
-    assert {each.status_code for each in (kept, replayed, last, again)} == {200}
+    assert {each.status_code for each in (kept, replayed, last, repeated)} == {200}
     assert replayed.headers[_REPLAYED] == "true"
-    assert _REPLAYED not in again.headers
-    assert again.json() == last.json()
+    assert _REPLAYED not in repeated.headers
+    assert repeated.json() == last.json()
     assert (other.status_code, other.json()["code"]) == (422, "idempotency_key_reused")
     assert 0 < _kept_bytes(database) <= 2_000
 
@@ -78,12 +78,16 @@ def test_answer_that_is_longer_than_the_room_is_not_kept(
 
 
 def test_what_stores_is_replayed_whatever_room_there_is(asking: TestClient) -> None:
-    asked = {"workload": "fitted", "work": {"dataset_size": 1000}, "configuration": {"workers": 2}}
+    question = {
+        "workload": "fitted",
+        "work": {"dataset_size": 1000},
+        "configuration": {"workers": 2},
+    }
     headers = {"Idempotency-Key": "recorded"}
     for number in range(5):
         _ask(asking, f"k{number}")
 
-    first, again = (asking.post("/v1/forecasts", json=asked, headers=headers) for _ in range(2))
+    first, again = (asking.post("/v1/forecasts", json=question, headers=headers) for _ in range(2))
 
     assert first.json()["forecast_id"] == again.json()["forecast_id"]
     assert again.headers[_REPLAYED] == "true"

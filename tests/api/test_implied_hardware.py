@@ -23,9 +23,9 @@ def _publish(client: TestClient, services: Services, runs: list[dict[str, Any]])
 
 
 def _forecast(client: TestClient, configuration: dict[str, Any], **more: Any) -> dict[str, Any]:
-    asked = {"workload": "w", "work": _WORK, "configuration": configuration, **more}
-    found: dict[str, Any] = _post(client, "forecasts", asked)
-    return found
+    question = {"workload": "w", "work": _WORK, "configuration": configuration, **more}
+    answer: dict[str, Any] = _post(client, "forecasts", question)
+    return answer
 
 
 @pytest.fixture
@@ -115,12 +115,12 @@ def test_runs_that_name_their_machine_alone_are_measured_on_its_gpu(
     ]
     _publish(client, services, runs)
 
-    asked = _forecast(client, {"instance_type": "p3.2xlarge", "workers": 2})
+    forecast = _forecast(client, {"instance_type": "p3.2xlarge", "workers": 2})
     by_gpu = _forecast(client, {"gpu_type": "V100-16GB", "workers": 2})
 
-    assert asked["basis"] == "measured"
-    assert asked["warnings"] == []
-    assert asked["duration_seconds"]["median"] == pytest.approx(2030, rel=0.05)
+    assert forecast["basis"] == "measured"
+    assert forecast["warnings"] == []
+    assert forecast["duration_seconds"]["median"] == pytest.approx(2030, rel=0.05)
     assert by_gpu["duration_seconds"]["median"] == pytest.approx(2030, rel=0.2)
 
 
@@ -148,7 +148,7 @@ def by_machine_alone(client: TestClient, services: Services) -> TestClient:
     return client
 
 
-_ASKED = {"dataset_size": 40000}
+_LARGER_WORK = {"dataset_size": 40000}
 _SECONDS = 20 + 40000 * 0.02 / 4
 _WAYS: list[dict[str, str]] = [
     {"instance_type": "q4"},
@@ -161,7 +161,8 @@ def test_a_machine_and_its_gpu_are_one_where_runs_name_machines_alone(
     by_machine_alone: TestClient,
 ) -> None:
     by_machine, by_both, by_gpu = (
-        _forecast(by_machine_alone, {**way, "workers": 4, "nodes": 1}, work=_ASKED) for way in _WAYS
+        _forecast(by_machine_alone, {**way, "workers": 4, "nodes": 1}, work=_LARGER_WORK)
+        for way in _WAYS
     )
 
     assert by_machine["basis"] == by_both["basis"] == "measured"
@@ -176,7 +177,7 @@ def test_a_machine_and_its_gpu_are_one_where_runs_name_machines_alone(
 
 
 def test_capacity_by_gpu_knows_runs_that_name_machines_alone(by_machine_alone: TestClient) -> None:
-    job = {"ref": "a", "workload": "w", "work": _ASKED, "worker_counts": [4]}
+    job = {"ref": "a", "workload": "w", "work": _LARGER_WORK, "worker_counts": [4]}
 
     [placed] = _post(
         by_machine_alone,
@@ -193,7 +194,7 @@ def test_capacity_by_gpu_knows_runs_that_name_machines_alone(by_machine_alone: T
                     "ref": "a",
                     "workload": "w",
                     "configuration": {"instance_type": "q4", "workers": 4},
-                    "work": _ASKED,
+                    "work": _LARGER_WORK,
                 }
             ],
             "capacity": {"V100-16GB": 4},
@@ -201,7 +202,7 @@ def test_capacity_by_gpu_knows_runs_that_name_machines_alone(by_machine_alone: T
     )
 
     assert placed["expected_completion_seconds"]["expected"] == pytest.approx(_SECONDS, rel=0.2)
-    assert [each["gpu_type"] for each in view["demand"]] == ["V100-16GB"]
+    assert [entry["gpu_type"] for entry in view["demand"]] == ["V100-16GB"]
 
 
 @pytest.mark.parametrize(
@@ -219,20 +220,23 @@ def test_searches_know_the_gpus_of_measured_machines(
     ranked = _post(
         by_machine_alone,
         "recommendations",
-        {"workload": "w", "work": _ASKED, "search": {**search, "workers": [4]}},
+        {"workload": "w", "work": _LARGER_WORK, "search": {**search, "workers": [4]}},
     )["ranked"]
     plan = _post(
         by_machine_alone,
         "workloads/w/profiling-plans",
         {
-            "target": {"configuration": {"gpu_type": "V100-16GB", "workers": 8}, "work": _ASKED},
+            "target": {
+                "configuration": {"gpu_type": "V100-16GB", "workers": 8},
+                "work": _LARGER_WORK,
+            },
             "search": {**search, "workers": [3]},
             "runs": 1,
             "stop": {"min_narrowing": 0},
         },
     )
 
-    [best] = [each["forecast"] for each in ranked]
+    [best] = [entry["forecast"] for entry in ranked]
     assert best["basis"] == "measured"
     for configuration in (best["configuration"], plan["runs"][0]["configuration"]):
         told = configuration["gpu_type"], configuration["instance_type"]
@@ -245,7 +249,7 @@ def test_a_curve_shows_runs_that_name_machines_alone(by_machine_alone: TestClien
     by_both = by_machine_alone.get(f"{path}&gpu_type=V100-16GB&instance_type=q4").json()
     by_machine = by_machine_alone.get(f"{path}&instance_type=q4").json()
 
-    assert [each["value"] for each in by_both["measured"]] == [1, 2, 4]
+    assert [point["value"] for point in by_both["measured"]] == [1, 2, 4]
     assert by_machine["measured"] == by_both["measured"]
 
 
@@ -269,8 +273,8 @@ def test_a_machine_without_a_known_gpu_leaves_runs_without_gpu_types(
     _publish(client, services, runs)
 
     version = client.get("/v1/workloads/w/regressors/1").json()
-    asked = _forecast(client, {"instance_type": "q4", "workers": 2})
+    forecast = _forecast(client, {"instance_type": "q4", "workers": 2})
 
     assert "gpu_type" not in {feature["name"] for feature in version["features"]}
-    assert asked["basis"] == "measured"
-    assert asked["configuration"]["gpu_type"] is None
+    assert forecast["basis"] == "measured"
+    assert forecast["configuration"]["gpu_type"] is None

@@ -14,7 +14,7 @@ from app.services.wiring import Services
 from app.settings import Settings
 from app.storage.database import Database
 from tests.support.clock import FakeClock
-from tests.support.outage import take_away
+from tests.support.outage import make_unavailable
 from tests.support.regressors import QUICK, publish_regressor, store_runs
 
 
@@ -86,7 +86,7 @@ def test_diagnosis_names_a_published_regressor_that_cannot_be_loaded(
 def test_diagnosis_tells_a_database_out_of_use_in_one_line(
     services: Services, database: Database
 ) -> None:
-    take_away(database)
+    make_unavailable(database)
 
     check = services.diagnosis.diagnose()[0]
 
@@ -124,13 +124,13 @@ def test_secrets_are_not_logged(
 
     client.get("/v1/workloads", headers=bearer)
     client.get("/v1/workloads", headers={"Authorization": f"Bearer {token}f"})
-    take_away(services.context.database)
+    make_unavailable(services.context.database)
     clock.advance(60)
     client.get("/v1/workloads", headers=bearer)
     services.access.close()
 
     assert caplog.records
-    assert token.rpartition("_")[2] not in "".join(str(vars(each)) for each in caplog.records)
+    assert token.rpartition("_")[2] not in "".join(str(vars(record)) for record in caplog.records)
 
 
 @pytest.mark.parametrize(

@@ -97,12 +97,12 @@ class _World:
     def operations(self) -> list[str]:
         """Return all operations, those first that make nothing."""
         document = self.client.get("/openapi.json").json()
-        found = [
+        routes = [
             f"{method.upper()} {path}"
             for path, operations in document["paths"].items()
             for method in operations
         ]
-        return sorted(found, key=lambda each: (each in _OF_THE_CALLER, each))
+        return sorted(routes, key=lambda each: (each in _OF_THE_CALLER, each))
 
     def send(self, operation: str, headers: dict[str, str]) -> Response:
         """Send a good request for an operation, about what the first project owns."""

@@ -25,12 +25,12 @@ def test_blocks_are_the_rows_one_behind_the_other(n: int) -> None:
 
 
 def test_large_texts_are_joined_in_several_blocks() -> None:
-    found = joined_blocks([b"x" * 1000, [b"%d" % row for row in range(1000)]], 1000)
+    blocks = joined_blocks([b"x" * 1000, [b"%d" % row for row in range(1000)]], 1000)
 
-    sizes = list(map(len, found.blocks))
+    sizes = list(map(len, blocks.blocks))
 
     assert len(sizes) > 3
-    assert sum(sizes) == found.n_bytes
+    assert sum(sizes) == blocks.n_bytes
 
 
 texts = st.sampled_from([b"", b"a", b"bc", b'{"d":'])
@@ -62,8 +62,8 @@ def test_pieces_that_are_joined_to_their_neighbours_give_the_same_rows(
     each = [[piece] * n if isinstance(piece, bytes) else list(piece) for piece in pieces]
     rows = [b"".join(row) for row in zip(*each, strict=True)] if each else [b""] * n
 
-    found = joined_blocks(pieces, n)
+    blocks = joined_blocks(pieces, n)
 
     assert joined(pieces, n) == rows
-    assert b"".join(found.blocks) == b"".join(rows)
-    assert found.n_bytes == len(b"".join(rows))
+    assert b"".join(blocks.blocks) == b"".join(rows)
+    assert blocks.n_bytes == len(b"".join(rows))

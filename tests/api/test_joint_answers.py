@@ -16,14 +16,14 @@ from app.services.wiring import Services
 from tests.support.queries import recorded_queries
 from tests.support.regressors import publish_regressor
 
-ASKED: dict[str, Any] = {
+QUESTION: dict[str, Any] = {
     "workload": "fitted",
     "configuration": {"gpu_type": "T4", "workers": 4},
     "work": {"dataset_size": 1000},
     "parameters": {"precision": "fp16"},
     "record": False,
 }
-ALIKE = [{**ASKED, "work": {"dataset_size": size}} for size in (1000, 2000.5, 3e6)]
+ALIKE = [{**QUESTION, "work": {"dataset_size": size}} for size in (1000, 2000.5, 3e6)]
 VARIED = [
     {
         "work": {"epochs": epochs, "batch_size": None},
@@ -44,17 +44,17 @@ VARIED = [
     ]
 ]
 MACHINES = [
-    {**ASKED, "configuration": {"instance_type": name, "workers": workers}, "parameters": {}}
+    {**QUESTION, "configuration": {"instance_type": name, "workers": workers}, "parameters": {}}
     for name, workers in [("g4dn.xlarge", 1), ("g4dn.12xlarge", 4), ("p3.2xlarge", 2), (None, 1)]
 ]
-NUMBERED = [{**ASKED, "parameters": {"precision": value}} for value in (16, 32.5)]
+NUMBERED = [{**QUESTION, "parameters": {"precision": value}} for value in (16, 32.5)]
 UNLIKE = [
-    {**ASKED, "configuration": {"gpu_type": "V100-16GB", "workers": 4096}},
-    {**ASKED, "workload": "other", "confidence": 0.5},
+    {**QUESTION, "configuration": {"gpu_type": "V100-16GB", "workers": 4096}},
+    {**QUESTION, "workload": "other", "confidence": 0.5},
     {"workload": "fitted", "configuration": {"workers": 2}, "record": False},
-    {**ASKED, "pricing": {"price_per_hour": "3.06"}, "budget": "5"},
-    {**ASKED, "configuration": {"gpu_type": "T4", "workers": 1, "purchase": "spot"}},
-    {**ASKED, "explain": True, "parameters": {"precision": "bf16 ü"}},
+    {**QUESTION, "pricing": {"price_per_hour": "3.06"}, "budget": "5"},
+    {**QUESTION, "configuration": {"gpu_type": "T4", "workers": 1, "purchase": "spot"}},
+    {**QUESTION, "explain": True, "parameters": {"precision": "bf16 ü"}},
 ]
 
 
@@ -106,42 +106,42 @@ def test_what_is_no_question_or_has_no_answer_is_refused_beside_the_others(
     published: Services, client: TestClient
 ) -> None:
     refused: list[Any] = [
-        {**ASKED, "configuration": {"workers": -1}},
-        {**ASKED, "configuration": {"gpu_type": "no such", "workers": 1}},
+        {**QUESTION, "configuration": {"workers": -1}},
+        {**QUESTION, "configuration": {"gpu_type": "no such", "workers": 1}},
         [],
     ]
-    client.post("/v1/forecasts", json=ASKED)
+    client.post("/v1/forecasts", json=QUESTION)
 
-    found = answer_together(published.forecasts, DEFAULT_PROJECT, [ASKED, *refused])
+    answers = answer_together(published.forecasts, DEFAULT_PROJECT, [QUESTION, *refused])
 
     kinds = [JointAnswer, InvalidRequestError, UnknownGpuError, InvalidRequestError]
-    assert list(map(type, found)) == kinds
+    assert list(map(type, answers)) == kinds
 
 
 def test_an_unknown_gpu_among_alike_questions_is_refused_beside_the_others(
     published: Services, client: TestClient
 ) -> None:
-    client.post("/v1/forecasts", json=ASKED)
-    asked = [
-        {**ASKED, "configuration": {"gpu_type": name, "workers": 2}}
+    client.post("/v1/forecasts", json=QUESTION)
+    questions = [
+        {**QUESTION, "configuration": {"gpu_type": name, "workers": 2}}
         for name in ("T4", "no such", "V100-16GB")
     ]
 
-    found = answer_together(published.forecasts, DEFAULT_PROJECT, asked)
+    answers = answer_together(published.forecasts, DEFAULT_PROJECT, questions)
 
-    assert list(map(type, found)) == [JointAnswer, UnknownGpuError, JointAnswer]
+    assert list(map(type, answers)) == [JointAnswer, UnknownGpuError, JointAnswer]
 
 
 def test_what_is_not_in_memory_is_left_to_others_without_asking_the_database(
     published: Services, client: TestClient
 ) -> None:
-    client.post("/v1/forecasts", json=ASKED)
-    asked = [ASKED, {**ASKED, "workload": "other"}, {**ASKED, "regressor_version": 2}]
+    client.post("/v1/forecasts", json=QUESTION)
+    asked = [QUESTION, {**QUESTION, "workload": "other"}, {**QUESTION, "regressor_version": 2}]
 
     with recorded_queries(published.context.database) as queries:
-        found = answer_together(published.forecasts, DEFAULT_PROJECT, asked)
+        answers = answer_together(published.forecasts, DEFAULT_PROJECT, asked)
 
-    assert [each is None for each in found] == [False, True, True]
+    assert [answer is None for answer in answers] == [False, True, True]
     assert not queries
     assert answer_together(published.forecasts, DEFAULT_PROJECT, []) == []
 
@@ -153,10 +153,10 @@ def test_each_tells_what_it_rests_on_and_until_when_it_holds(
     for each in asked:
         client.post("/v1/forecasts", json=each)
 
-    found = answer_together(published.forecasts, DEFAULT_PROJECT, asked)
+    answers = answer_together(published.forecasts, DEFAULT_PROJECT, asked)
 
     now = published.forecasts.now()
-    for answer in found:
+    for answer in answers:
         assert isinstance(answer, JointAnswer)
         assert answer.until == day_after(now)
         assert published.forecasts.holds(answer.grounds, DEFAULT_PROJECT, now)

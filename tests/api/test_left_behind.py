@@ -41,7 +41,7 @@ def _keeping_garbage() -> Iterator[None]:
 def found_garbage() -> list[object]:
     """Return our objects in cycles that nobody holds; other libraries may leave theirs."""
     gc.collect()
-    return [each for each in gc.garbage if type(each).__module__.startswith(("app.", "models."))]
+    return [item for item in gc.garbage if type(item).__module__.startswith(("app.", "models."))]
 
 
 def ask(services: Services, asked: list[dict[str, Any]]) -> None:

@@ -14,7 +14,7 @@ from app.services.fitting import FittingService
 from app.services.wiring import Services
 from tests.support.clock import FakeClock
 from tests.support.log_lines import log_lines
-from tests.support.outage import take_away
+from tests.support.outage import make_unavailable
 from tests.support.regressors import QUICK, store_runs
 
 _TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
@@ -22,7 +22,7 @@ _SLUG = Slug("resnet")
 
 
 def test_lines_and_problem_of_a_request_tell_its_id(client: TestClient, services: Services) -> None:
-    take_away(services.context.database)
+    make_unavailable(services.context.database)
 
     with log_lines() as lines:
         answer = client.get("/v1/workloads", headers={"X-Request-ID": "build-77"})
@@ -91,7 +91,7 @@ def test_no_line_tells_a_key(client: TestClient, services: Services, clock: Fake
         for bearer in (token, f"{token}f", f"tf_{secret}"):
             client.get("/v1/workloads", headers={"Authorization": f"Bearer {bearer}"})
         clock.advance(60)
-        take_away(services.context.database)
+        make_unavailable(services.context.database)
         client.get("/v1/workloads", headers={"Authorization": f"Bearer {token}"})
         services.access.close()
 

@@ -81,7 +81,7 @@ def test_batches_see_the_same_sizes(client: TestClient) -> None:
 def test_regressor_names_the_size_among_its_features(client: TestClient) -> None:
     features = client.get("/v1/workloads/sort/regressors/1").json()["features"]
 
-    (size,) = [each for each in features if each["name"] == "instance_vcpus"]
+    (size,) = [feature for feature in features if feature["name"] == "instance_vcpus"]
     assert (size["min"], size["max"]) == (8, 36)
 
 

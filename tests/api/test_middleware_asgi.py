@@ -101,9 +101,11 @@ def test_sender_that_falls_silent_is_refused(encoding: str) -> None:
     first = gzip.compress(b"abc")[:5] if encoding == "gzip" else b"abc"
     sender = Sender(_chunk(first, more=True))
 
-    told = _through(_read_all, _scope(("content-encoding", encoding)), sender, idle_timeout_s=0.01)
+    receiver = _through(
+        _read_all, _scope(("content-encoding", encoding)), sender, idle_timeout_s=0.01
+    )
 
-    assert (told.status, told.code) == (422, "invalid_request")
+    assert (receiver.status, receiver.code) == (422, "invalid_request")
 
 
 @pytest.mark.parametrize("encoding", ["identity", "gzip"])
@@ -125,36 +127,36 @@ def test_sender_that_goes_away_is_noticed(encoding: str) -> None:
 def test_rest_of_a_body_is_read_before_an_early_answer_ends() -> None:
     sender = Sender(_chunk(b"a", more=True), _chunk(b"b", more=True), _chunk(b"c"))
 
-    told = _through(_ignore_body, _scope(("content-length", "3")), sender)
+    receiver = _through(_ignore_body, _scope(("content-length", "3")), sender)
 
-    assert told.messages[-1]["body"] == b"early"
+    assert receiver.messages[-1]["body"] == b"early"
     assert sender.left == []
 
 
 def test_endless_body_is_not_read_to_its_end() -> None:
     sender = Sender(*[_chunk(bytes(_LIMIT), more=True)] * 10)
 
-    told = _through(_read_all, _scope(("transfer-encoding", "chunked")), sender)
+    receiver = _through(_read_all, _scope(("transfer-encoding", "chunked")), sender)
 
-    assert (told.status, told.code) == (413, "payload_too_large")
+    assert (receiver.status, receiver.code) == (413, "payload_too_large")
     assert len(sender.left) == 8
 
 
 def test_sender_that_falls_silent_after_a_refusal_is_not_waited_for() -> None:
     sender = Sender(_chunk(b"a", more=True))
 
-    told = _through(_ignore_body, _scope(("content-length", "3")), sender, idle_timeout_s=0.01)
+    receiver = _through(_ignore_body, _scope(("content-length", "3")), sender, idle_timeout_s=0.01)
 
-    assert told.status == 200
+    assert receiver.status == 200
 
 
 def test_sender_that_waits_to_continue_is_not_drained() -> None:
     sender = Sender(_chunk(b"abc"))
     headers = (("content-length", str(_LIMIT + 1)), ("expect", "100-continue"))
 
-    told = _through(_read_all, _scope(*headers), sender)
+    receiver = _through(_read_all, _scope(*headers), sender)
 
-    assert told.status == 413
+    assert receiver.status == 413
     assert len(sender.left) == 1
 
 

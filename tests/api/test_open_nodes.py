@@ -42,16 +42,16 @@ def _publish(client: TestClient, services: Services, runs: list[dict[str, Any]])
 
 
 def _forecast(client: TestClient, configuration: dict[str, Any], **changes: Any) -> dict[str, Any]:
-    asked = {"workload": "placed", "configuration": configuration, **changes}
-    answer = client.post("/v1/forecasts", json=asked)
+    question = {"workload": "placed", "configuration": configuration, **changes}
+    answer = client.post("/v1/forecasts", json=question)
     assert answer.status_code == 200, answer.text
-    found: dict[str, Any] = answer.json()
-    return found
+    document: dict[str, Any] = answer.json()
+    return document
 
 
 def _ranked(client: TestClient, search: dict[str, Any]) -> dict[str, Any]:
-    asked = {"workload": "placed", "work": {}, "objective": "duration", "search": search}
-    answer = client.post("/v1/recommendations", json=asked)
+    question = {"workload": "placed", "work": {}, "objective": "duration", "search": search}
+    answer = client.post("/v1/recommendations", json=question)
     assert answer.status_code == 200, answer.text
     [entry] = answer.json()["ranked"]
     found: dict[str, Any] = entry["forecast"]
@@ -77,28 +77,28 @@ def test_forecast_and_recommendation_are_of_the_same_nodes(
     _publish(client, services, [*DENSE, *SINGLE])
     search = {f"{name}s": [value] for name, value in hardware.items()}
 
-    asked = _forecast(client, {**hardware, "workers": workers})
-    told = _forecast(client, {**hardware, "workers": workers, "nodes": nodes})
+    forecast = _forecast(client, {**hardware, "workers": workers})
+    answer = _forecast(client, {**hardware, "workers": workers, "nodes": nodes})
     ranked = _ranked(client, {**search, "workers": [workers]})
 
-    assert asked["configuration"]["nodes"] == nodes
-    for other in (told, ranked):
+    assert forecast["configuration"]["nodes"] == nodes
+    for other in (answer, ranked):
         assert other["configuration"]["nodes"] == nodes
-        assert other["duration_seconds"] == asked["duration_seconds"]
-        assert other["cost"] == asked["cost"]
-        assert other["warnings"] == asked["warnings"]
+        assert other["duration_seconds"] == forecast["duration_seconds"]
+        assert other["cost"] == forecast["cost"]
+        assert other["warnings"] == forecast["warnings"]
 
 
 def test_nodes_that_never_varied_stay_open(client: TestClient, services: Services) -> None:
     _publish(client, services, [_run("V100-16GB", 1, count) for count in (1, 2)])
 
-    asked = _forecast(client, {"gpu_type": "V100-16GB", "workers": 8})
+    forecast = _forecast(client, {"gpu_type": "V100-16GB", "workers": 8})
     ranked = _ranked(client, {"gpu_types": ["V100-16GB"], "workers": [8]})
 
-    assert asked["configuration"]["nodes"] is None
+    assert forecast["configuration"]["nodes"] is None
     assert ranked["configuration"]["nodes"] is None
-    assert ranked["cost"] == asked["cost"]
-    assert ranked["warnings"] == asked["warnings"]
+    assert ranked["cost"] == forecast["cost"]
+    assert ranked["warnings"] == forecast["warnings"]
 
 
 def test_run_that_does_not_tell_its_nodes_hides_those_of_no_other(
@@ -106,10 +106,10 @@ def test_run_that_does_not_tell_its_nodes_hides_those_of_no_other(
 ) -> None:
     _publish(client, services, [*DENSE, _run("V100-16GB", None, 2)])
 
-    asked = _forecast(client, {"gpu_type": "V100-16GB", "workers": 16})
+    forecast = _forecast(client, {"gpu_type": "V100-16GB", "workers": 16})
 
-    assert asked["configuration"]["nodes"] == 4
-    assert asked["duration_seconds"]["lower"] < 50 + 1000 < asked["duration_seconds"]["upper"]
+    assert forecast["configuration"]["nodes"] == 4
+    assert forecast["duration_seconds"]["lower"] < 50 + 1000 < forecast["duration_seconds"]["upper"]
 
 
 def test_where_no_machine_has_room_for_the_assumed_nodes_smaller_ones_are_billed(
@@ -123,13 +123,15 @@ def test_where_no_machine_has_room_for_the_assumed_nodes_smaller_ones_are_billed
     price["purchase"] = "owned"
     assert client.post("/v1/prices", json=[price]).status_code == 201
 
-    asked = _forecast(client, own, **pricing)
-    told = _forecast(client, {**own, "nodes": 2}, **pricing)
+    forecast = _forecast(client, own, **pricing)
+    answer = _forecast(client, {**own, "nodes": 2}, **pricing)
 
-    assert asked["configuration"]["nodes"] == 2
-    assert asked["cost"]["price"]["instances"] == 8
-    assert told["cost"] is None
-    warned = {each["code"]: each["message"] for each in asked["warnings"]}["workers_exceed_gpus"]
+    assert forecast["configuration"]["nodes"] == 2
+    assert forecast["cost"]["price"]["instances"] == 8
+    assert answer["cost"] is None
+    warned = {warning["code"]: warning["message"] for warning in forecast["warnings"]}[
+        "workers_exceed_gpus"
+    ]
     assert "8 workers on 2 nodes; the machines billed have 1 GPU each" in warned
     assert "asked" not in warned
 
@@ -145,11 +147,11 @@ def test_corrected_price_of_a_machine_replaces_the_one_with_other_gpus(
     ]
     assert client.post("/v1/prices", json=prices).status_code == 201
 
-    asked = _forecast(client, {"instance_type": "fixed", "workers": 8})
+    forecast = _forecast(client, {"instance_type": "fixed", "workers": 8})
 
-    price = asked["cost"]["price"]
+    price = forecast["cost"]["price"]
     assert (price["valid_from"], price["instances"]) == (_NOVEMBER, 2)
-    assert asked["configuration"]["nodes"] == 2
+    assert forecast["configuration"]["nodes"] == 2
 
 
 def test_instance_type_is_known_in_any_case(client: TestClient, services: Services) -> None:
@@ -195,7 +197,7 @@ def test_highest_price_of_spot_capacity_on_several_nodes_keeps_the_budget(
     _publish(client, services, DENSE)
     spot = {"interruptions_per_hour": 2, "checkpoint_interval_s": 600}
     pricing = {"purchase": "spot", "provider": "nowhere", "spot": spot}
-    asked = {
+    question = {
         "workload": "placed",
         "work": {},
         "search": {"gpu_types": ["V100-16GB"], "workers": [16]},
@@ -203,10 +205,10 @@ def test_highest_price_of_spot_capacity_on_several_nodes_keeps_the_budget(
         "pricing": pricing,
     }
 
-    nearest = client.post("/v1/recommendations", json=asked).json()["nearest"]
+    nearest = client.post("/v1/recommendations", json=question).json()["nearest"]
     [change] = nearest["changes"]
     priced = {**pricing, "price_per_hour": change["needed"]}
-    again = client.post("/v1/recommendations", json={**asked, "pricing": priced}).json()
+    repeated = client.post("/v1/recommendations", json={**question, "pricing": priced}).json()
 
     assert change["constraint"] == "pricing.price_per_hour"
-    assert again["recommended"]["forecast"]["spot"] == nearest["forecast"]["spot"]
+    assert repeated["recommended"]["forecast"]["spot"] == nearest["forecast"]["spot"]

@@ -71,7 +71,7 @@ def test_searches_are_read_as_runs_are(padded: TestClient) -> None:
         },
     )["ranked"]
 
-    assert [each["forecast"]["basis"] for each in ranked] == ["measured"]
+    assert [entry["forecast"]["basis"] for entry in ranked] == ["measured"]
 
 
 def test_prices_of_json_are_those_of_csv(client: TestClient) -> None:

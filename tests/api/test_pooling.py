@@ -28,13 +28,13 @@ def pooling_of(client: TestClient, workload: str, version: int = 1) -> dict[str,
 
 
 def support_of(client: TestClient, workload: str) -> dict[str, Any]:
-    asked = {
+    question = {
         "workload": workload,
         "configuration": {"workers": 4, "gpu_type": "T4"},
         "work": {"dataset_size": 2000},
         "parameters": {"precision": "fp16"},
     }
-    response = client.post("/v1/forecasts", json=asked)
+    response = client.post("/v1/forecasts", json=question)
     assert response.status_code == 200
     support: dict[str, Any] = response.json()["support"]
     return support

@@ -61,7 +61,7 @@ def test_search_is_narrowed_to_what_pricing_allows(
 ) -> None:
     answer = recommend(client, search, pricing)
 
-    (forecast,) = (each["forecast"] for each in answer.json()["ranked"])
+    (forecast,) = (entry["forecast"] for entry in answer.json()["ranked"])
     asked, price = forecast["configuration"], forecast["cost"]["price"]
     assert tuple(price[name] for name in ("provider", "region", "purchase")) == expected
     assert (asked["provider"].casefold(), asked["region"]) == expected[:2]
@@ -85,7 +85,7 @@ def test_search_and_pricing_without_anything_in_common_are_refused(
 
     assert answer.status_code == 422
     assert answer.json()["code"] == "invalid_request"
-    faults = {each["pointer"]: each for each in answer.json()["errors"]}
+    faults = {fault["pointer"]: fault for fault in answer.json()["errors"]}
     assert set(faults) == {f"/search/{name}", f"/pricing/{single}"}
     assert priced in faults[f"/search/{name}"]["remedy"]
 

@@ -24,6 +24,6 @@ def test_documented_charges_are_the_line_items_of_an_answer(
     answer = client.post("/v1/forecasts", json={"workload": "fitted", "pricing": pricing})
 
     cost = answer.json()["cost"]
-    items = [(each["kind"], each["unit"], each["unit_price"]) for each in cost["line_items"]]
+    items = [(item["kind"], item["unit"], item["unit_price"]) for item in cost["line_items"]]
     assert items == documented
-    assert sum(Decimal(each["amount"]) for each in cost["line_items"]) == Decimal(cost["median"])
+    assert sum(Decimal(item["amount"]) for item in cost["line_items"]) == Decimal(cost["median"])

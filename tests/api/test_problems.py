@@ -100,8 +100,8 @@ def test_name_that_is_refused_is_told_as_the_caller_wrote_it(client: TestClient)
 
     answer = client.post("/v1/forecasts", json=question)
 
-    told = [(fault["pointer"], fault["field"]) for fault in answer.json()["errors"]]
-    assert told == [(f"/parameters/{long}", long), ("/parameters/a~1b~0c\0", odd)]
+    fields = [(fault["pointer"], fault["field"]) for fault in answer.json()["errors"]]
+    assert fields == [(f"/parameters/{long}", long), ("/parameters/a~1b~0c\0", odd)]
 
 
 def test_member_that_is_called_as_pydantic_calls_names_keeps_its_name(client: TestClient) -> None:
@@ -135,7 +135,7 @@ def test_body_that_is_no_object_is_told_in_words_of_json(
 
 def test_every_kind_of_refusal_has_a_remedy_in_words() -> None:
     known: dict[str, dict[str, object]] = {
-        each["type"]: each.get("example_context") or {} for each in list_all_errors()
+        error["type"]: error.get("example_context") or {} for error in list_all_errors()
     }
 
     assert known.keys() >= REMEDIES.keys()
@@ -179,7 +179,7 @@ def test_long_value_is_shown_by_its_beginning(client: TestClient) -> None:
     assert refused.json()["errors"][0]["value"] == "x" * 200
     assert unknown.json()["errors"][0]["field"] == "x" * 100
     answers = (declared, unknown, refused, skipped)
-    assert max(len(each.content) for each in answers) < 3_000
+    assert max(len(answer.content) for answer in answers) < 3_000
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/readyz", "/v1/workloads", "/v1/gpus", "/metrics"])
@@ -194,10 +194,10 @@ def test_key_in_a_path_is_not_told_again(client: TestClient) -> None:
     secret = "0a" * 32
 
     for path in (f"/v1/tf_0123abc_{secret}", f"/v1/workloads/tf_0123abc_{secret}"):
-        told = client.get(path)
-        assert told.status_code == 404
-        assert secret not in told.text
-        assert told.json()["instance"].endswith("/tf_0123abc_...")
+        answer = client.get(path)
+        assert answer.status_code == 404
+        assert secret not in answer.text
+        assert answer.json()["instance"].endswith("/tf_0123abc_...")
 
 
 def test_head_is_counted_for_its_route(client: TestClient) -> None:

@@ -130,7 +130,7 @@ def test_column_that_neither_runs_nor_candidates_vary_is_warned_of(
 def test_goal_below_the_noise_is_warned_of(client: TestClient, published: Services) -> None:
     plan = ask(client, stop={"width": 1e-6})
 
-    assert [each["code"] for each in plan["warnings"]] == ["goal_unattainable"]
+    assert [warning["code"] for warning in plan["warnings"]] == ["goal_unattainable"]
     assert plan["stop"]["reason"] != "goal_reached"
 
 
@@ -176,8 +176,10 @@ def test_measured_and_excluded_configurations_are_rejected(
     )
 
     reasons = {
-        (each["configuration"]["workers"], each["work"]["dataset_size"]): each["reason"]
-        for each in plan["rejected"]
+        (candidate["configuration"]["workers"], candidate["work"]["dataset_size"]): candidate[
+            "reason"
+        ]
+        for candidate in plan["rejected"]
     }
     assert reasons == {(2, 1000.0): "measured", (16, 8000.0): "excluded"}
     assert plan["rejected_count"] == 2
@@ -197,7 +199,7 @@ def test_nothing_left_to_measure_is_an_empty_plan(client: TestClient, published:
     assert plan["runs"] == []
     assert plan["stop"]["reason"] == "candidates_exhausted"
     assert plan["targets"][0]["now"]["median"] > 0
-    assert [each["reason"] for each in plan["rejected"]] == ["measured"]
+    assert [candidate["reason"] for candidate in plan["rejected"]] == ["measured"]
 
 
 def test_search_multiplies_its_lists(client: TestClient, published: Services) -> None:
@@ -265,7 +267,7 @@ def test_price_that_is_unknown_rejects_where_others_have_one(
         candidates=[scenario(16, 8000.0), scenario(16, 8000.0, configuration={"workers": 16})],
     )
 
-    assert [each["reason"] for each in plan["rejected"]] == ["price_unknown"]
+    assert [candidate["reason"] for candidate in plan["rejected"]] == ["price_unknown"]
 
 
 def test_without_any_price_work_is_what_runs_cost(client: TestClient, published: Services) -> None:
@@ -309,8 +311,8 @@ def test_unknown_workload_is_404(client: TestClient) -> None:
 def test_request_is_told_back_as_it_was_sent(client: TestClient, published: Services) -> None:
     plan = ask(client, budget="2.50", runs=3)
 
-    again = client.post("/v1/workloads/fitted/profiling-plans", json=plan["request"]).json()
-    assert again["runs"] == plan["runs"]
+    repeated = client.post("/v1/workloads/fitted/profiling-plans", json=plan["request"]).json()
+    assert repeated["runs"] == plan["runs"]
     assert plan["request"]["budget"] == "2.50"
 
 
@@ -321,7 +323,7 @@ def test_cold_start_without_a_run_names_the_cheapest_runs_without_prices(
 
     plan = ask(client, "new", budget="5", runs=10)
 
-    codes = [each["code"] for each in plan["warnings"]]
+    codes = [warning["code"] for warning in plan["warnings"]]
     assert codes == ["cold_start", "scale_unknown"]
     assert plan["basis"] == "prior"
     assert 1 <= len(plan["runs"]) <= 4

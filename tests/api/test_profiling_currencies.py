@@ -92,8 +92,8 @@ def test_cheapest_of_candidates_that_are_only_paid_otherwise_is_planned(
 ) -> None:
     store_prices(client)
     listed = [
-        scenario(16, 8000.0, configuration={"gpu_type": "T4", "workers": 16, "provider": each})
-        for each in providers
+        scenario(16, 8000.0, configuration={"gpu_type": "T4", "workers": 16, "provider": provider})
+        for provider in providers
     ]
 
     searched = ask(client, pricing={}, search={"providers": providers, "workers": [16]}, runs=3)
@@ -117,7 +117,7 @@ def test_spot_that_never_ends_gives_way_to_what_can_be_measured(
 
     assert {run["configuration"]["purchase"] for run in plan["runs"]} == {"on_demand"}
     assert plan["rejected_count"] == 0
-    assert {each["reason"] for each in alone["rejected"]} == {"spot_infeasible"}
+    assert {candidate["reason"] for candidate in alone["rejected"]} == {"spot_infeasible"}
 
 
 def test_before_the_first_run_the_price_of_an_hour_decides_where_to_measure(

@@ -20,8 +20,8 @@ SHELL = "\n".join(re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)).replace("\\\n
 
 def bodies() -> list[tuple[str, Any]]:
     """Return workload and body of every plan that the page asks for."""
-    found = re.findall(r"/workloads/([a-z-]+)/profiling-plans\s.*?-d '(.*?)'", SHELL, re.DOTALL)
-    return [(workload, json.loads(body)) for workload, body in found]
+    matches = re.findall(r"/workloads/([a-z-]+)/profiling-plans\s.*?-d '(.*?)'", SHELL, re.DOTALL)
+    return [(workload, json.loads(body)) for workload, body in matches]
 
 
 def test_plan_of_the_measured_example_is_answered(client: TestClient, services: Services) -> None:
@@ -32,11 +32,11 @@ def test_plan_of_the_measured_example_is_answered(client: TestClient, services: 
 
     path = f"/v1/workloads/{workload}/profiling-plans"
     plan = client.post(path, json=body).json()
-    told = client.post(path, json=body, headers={"Accept": "text/plain"}).text.splitlines()
+    answer = client.post(path, json=body, headers={"Accept": "text/plain"}).text.splitlines()
 
     shown = re.findall(r"```console\n(ddp-cnn-cpu: measure.*?)```", PAGE, re.DOTALL)[0]
     # The engine may come to choose other runs; what is told of each stays.
-    assert told[2].split() == shown.splitlines()[2].split()
+    assert answer[2].split() == shown.splitlines()[2].split()
     assert workload == "ddp-cnn-cpu"
     assert plan["considered"] == 18
     assert plan["runs"]

@@ -59,8 +59,8 @@ def test_gains_are_weighed_by_what_is_billed(client: TestClient, workload: str) 
 
     plan = ask(client, workload, **{**ALL, "pricing": alike, "candidates": candidates})
     alone = [
-        ask(client, workload, **{**ALL, "pricing": alike, "candidates": [each]})["runs"][0]
-        for each in candidates
+        ask(client, workload, **{**ALL, "pricing": alike, "candidates": [candidate]})["runs"][0]
+        for candidate in candidates
     ]
 
     assert len({run["price"] for run in alone}) == 1
@@ -181,8 +181,8 @@ def as_made(plan: dict[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def warned(plan: dict[str, Any]) -> dict[str, str]:
-    return {each["code"]: each["message"] for each in plan["warnings"]}
+def warnings_of(plan: dict[str, Any]) -> dict[str, str]:
+    return {warning["code"]: warning["message"] for warning in plan["warnings"]}
 
 
 @pytest.mark.parametrize("is_fitted", [True, False])
@@ -192,14 +192,14 @@ def test_planned_runs_that_were_made_are_billed_as_they_were_planned(
 ) -> None:
     if is_fitted:
         fit(services, placed)
-    asked = DENSE if is_search else {**DENSE, "candidates": [dense(8), dense(16)]}
-    plan = ask(client, placed, **asked)
+    body = DENSE if is_search else {**DENSE, "candidates": [dense(8), dense(16)]}
+    plan = ask(client, placed, **body)
 
-    again = ask(client, placed, **asked, made=as_made(plan), budget="20")
+    repeated = ask(client, placed, **body, made=as_made(plan), budget="20")
 
     assert {run["configuration"]["workers"] for run in plan["runs"]} >= {8, 16}
-    assert float(again["spent"]) == pytest.approx(float(plan["total_price"]), rel=0.5)
-    assert not {"price_unknown", "currency_not_converted"} & set(warned(again))
+    assert float(repeated["spent"]) == pytest.approx(float(plan["total_price"]), rel=0.5)
+    assert not {"price_unknown", "currency_not_converted"} & set(warnings_of(repeated))
 
 
 def test_made_runs_whose_price_nobody_knows_are_told(
@@ -212,10 +212,10 @@ def test_made_runs_whose_price_nobody_knows_are_told(
 
     plan = ask(client, placed, **DENSE, made=[known, unknown, unknown, foreign], budget="20")
 
-    told = warned(plan)
+    warnings = warnings_of(plan)
     assert Decimal(plan["spent"]) == Decimal(16)
-    assert "leaves out 2 of 4 runs made: no price" in told["price_unknown"]
-    assert "leaves out 1 of 4 runs made: prices are in USD" in told["currency_not_converted"]
+    assert "leaves out 2 of 4 runs made: no price" in warnings["price_unknown"]
+    assert "leaves out 1 of 4 runs made: prices are in USD" in warnings["currency_not_converted"]
 
 
 def test_spending_has_a_currency_where_no_candidate_has_a_price(
@@ -223,10 +223,10 @@ def test_spending_has_a_currency_where_no_candidate_has_a_price(
 ) -> None:
     fit(services, placed)
     target = {"configuration": {"workers": 4}, "work": {}}
-    asked = {**DENSE, "target": target, "candidates": [target]}
+    question = {**DENSE, "target": target, "candidates": [target]}
 
-    plan = ask(client, placed, **asked, made=[{**dense(8), "duration_seconds": 3600.0}])
+    plan = ask(client, placed, **question, made=[{**dense(8), "duration_seconds": 3600.0}])
 
     assert (plan["spent"], plan["currency"]) == ("16.00", "EUR")
     assert plan["runs"][0]["price"] is None
-    assert "price_unknown" not in warned(plan)
+    assert "price_unknown" not in warnings_of(plan)

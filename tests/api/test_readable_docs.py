@@ -66,7 +66,7 @@ def test_answers_read_as_those_shown(measured: TestClient, page: str) -> None:
             answer = measured.get(path, headers=headers)
 
         assert answer.status_code == 200, answer.text
-        told = answer.text.splitlines()
-        assert len(told) >= 4
-        for line, expected in zip(told[:3], shown[:3], strict=True):
+        lines = answer.text.splitlines()
+        assert len(lines) >= 4
+        for line, expected in zip(lines[:3], shown[:3], strict=True):
             assert words(line)[:6] == words(expected)[:6]

@@ -65,7 +65,7 @@ def recommend(client: TestClient, asked: dict[str, Any], **changes: Any) -> dict
 
 def changes_of(answer: dict[str, Any]) -> dict[str, dict[str, Any]]:
     assert answer["recommended"] is None
-    return {each["constraint"]: each for each in answer["nearest"]["changes"]}
+    return {change["constraint"]: change for change in answer["nearest"]["changes"]}
 
 
 def test_without_a_price_the_nearest_asks_for_one(published: TestClient) -> None:
@@ -85,13 +85,13 @@ def test_without_a_price_the_highest_that_keeps_the_budget_is_told(
     published: TestClient, step: int | None
 ) -> None:
     pricing = {"region": "mars-1", "billing_step_s": step}
-    asked = {**FITTED, "search": {"workers": [2]}, "budget": "10"}
+    question = {**FITTED, "search": {"workers": [2]}, "budget": "10"}
 
-    price = changes_of(recommend(published, asked, pricing=pricing))["pricing.price_per_hour"]
+    price = changes_of(recommend(published, question, pricing=pricing))["pricing.price_per_hour"]
 
-    at_it = recommend(published, asked, pricing={**pricing, "price_per_hour": price["needed"]})
+    at_it = recommend(published, question, pricing={**pricing, "price_per_hour": price["needed"]})
     above = recommend(
-        published, asked, pricing={**pricing, "price_per_hour": 1.001 * price["needed"]}
+        published, question, pricing={**pricing, "price_per_hour": 1.001 * price["needed"]}
     )
     assert at_it["recommended"] is not None
     assert above["recommended"] is None
@@ -118,9 +118,9 @@ def test_a_price_in_another_currency_names_the_budget_in_it(
     published: TestClient, objective: str
 ) -> None:
     search = {"workers": [2]}
-    asked = {**FITTED, "search": search, "objective": objective, "budget": "0.0001"}
+    question = {**FITTED, "search": search, "objective": objective, "budget": "0.0001"}
 
-    answer = recommend(published, asked, pricing={"currency": "CHF"})
+    answer = recommend(published, question, pricing={"currency": "CHF"})
 
     changes = changes_of(answer)
     assert list(changes) == ["pricing.currency", "budget"]
@@ -128,7 +128,7 @@ def test_a_price_in_another_currency_names_the_budget_in_it(
     assert answer["nearest"]["forecast"]["cost"]["currency"] == "USD"
     in_dollars = {"pricing": {"currency": changes["pricing.currency"]["needed"]}}
     enough, short = (
-        recommend(published, {**asked, **in_dollars}, budget=share * changes["budget"]["needed"])
+        recommend(published, {**question, **in_dollars}, budget=share * changes["budget"]["needed"])
         for share in (1.0, 0.99)
     )
     assert enough["recommended"] is not None
@@ -158,10 +158,10 @@ def test_the_batch_that_fits_has_to_keep_the_deadline_too(hungry: TestClient) ->
 
 
 def test_a_deadline_is_said_rounded_up_so_that_it_is_enough() -> None:
-    told = change_document(NeededChange("deadline_s", 30.0, 34.2354))
+    document = change_document(NeededChange("deadline_s", 30.0, 34.2354))
 
-    assert told["message"] == "The deadline would have to be 35 s instead of 30 s."
-    assert told["needed"] == 34.2354
+    assert document["message"] == "The deadline would have to be 35 s instead of 30 s."
+    assert document["needed"] == 34.2354
 
 
 def test_memory_that_no_batch_fits_names_the_confidence(
@@ -169,15 +169,15 @@ def test_memory_that_no_batch_fits_names_the_confidence(
 ) -> None:
     store_peaks(client, {batch: 14.0 + batch / 256 for batch in (16, 32, 64)})
     fit(services, "hungry")
-    asked = {**HUNGRY, "confidence": 0.999, "search": {"workers": [1]}}
+    question = {**HUNGRY, "confidence": 0.999, "search": {"workers": [1]}}
 
-    changes = changes_of(recommend(client, asked, work={"dataset_size": 1000, "batch_size": 1}))
+    changes = changes_of(recommend(client, question, work={"dataset_size": 1000, "batch_size": 1}))
 
     needed = changes["confidence"]["needed"]
     assert list(changes) == ["confidence"]
     assert 0.0 < needed < 0.999
     relaxed = recommend(
-        client, {**asked, "confidence": needed}, work={"dataset_size": 1000, "batch_size": 1}
+        client, {**question, "confidence": needed}, work={"dataset_size": 1000, "batch_size": 1}
     )
     assert relaxed["recommended"] is not None
 
@@ -193,10 +193,10 @@ def test_spot_that_cannot_end_names_the_checkpoint_interval_that_would_do(
 
     change = changes_of(answer)["pricing.spot.checkpoint_interval_s"]
     better = {**spot, "checkpoint_interval_s": change["needed"]}
-    again = recommend(published, FITTED, work=work, pricing={**pricing, "spot": better})
+    repeated = recommend(published, FITTED, work=work, pricing={**pricing, "spot": better})
     assert change["asked"] == 36000
     assert answer["nearest"]["forecast"]["spot"]["checkpoint_interval_s"] == change["needed"]
-    assert again["recommended"] is not None
+    assert repeated["recommended"] is not None
 
 
 @pytest.mark.parametrize("constraint", ["search.purchase", "pricing.purchase"])
@@ -205,7 +205,7 @@ def test_spot_that_no_checkpoint_saves_is_bought_on_demand(
 ) -> None:
     spot = {"interruptions_per_hour": 3600, "checkpoint_s": 600}
     pricing = {"price_per_hour": "1.00", "spot": spot}
-    asked: dict[str, Any] = {
+    question: dict[str, Any] = {
         "pricing.purchase": {**FITTED, "pricing": {**pricing, "purchase": "spot"}},
         "search.purchase": {
             **FITTED,
@@ -214,7 +214,7 @@ def test_spot_that_no_checkpoint_saves_is_bought_on_demand(
         },
     }[constraint]
 
-    answer = recommend(published, asked)
+    answer = recommend(published, question)
 
     change = changes_of(answer)[constraint]
     assert (change["asked"], change["needed"]) == ("spot", "on_demand")
@@ -232,8 +232,8 @@ def test_spot_that_both_pricing_and_search_name_is_bought_on_demand_by_both(
 
     assert set(changes_of(answer)) == {"pricing.purchase", "search.purchase"}
     pricing["purchase"], search["purchase"] = "on_demand", ["on_demand"]
-    again = recommend(published, {**FITTED, "pricing": pricing, "search": search})
-    assert again["recommended"] is not None
+    repeated = recommend(published, {**FITTED, "pricing": pricing, "search": search})
+    assert repeated["recommended"] is not None
 
 
 @pytest.mark.parametrize(
@@ -281,7 +281,7 @@ def test_sentences_say_each_change(published: TestClient) -> None:
 def test_work_of_any_size_tells_what_it_would_need(
     published: TestClient, size: float, objective: str
 ) -> None:
-    asked: dict[str, Any] = {
+    question: dict[str, Any] = {
         **FITTED,
         "work": {"dataset_size": size},
         "search": {"workers": [1_000_000]},
@@ -290,7 +290,7 @@ def test_work_of_any_size_tells_what_it_would_need(
         "energy": {"watts_per_worker": 100},
     }
 
-    changes = changes_of(recommend(published, asked, budget="1", deadline_s=1))
+    changes = changes_of(recommend(published, question, budget="1", deadline_s=1))
 
     assert list(changes) == ["deadline_s", "budget"]
     assert changes["budget"]["needed"] > changes["deadline_s"]["needed"] > 1

@@ -25,8 +25,8 @@ def published(services: Services) -> Services:
 def recommend(client: TestClient, **changes: Any) -> dict[str, Any]:
     answer = client.post("/v1/recommendations", json={**BODY, **changes})
     assert answer.status_code == 200, answer.text
-    found: dict[str, Any] = answer.json()
-    return found
+    document: dict[str, Any] = answer.json()
+    return document
 
 
 def store_prices(client: TestClient) -> None:
@@ -68,7 +68,7 @@ def test_star_makes_every_place_on_sale_a_candidate(
 
     answer = recommend(client, search=search)
 
-    places = [each["forecast"]["configuration"]["region"] for each in answer["ranked"]]
+    places = [entry["forecast"]["configuration"]["region"] for entry in answer["ranked"]]
     assert places[:3] == ["south", "west", "north"]
 
 
@@ -89,8 +89,8 @@ def test_price_of_all_regions_of_a_provider_is_no_place_beside_them(
 
 
 def places_and_ways(answer: dict[str, Any]) -> list[tuple[str, str]]:
-    bought = [each["forecast"]["configuration"] for each in answer["ranked"]]
-    return [(each["provider"], each["purchase"]) for each in bought]
+    bought = [entry["forecast"]["configuration"] for entry in answer["ranked"]]
+    return [(entry["provider"], entry["purchase"]) for entry in bought]
 
 
 def test_place_that_sells_spot_alone_is_found_by_a_search_of_spot(
@@ -209,4 +209,4 @@ def test_workers_of_a_processor_cluster_are_no_graphics_cards(
         },
     ).json()
 
-    assert "workers_exceed_gpus" not in {each["code"] for each in answer["warnings"]}
+    assert "workers_exceed_gpus" not in {warning["code"] for warning in answer["warnings"]}

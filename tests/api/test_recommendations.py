@@ -78,7 +78,7 @@ def test_nothing_qualifies_names_the_nearest_and_what_would_have_to_change(
     assert answer["recommended"] is None
     assert answer["ranked"] == []
     assert answer["rejected_count"] == 2
-    changes = {each["constraint"]: each for each in answer["nearest"]["changes"]}
+    changes = {change["constraint"]: change for change in answer["nearest"]["changes"]}
     assert set(changes) == {"deadline_s", "budget"}
     relaxed = recommend(
         client,
@@ -147,11 +147,11 @@ def test_instance_types_bring_their_gpu_and_places(client: TestClient, published
 
     answer = recommend(client, search=search, objective="duration")
 
-    found = {
-        (each["forecast"]["configuration"]["gpu_type"], each["forecast"]["cost"] is None)
-        for each in answer["ranked"]
+    pairs = {
+        (entry["forecast"]["configuration"]["gpu_type"], entry["forecast"]["cost"] is None)
+        for entry in answer["ranked"]
     }
-    assert found == {("T4", False), (None, True)}
+    assert pairs == {("T4", False), (None, True)}
 
 
 def test_measured_pairs_of_hardware_are_searched(client: TestClient, services: Services) -> None:
@@ -168,11 +168,11 @@ def test_measured_pairs_of_hardware_are_searched(client: TestClient, services: S
     ]
     assert client.post("/v1/runs", json=runs).status_code == 201
     fit(services, "pairs")
-    asked = {"workload": "pairs", "work": {}, "parameters": {}, "objective": "duration"}
+    question = {"workload": "pairs", "work": {}, "parameters": {}, "objective": "duration"}
 
-    everywhere = recommend(client, **asked, search={"workers": [2]})
-    by_gpu = recommend(client, **asked, search={"workers": [2], "gpu_types": ["t4"]})
-    by_box = recommend(client, **asked, search={"workers": [2], "instance_types": ["BOX"]})
+    everywhere = recommend(client, **question, search={"workers": [2]})
+    by_gpu = recommend(client, **question, search={"workers": [2], "gpu_types": ["t4"]})
+    by_box = recommend(client, **question, search={"workers": [2], "instance_types": ["BOX"]})
 
     assert [answer["considered"] for answer in (everywhere, by_gpu, by_box)] == [3, 2, 2]
 
@@ -187,10 +187,10 @@ def test_workload_without_hardware_is_searched_over_workers(
     assert client.post("/v1/runs", json=runs).status_code == 201
     fit(services, "plain")
 
-    asked = {"workload": "plain", "work": {}, "parameters": {}, "objective": "duration"}
-    energy = {**asked, "objective": "energy"}
+    question = {"workload": "plain", "work": {}, "parameters": {}, "objective": "duration"}
+    energy = {**question, "objective": "energy"}
 
-    assert workers_of(recommend(client, **asked)["ranked"]) == [8, 4, 2, 1]
+    assert workers_of(recommend(client, **question)["ranked"]) == [8, 4, 2, 1]
     rejected = recommend(client, **energy)["rejected"]
     assert {entry["reason"] for entry in rejected} == {"energy_unknown"}
 
@@ -249,15 +249,17 @@ def test_workers_are_packed_onto_nodes_as_densely_as_measured(
     ]
     assert client.post("/v1/runs", json=runs).status_code == 201
     fit(services, "packed")
-    asked = {"workload": "packed", "work": {}, "parameters": {}, "objective": "duration"}
+    question = {"workload": "packed", "work": {}, "parameters": {}, "objective": "duration"}
     search = {"gpu_types": ["T4", "L4"], "workers": [2, 10]}
 
-    packed = recommend(client, **asked, search=search)["ranked"]
-    told = recommend(client, **asked, search={**search, "nodes": [5]})["ranked"]
+    packed = recommend(client, **question, search=search)["ranked"]
+    told = recommend(client, **question, search={**search, "nodes": [5]})["ranked"]
 
-    found = [entry["forecast"]["configuration"] for entry in packed]
-    assert {(each["workers"], each["nodes"]) for each in found} == {(2, 1), (10, 3)}
-    assert {each["forecast"]["configuration"]["nodes"] for each in told} == {5}
+    configurations = [entry["forecast"]["configuration"] for entry in packed]
+    assert {
+        (configuration["workers"], configuration["nodes"]) for configuration in configurations
+    } == {(2, 1), (10, 3)}
+    assert {configuration["forecast"]["configuration"]["nodes"] for configuration in told} == {5}
 
 
 def test_further_charges_and_hourly_billing_reach_the_ranking(
@@ -280,9 +282,9 @@ def test_budget_that_is_the_bill_pays_for_it(
     client: TestClient, published: Services, price: str, workers: int, budget: str
 ) -> None:
     by_the_hour = {"price_per_hour": price, "minimum_billed_s": 3600}
-    asked: dict[str, Any] = {"work": {"dataset_size": 100}, "pricing": by_the_hour}
+    question: dict[str, Any] = {"work": {"dataset_size": 100}, "pricing": by_the_hour}
 
-    answer = recommend(client, **asked, search={"workers": [workers]}, budget=budget)
+    answer = recommend(client, **question, search={"workers": [workers]}, budget=budget)
 
     forecast = answer["recommended"]["forecast"]
     assert float(forecast["cost"]["upper"]) == float(budget)
@@ -355,12 +357,16 @@ def test_nodes_with_fewer_gpus_than_workers_are_rejected_by_name(
 ) -> None:
     search = {"instance_types": ["m1", "m8"], "workers": [8], "nodes": [1]}
 
-    found = recommend(client, **machines, search=search)
+    recommendation = recommend(client, **machines, search=search)
 
-    assert [each["forecast"]["configuration"]["instance_type"] for each in found["ranked"]] == [
-        "m8"
-    ]
     assert [
-        (each["configuration"]["instance_type"], each["reason"]) for each in found["rejected"]
+        each["forecast"]["configuration"]["instance_type"] for each in recommendation["ranked"]
+    ] == ["m8"]
+    assert [
+        (each["configuration"]["instance_type"], each["reason"])
+        for each in recommendation["rejected"]
     ] == [("m1", "too_few_gpus")]
-    assert (found["considered"], found["rejected_by_reason"]) == (2, {"too_few_gpus": 1})
+    assert (recommendation["considered"], recommendation["rejected_by_reason"]) == (
+        2,
+        {"too_few_gpus": 1},
+    )

@@ -120,7 +120,7 @@ def test_requests_that_come_in_one_instant_are_bounded_too(slow: tuple[FastAPI, 
     async def run() -> list[Caller]:
         async with app.router.lifespan_context(app):
             tasks, callers = zip(*[call(app, "/v1/slow") for _ in range(20)], strict=True)
-            await asyncio.gather(*(each.answered.wait() for each in callers))
+            await asyncio.gather(*(caller.answered.wait() for caller in callers))
             route.gate.set()
             await asyncio.gather(*tasks)
         return list(callers)

@@ -95,12 +95,12 @@ GOOD: list[dict[str, Any]] = [
 def test_usual_entries_are_read_in_columns_and_share_equal_configurations() -> None:
     asked = [*GOOD, *GOOD]
 
-    found = read_alike(completed(asked[0]), asked)
+    read = read_alike(completed(asked[0]), asked)
 
-    assert list(found) == read_forecasts([completed(entry) for entry in asked])
-    assert found[0].scenario.configuration is found[2].scenario.configuration
-    assert found[1:3] == list(found)[1:3]
-    assert found.scenarios[2:] == [each.scenario for each in found[2:]]
+    assert list(read) == read_forecasts([completed(entry) for entry in asked])
+    assert read[0].scenario.configuration is read[2].scenario.configuration
+    assert read[1:3] == list(read)[1:3]
+    assert read.scenarios[2:] == [each.scenario for each in read[2:]]
 
 
 NUMBERS = st.sampled_from([1, 1.0, True, 2, 2.0, 0.0, -0.0])

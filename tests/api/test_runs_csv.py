@@ -50,8 +50,8 @@ def test_header_of_another_tool_is_told_what_every_run_needs(
 
     assert answer.status_code == 422
     assert answer.json()["code"] == "unknown_field"
-    told = {each["field"] for each in answer.json()["errors"]}
-    assert told - set(header.split(",")) == missing
+    fields = {fault["field"] for fault in answer.json()["errors"]}
+    assert fields - set(header.split(",")) == missing
 
 
 @pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])

@@ -37,10 +37,10 @@ def test_export_is_an_upload_that_creates_nothing(client: TestClient) -> None:
     post_json(client, runs)
 
     exported = _export(client, "resnet50")
-    again = post(client, exported.encode(), "text/csv")
+    repeated = post(client, exported.encode(), "text/csv")
 
-    assert again.status_code == 200
-    assert (again.json()["created"], again.json()["duplicates"]) == (0, 3)
+    assert repeated.status_code == 200
+    assert (repeated.json()["created"], repeated.json()["duplicates"]) == (0, 3)
 
 
 def test_export_guards_spreadsheets_against_formulas(client: TestClient) -> None:
@@ -54,8 +54,8 @@ def test_export_guards_spreadsheets_against_formulas(client: TestClient) -> None
 
     cells = [row["label.v"] for row in rows][::-1]
     assert cells == ["'=1+1", "'+1", "'-1", "'@SUM(A1)", "'\uff1d1", "''=x", "plain", "it's"]
-    again = post(client, _export(client, "resnet50").encode(), "text/csv")
-    assert again.json()["duplicates"] == len(values)
+    repeated = post(client, _export(client, "resnet50").encode(), "text/csv")
+    assert repeated.json()["duplicates"] == len(values)
 
 
 def test_export_has_all_pages_unless_one_is_asked_for(client: TestClient) -> None:

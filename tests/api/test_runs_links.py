@@ -9,7 +9,7 @@ from app.domain.access import DEFAULT_PROJECT, Scope
 from app.domain.identifiers import new_identifier
 from app.services.wiring import Services
 from tests.support.clock import FakeClock
-from tests.support.realised import ASKED
+from tests.support.realised import QUESTION
 from tests.support.regressors import publish_regressor
 from tests.support.uploads import make_json_run, post_csv, post_json
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.lengthy
 
 def _record(client: TestClient, services: Services) -> str:
     publish_regressor(services)
-    forecast_id: str = client.post("/v1/forecasts", json=ASKED).json()["forecast_id"]
+    forecast_id: str = client.post("/v1/forecasts", json=QUESTION).json()["forecast_id"]
     services.forecasts.recorded(DEFAULT_PROJECT, forecast_id)
     return forecast_id
 
@@ -73,7 +73,7 @@ def test_forecasts_of_another_project_are_unknown(
 
     answer = client.post("/v1/runs", json=_run(forecast_id), headers=headers)
 
-    assert [each["code"] for each in answer.json()["warnings"]] == ["unknown_forecast"]
+    assert [warning["code"] for warning in answer.json()["warnings"]] == ["unknown_forecast"]
 
 
 def test_bad_rows_that_are_skipped_are_not_named_twice(client: TestClient) -> None:

@@ -127,7 +127,7 @@ def test_gpu_types_that_tell_a_number_are_warned_of(client: TestClient) -> None:
 
     warnings = post_csv(client, header, *rows).json()["warnings"]
 
-    assert {each["code"] for each in warnings} == {"gpus_counted_in_name"}
+    assert {warning["code"] for warning in warnings} == {"gpus_counted_in_name"}
     of_a100, of_t4 = warnings
     assert (of_a100["rows"], of_t4["rows"]) == ([1, 4], [3])
     assert "gpu_type 'A100' and workers 8" in of_a100["remedy"]

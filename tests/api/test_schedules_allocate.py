@@ -43,11 +43,11 @@ def allocate(client: TestClient, *jobs: dict[str, Any], **changes: Any) -> dict[
 
 
 def workers_of(document: dict[str, Any]) -> dict[str, int]:
-    return {each["ref"]: each["workers"] for each in document["allocated"]}
+    return {entry["ref"]: entry["workers"] for entry in document["allocated"]}
 
 
 def reasons_of(document: dict[str, Any]) -> dict[str, str]:
-    return {each["ref"]: each["reason"] for each in document["left_out"]}
+    return {entry["ref"]: entry["reason"] for entry in document["left_out"]}
 
 
 def test_longer_jobs_get_more_gpus_where_all_should_end_soon(
@@ -59,7 +59,7 @@ def test_longer_jobs_get_more_gpus_where_all_should_end_soon(
     assert workers["long"] > workers["short"]
     assert sum(workers.values()) <= 8
     assert (answer["exact"], answer["gap"], answer["method"]) == (True, 0.0, "dynamic_programming")
-    upper = max(each["expected_completion_seconds"]["upper"] for each in answer["allocated"])
+    upper = max(entry["expected_completion_seconds"]["upper"] for entry in answer["allocated"])
     assert answer["objective_value"] <= upper
 
 
@@ -76,7 +76,7 @@ def test_answer_states_its_quality_and_keeps_the_capacity(
     assert len(answer["allocated"]) == 3
     assert all(answer["used"][name] <= gpus for name, gpus in capacity.items())
     assert answer["objective_value"] > 0
-    has_cost = [each["cost"] is not None for each in answer["allocated"]]
+    has_cost = [entry["cost"] is not None for entry in answer["allocated"]]
     assert all(has_cost) == (objective == "cost")
 
 
@@ -131,7 +131,7 @@ def test_jobs_that_get_nothing_say_why(
         "huge": "too_large",
         "elsewhere": "no_such_gpu",
     }
-    problem = next(each["problem"] for each in answer["left_out"] if each["ref"] == "new")
+    problem = next(entry["problem"] for entry in answer["left_out"] if entry["ref"] == "new")
     assert problem["code"] == "unknown_workload"
 
 
@@ -168,9 +168,9 @@ def test_running_job_keeps_its_gpus_where_a_restart_costs_more_than_it_brings(
     dear = allocate(client, {**running, "restart_s": 500})
     cheap = allocate(client, {**running, "restart_s": 0})
 
-    assert [each["change"] for each in dear["allocated"]] == ["keep"]
+    assert [entry["change"] for entry in dear["allocated"]] == ["keep"]
     assert workers_of(dear) == {"run": 4}
-    assert [each["change"] for each in cheap["allocated"]] == ["grow"]
+    assert [entry["change"] for entry in cheap["allocated"]] == ["grow"]
     assert workers_of(cheap) == {"run": 8}
 
 

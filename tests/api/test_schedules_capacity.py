@@ -77,7 +77,7 @@ def test_each_type_has_its_own_demand_and_idle_ones_are_told(
 
     answer = view(client, running=[job("a"), other], capacity={"t4": 4, "A100-40GB": 3}, hours=1)
 
-    demands = {each["gpu_type"]: each for each in answer["demand"]}
+    demands = {entry["gpu_type"]: entry for entry in answer["demand"]}
     assert set(demands) == {"t4", "A100-40GB", "L4"}
     assert demands["A100-40GB"]["hours"][0]["may_switch_off"] == 3
     assert demands["L4"]["capacity"] is None
@@ -90,7 +90,7 @@ def test_jobs_that_are_not_counted_say_why(client: TestClient, published: Servic
         capacity={"T4": 8},
     )
 
-    assert {each["ref"]: each["reason"] for each in answer["left_out"]} == {
+    assert {entry["ref"]: entry["reason"] for entry in answer["left_out"]} == {
         "new": "no_forecast",
         "huge": "too_large",
     }

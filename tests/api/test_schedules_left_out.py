@@ -43,7 +43,7 @@ def test_where_nothing_can_be_placed_every_job_says_why(
     )
 
     assert answer["allocated"] == []
-    assert {each["ref"]: each["reason"] for each in answer["left_out"]} == {
+    assert {entry["ref"]: entry["reason"] for entry in answer["left_out"]} == {
         "late": "deadline",
         "past": "deadline",
         "new": "no_forecast",
@@ -72,7 +72,7 @@ def test_job_that_no_forecast_could_place_says_what_keeps_it_out(
     answer = client.post("/v1/schedules:allocate", json=body)
     said = client.post("/v1/schedules:allocate", json=body, headers={"Accept": "text/plain"}).text
 
-    assert [each["reason"] for each in answer.json()["left_out"]] == [reason]
+    assert [entry["reason"] for entry in answer.json()["left_out"]] == [reason]
     assert words in said
 
 

@@ -36,7 +36,7 @@ def rank(client: TestClient, *jobs: dict[str, Any], **changes: Any) -> dict[str,
 
 
 def refs(document: dict[str, Any]) -> list[str]:
-    return [each["ref"] for each in document["ranked"]]
+    return [entry["ref"] for entry in document["ranked"]]
 
 
 def test_shortest_service_counts_gpu_seconds_not_duration(
@@ -48,7 +48,7 @@ def test_shortest_service_counts_gpu_seconds_not_duration(
     first = answer["ranked"][0]["expected_service_gpu_seconds"]
     assert first["expected"] == pytest.approx(2 * law_seconds(2, 1000.0), rel=0.05)
     assert first["lower"] < first["median"] < first["upper"]
-    assert [each["priority"] for each in answer["ranked"]] == [3, 2, 1]
+    assert [entry["priority"] for entry in answer["ranked"]] == [3, 2, 1]
 
 
 def test_shortest_remaining_prefers_what_is_nearly_done(
@@ -72,7 +72,7 @@ def test_slower_progress_than_forecast_moves_a_job_back(
     answer = rank(client, slow, fast, policy="shortest_remaining_first")
 
     assert refs(answer) == ["fast", "slow"]
-    waits = [each["remaining_seconds"]["median"] for each in answer["ranked"]]
+    waits = [entry["remaining_seconds"]["median"] for entry in answer["ranked"]]
     assert waits[0] == pytest.approx(0.5 * law_seconds(2, 2000.0), rel=0.1)
     assert waits[1] > 5 * waits[0]
 
@@ -87,7 +87,7 @@ def test_equal_jobs_share_a_priority_and_go_by_submission(
     answer = rank(client, first, second, ageing_s=None)
 
     assert refs(answer) == ["earlier", "later"]
-    assert [each["priority"] for each in answer["ranked"]] == [1, 1]
+    assert [entry["priority"] for entry in answer["ranked"]] == [1, 1]
 
 
 def test_long_job_that_waits_passes_short_newcomers(
@@ -120,7 +120,7 @@ def test_least_slack_goes_first_and_the_hopeless_do_not_block_it(
     )
 
     assert refs(answer) == ["tight", "relaxed", "hopeless", "free"]
-    chances = [each["deadline_probability"] for each in answer["ranked"]]
+    chances = [entry["deadline_probability"] for entry in answer["ranked"]]
     assert chances[0] > 0.9
     assert chances[2] < 0.1
     assert chances[3] is None
@@ -144,7 +144,7 @@ def test_job_that_cannot_be_forecast_stands_where_the_request_says(
 
     assert refs(answer) == expected
     assert answer["failed"] == 1
-    [problem] = [each["problem"] for each in answer["ranked"] if each["problem"]]
+    [problem] = [entry["problem"] for entry in answer["ranked"] if entry["problem"]]
     assert problem["code"] == "unknown_workload"
 
 
@@ -187,7 +187,7 @@ def test_spot_that_cannot_end_is_a_problem_of_its_job(
 
     answer = rank(client, job("spot", pricing=pricing), job("plain"))
 
-    problem = next(each["problem"] for each in answer["ranked"] if each["ref"] == "spot")
+    problem = next(entry["problem"] for entry in answer["ranked"] if entry["ref"] == "spot")
     assert problem["code"] == "spot_infeasible"
 
 
@@ -235,10 +235,10 @@ def test_table_reads_well(client: TestClient, published: Services, clock: FakeCl
 def test_deadline_that_is_all_but_lost_is_told_plainly(
     client: TestClient, published: Services, clock: FakeClock
 ) -> None:
-    asked = {"jobs": [job("a", 4000.0, deadline=(clock() + timedelta(minutes=2)).isoformat())]}
+    question = {"jobs": [job("a", 4000.0, deadline=(clock() + timedelta(minutes=2)).isoformat())]}
 
-    (ranked,) = client.post("/v1/schedules:rank", json=asked).json()["ranked"]
-    answer = client.post("/v1/schedules:rank", json=asked, headers={"Accept": "text/plain"})
+    (ranked,) = client.post("/v1/schedules:rank", json=question).json()["ranked"]
+    answer = client.post("/v1/schedules:rank", json=question, headers={"Accept": "text/plain"})
 
     assert 0 < ranked["deadline_probability"] < 1e-4
     assert answer.text.rstrip().endswith("under 0.01%")

@@ -12,7 +12,9 @@ from tests.support.regressors import fit
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "scheduling.md").read_text()
-ASKED = re.findall(r"\$ curl -X POST localhost:8000(\S+)(.*?)-d '(.*?)'\n(.*?)```", PAGE, re.DOTALL)
+EXAMPLES = re.findall(
+    r"\$ curl -X POST localhost:8000(\S+)(.*?)-d '(.*?)'\n(.*?)```", PAGE, re.DOTALL
+)
 
 
 @pytest.fixture
@@ -29,7 +31,7 @@ def words(text: str) -> list[str]:
 
 
 def test_page_shows_every_endpoint_of_schedulers() -> None:
-    paths = {path for path, _, _, _ in ASKED}
+    paths = {path for path, _, _, _ in EXAMPLES}
 
     assert paths == {
         "/v1/schedules:rank",
@@ -37,11 +39,11 @@ def test_page_shows_every_endpoint_of_schedulers() -> None:
         "/v1/schedules:capacity",
         "/v1/forecasts:remaining",
     }
-    assert any('"segments"' in body for _, _, body, _ in ASKED)
+    assert any('"segments"' in body for _, _, body, _ in EXAMPLES)
 
 
 def test_answers_begin_as_those_shown(measured: TestClient) -> None:
-    for path, options, body, shown in ASKED:
+    for path, options, body, shown in EXAMPLES:
         headers = {"Accept": "text/plain"} if "text/plain" in options else {}
 
         answer = measured.post(path, json=json.loads(body), headers=headers)

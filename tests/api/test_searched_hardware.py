@@ -83,9 +83,11 @@ def test_instance_types_are_searched_with_the_gpus_that_are_named(
 ) -> None:
     search = {"instance_types": ["q4", "Q8"], "gpu_types": ["A100-40GB"], "workers": [4]}
 
-    found = configurations(ask(client, search))
+    searched = configurations(ask(client, search))
 
-    assert {(each["gpu_type"], each["instance_type"]) for each in found} == {("A100-40GB", "q8")}
+    assert {
+        (configuration["gpu_type"], configuration["instance_type"]) for configuration in searched
+    } == {("A100-40GB", "q8")}
 
 
 @BOTH
@@ -106,8 +108,11 @@ def test_instance_types_without_any_of_the_gpus_named_are_refused(
 
 
 def places(answer: Any) -> set[tuple[str | None, str | None, str | None]]:
-    found = configurations(answer)
-    return {(each["instance_type"], each["provider"], each["region"]) for each in found}
+    searched = configurations(answer)
+    return {
+        (configuration["instance_type"], configuration["provider"], configuration["region"])
+        for configuration in searched
+    }
 
 
 @pytest.mark.parametrize(
@@ -137,7 +142,7 @@ def test_plan_expands_places_in_each_way_in_which_they_sell(client: TestClient) 
 def test_search_that_is_too_large_is_refused_before_places_are_looked_up(
     client: TestClient, ask: Any
 ) -> None:
-    named = [f"p{each}" for each in range(1000)]
+    named = [f"p{number}" for number in range(1000)]
 
     answer = ask(client, {"providers": named, "regions": named})
 
@@ -175,8 +180,8 @@ def test_gpu_is_recommended_elsewhere_as_it_is_forecast(client: TestClient) -> N
     configuration = {"gpu_type": "A100-40GB", "workers": 8, "provider": "aws", "region": "here"}
 
     (ranked,) = recommend(client, search).json()["ranked"]
-    asked = {"workload": "dense", "work": WORK, "configuration": configuration}
-    forecast = client.post("/v1/forecasts", json=asked).json()
+    question = {"workload": "dense", "work": WORK, "configuration": configuration}
+    forecast = client.post("/v1/forecasts", json=question).json()
 
     for part in ("duration_seconds", "cost", "warnings", "basis"):
         assert ranked["forecast"][part] == forecast[part]
@@ -189,9 +194,9 @@ def test_star_adds_places_that_sell_the_gpu_alone(client: TestClient, ask: Any) 
 
     answer = ask(client, search, runs=100) if ask is plan else ask(client, search, limit=100)
 
-    found = places(answer)
-    assert {("q8", "lab", "a"), (None, "aws", "here")} <= found
-    assert not {each for each in found if each[0] is None and each[1] == "lab"}
+    found_places = places(answer)
+    assert {("q8", "lab", "a"), (None, "aws", "here")} <= found_places
+    assert not {place for place in found_places if place[0] is None and place[1] == "lab"}
 
 
 @BOTH
@@ -245,5 +250,7 @@ def test_machines_without_a_price_are_replaced_where_a_cost_is_needed(
         for objective in ("cost", "duration")
     )
 
-    assert {each["instance_type"] for each in configurations(by_cost)} == {None}
-    assert {each["instance_type"] for each in configurations(by_duration)} == {"rack"}
+    assert {configuration["instance_type"] for configuration in configurations(by_cost)} == {None}
+    assert {configuration["instance_type"] for configuration in configurations(by_duration)} == {
+        "rack"
+    }

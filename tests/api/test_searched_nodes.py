@@ -23,8 +23,12 @@ V100: dict[str, Any] = {"gpu_types": ["V100-16GB"]}
 def rejected(answer: Any) -> set[tuple[int, int, str]]:
     assert answer.status_code == 200, answer.text
     return {
-        (each["configuration"]["nodes"], each["configuration"]["workers"], each["reason"])
-        for each in answer.json()["rejected"]
+        (
+            candidate["configuration"]["nodes"],
+            candidate["configuration"]["workers"],
+            candidate["reason"],
+        )
+        for candidate in answer.json()["rejected"]
     }
 
 
@@ -38,7 +42,10 @@ def test_workers_without_room_and_nodes_without_workers_are_rejected(
         (1, 8, "too_few_gpus"),
         (4, 1, "too_few_workers"),
     }
-    standing = {(each["nodes"], each["workers"]) for each in configurations(answer)}
+    standing = {
+        (configuration["nodes"], configuration["workers"])
+        for configuration in configurations(answer)
+    }
     assert standing <= {(1, 1), (1, 4), (4, 4), (4, 8)}
 
 
@@ -68,8 +75,8 @@ def test_nearest_stands_on_the_nearest_nodes_that_would_do(
     (change,) = answer["nearest"]["changes"]
     assert (change["constraint"], change["asked"], change["needed"]) == ("search.nodes", 2, needed)
     assert answer["nearest"]["forecast"]["configuration"]["nodes"] == needed
-    again = recommend(client, {**search, "nodes": [needed]}).json()
-    assert again["recommended"]["forecast"]["cost"] == answer["nearest"]["forecast"]["cost"]
+    repeated = recommend(client, {**search, "nodes": [needed]}).json()
+    assert repeated["recommended"]["forecast"]["cost"] == answer["nearest"]["forecast"]["cost"]
     assert answer["recommended"] is None
 
 
@@ -83,7 +90,7 @@ def test_nearest_on_other_nodes_tells_what_else_would_have_to_change(client: Tes
         headers={"Accept": "text/plain"},
     ).text
 
-    changes = [each["constraint"] for each in answer.json()["nearest"]["changes"]]
+    changes = [change["constraint"] for change in answer.json()["nearest"]["changes"]]
     assert changes == ["search.nodes", "deadline_s"]
     assert "Its workers would have to run on 16 nodes instead of 1." in said
 
@@ -94,4 +101,4 @@ def test_candidates_that_are_given_may_stand_as_they_are_told(client: TestClient
 
     answer = plan(client, {"nodes": [1]}, candidates=[{"configuration": given, "work": work}])
 
-    assert [each["workers"] for each in configurations(answer)] == [16]
+    assert [configuration["workers"] for configuration in configurations(answer)] == [16]

@@ -8,8 +8,8 @@ from app.services.wiring import Services
 from app.settings import Settings
 from app.storage.database import Database
 from tests.support.clock import FakeClock
-from tests.support.outage import take_away
-from tests.support.realised import ASKED, realise_forecast
+from tests.support.outage import make_unavailable
+from tests.support.realised import QUESTION, realise_forecast
 from tests.support.regressors import publish_regressor
 
 LABELS = 'project="default",workload="fitted"'
@@ -17,14 +17,14 @@ LABELS = 'project="default",workload="fitted"'
 
 def _value(client: TestClient, metric: str) -> float | None:
     text = client.get("/metrics").text
-    found = [line for line in text.splitlines() if line.startswith(f"{metric} ")]
-    return float(found[0].partition(" ")[2]) if found else None
+    lines = [line for line in text.splitlines() if line.startswith(f"{metric} ")]
+    return float(lines[0].partition(" ")[2]) if lines else None
 
 
 def test_metrics_count_what_each_cache_answered(client: TestClient, services: Services) -> None:
     publish_regressor(services)
     for _ in range(4):
-        client.post("/v1/forecasts", json=ASKED)
+        client.post("/v1/forecasts", json=QUESTION)
 
     # Once to load, once to remember the bytes: the memo answers then, the bytes from then on.
     assert _value(client, 'trainfare_cache_misses_total{cache="regressors"}') == 1.0
@@ -81,7 +81,7 @@ class TestAsked:
     ) -> None:
         realise_forecast(client, services)
         assert _value(client, f"trainfare_realised_runs{{{LABELS}}}") == 1.0
-        take_away(database)
+        make_unavailable(database)
 
         assert _value(client, f"trainfare_realised_runs{{{LABELS}}}") == 1.0
 

@@ -42,7 +42,7 @@ def ended() -> int:
     return process.pid
 
 
-def _told(metrics: SiblingMetrics) -> dict[str, float]:
+def _exposed(metrics: SiblingMetrics) -> dict[str, float]:
     registry = CollectorRegistry()
     registry.register(metrics)
     lines = generate_latest(registry).decode().splitlines()
@@ -53,9 +53,9 @@ def _told(metrics: SiblingMetrics) -> dict[str, float]:
 def test_living_processes_are_added_up(tmp_path: Path) -> None:
     _Process(answers=5, entries=7).write(tmp_path, _ALIVE)
 
-    told = _told(SiblingMetrics(_Process(answers=2, entries=3).registry, tmp_path))
+    exposed = _exposed(SiblingMetrics(_Process(answers=2, entries=3).registry, tmp_path))
 
-    assert told == {
+    assert exposed == {
         'answers_total{route="/"}': 7,
         "entries": 10,
         'seconds_bucket{le="1.0"}': 7,
@@ -70,30 +70,34 @@ def test_what_ended_processes_counted_stays_and_what_they_held_does_not(
 ) -> None:
     _Process(answers=5, entries=7).write(tmp_path, ended)
 
-    told = _told(SiblingMetrics(_Process(answers=2, entries=3).registry, tmp_path))
+    exposed = _exposed(SiblingMetrics(_Process(answers=2, entries=3).registry, tmp_path))
 
-    assert (told['answers_total{route="/"}'], told["seconds_count"], told["entries"]) == (7, 7, 3)
+    assert (exposed['answers_total{route="/"}'], exposed["seconds_count"], exposed["entries"]) == (
+        7,
+        7,
+        3,
+    )
 
 
 def test_what_was_told_stays_though_the_process_that_told_it_is_killed(
     tmp_path: Path, ended: int
 ) -> None:
     asked = SiblingMetrics(_Process(answers=5, entries=7).registry, tmp_path)
-    first = _told(asked)
+    first = _exposed(asked)
     (tmp_path / f"{os.getpid()}.json").rename(tmp_path / f"{ended}.json")
 
-    told = _told(SiblingMetrics(_Process(answers=0, entries=3).registry, tmp_path))
+    exposed = _exposed(SiblingMetrics(_Process(answers=0, entries=3).registry, tmp_path))
 
-    assert first['answers_total{route="/"}'] == told['answers_total{route="/"}'] == 5
+    assert first['answers_total{route="/"}'] == exposed['answers_total{route="/"}'] == 5
 
 
 def test_a_sibling_that_is_asked_next_tells_no_less(tmp_path: Path) -> None:
-    first = _told(SiblingMetrics(_Process(answers=5, entries=7).registry, tmp_path))
+    first = _exposed(SiblingMetrics(_Process(answers=5, entries=7).registry, tmp_path))
     (tmp_path / f"{os.getpid()}.json").rename(tmp_path / f"{_ALIVE}.json")
 
-    told = _told(SiblingMetrics(_Process(answers=2, entries=3).registry, tmp_path))
+    exposed = _exposed(SiblingMetrics(_Process(answers=2, entries=3).registry, tmp_path))
 
-    assert (first["seconds_count"], told["seconds_count"]) == (5, 7)
+    assert (first["seconds_count"], exposed["seconds_count"]) == (5, 7)
 
 
 def test_ended_processes_leave_one_file_whoever_had_the_number(tmp_path: Path, ended: int) -> None:
@@ -105,8 +109,8 @@ def test_ended_processes_leave_one_file_whoever_had_the_number(tmp_path: Path, e
     metrics.close()
 
     assert {path.name for path in tmp_path.glob("*.json")} == {"ended.json", f"{os.getpid()}.json"}
-    told = _told(metrics)
-    assert (told['answers_total{route="/"}'], told["entries"]) == (18, 3)
+    exposed = _exposed(metrics)
+    assert (exposed['answers_total{route="/"}'], exposed["entries"]) == (18, 3)
 
 
 def test_the_earliest_start_is_that_of_all(tmp_path: Path) -> None:
@@ -122,7 +126,7 @@ def test_the_earliest_start_is_that_of_all(tmp_path: Path) -> None:
 
     own.register(Started())
 
-    assert _told(SiblingMetrics(own, tmp_path)) == {name: 100.0}
+    assert _exposed(SiblingMetrics(own, tmp_path)) == {name: 100.0}
 
 
 def test_a_process_without_the_folder_tells_what_it_counts(
@@ -132,5 +136,7 @@ def test_a_process_without_the_folder_tells_what_it_counts(
     metrics.start()
     metrics.close()
 
-    assert _told(metrics)['answers_total{route="/"}'] == 2
-    assert [each.message for each in caplog.records] == ["metrics are not those of all processes"]
+    assert _exposed(metrics)['answers_total{route="/"}'] == 2
+    assert [record.message for record in caplog.records] == [
+        "metrics are not those of all processes"
+    ]

@@ -85,14 +85,14 @@ def test_published_extremes_behave_so(client: TestClient, services: Services) ->
     ]
     assert client.post("/v1/runs", json=runs).status_code == 201
     fit(services, "long")
-    asked = {"workload": "long", "configuration": {"workers": 1}, "work": {}, "parameters": {}}
+    question = {"workload": "long", "configuration": {"workers": 1}, "work": {}, "parameters": {}}
     spot = {"interruptions_per_hour": 0.5, "checkpoint_s": 30, "restart_s": 300}
     pricing = {"price_per_hour": "0.30", "purchase": "spot"}
 
     half_hourly = {**pricing, "spot": {**spot, "checkpoint_interval_s": 1800}}
-    finishing = ask(client, **asked, pricing=half_hourly)
+    finishing = ask(client, **question, pricing=half_hourly)
     refused = ask(
-        client, **asked, pricing={**pricing, "spot": {**spot, "checkpoint_interval_s": 1e9}}
+        client, **question, pricing={**pricing, "spot": {**spot, "checkpoint_interval_s": 1e9}}
     )
 
     assert finishing["duration_seconds"]["median"] == pytest.approx(hours * 3600 * 1.28, rel=0.1)
@@ -132,10 +132,10 @@ def test_spot_without_a_price_is_told_beside_uninterrupted_work(
     client: TestClient, published: Services, place: str
 ) -> None:
     hardware = {"gpu_type": "T4", "workers": 2}
-    asked: dict[str, Any] = {"configuration": hardware, "pricing": NOWHERE}
+    question: dict[str, Any] = {"configuration": hardware, "pricing": NOWHERE}
     plain = ask(client, configuration=hardware)
 
-    answer = ask(client, **{**asked, place: {**asked[place], "purchase": "spot"}})
+    answer = ask(client, **{**question, place: {**question[place], "purchase": "spot"}})
 
     on_demand, spot = answer["purchases"]
     assert answer["cost"] is None

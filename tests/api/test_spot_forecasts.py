@@ -4,7 +4,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from app.services.wiring import Services
-from tests.api.test_forecasts import ASKED, ask
+from tests.api.test_forecasts import QUESTION, ask
 from tests.support.regressors import publish_regressor
 
 
@@ -34,13 +34,13 @@ def test_spot_that_cannot_end_names_the_interval_that_would_do(
         "checkpoint_s": 1,
         "restart_s": 10,
     }
-    asked = {**ASKED, "configuration": {"gpu_type": "T4", "workers": 1}}
-    asked["work"] = {"dataset_size": 8000}
-    asked["pricing"] = {"purchase": "spot", "price_per_hour": "1.00", "spot": spot}
+    question = {**QUESTION, "configuration": {"gpu_type": "T4", "workers": 1}}
+    question["work"] = {"dataset_size": 8000}
+    question["pricing"] = {"purchase": "spot", "price_per_hour": "1.00", "spot": spot}
 
-    refused = client.post("/v1/forecasts", json=asked)
+    refused = client.post("/v1/forecasts", json=question)
     spot["checkpoint_interval_s"] = 30
-    granted = client.post("/v1/forecasts", json=asked)
+    granted = client.post("/v1/forecasts", json=question)
 
     assert (refused.status_code, refused.json()["code"]) == (422, "spot_infeasible")
     assert "a checkpoint every" in refused.json()["detail"]
@@ -51,7 +51,7 @@ def test_spot_that_no_interval_saves_says_so(client: TestClient, published: Serv
     spot = {"interruptions_per_hour": 600, "restart_s": 600}
     pricing = {"purchase": "spot", "price_per_hour": "1.00", "spot": spot}
 
-    refused = client.post("/v1/forecasts", json={**ASKED, "pricing": pricing})
+    refused = client.post("/v1/forecasts", json={**QUESTION, "pricing": pricing})
 
     assert refused.json()["code"] == "spot_infeasible"
     assert "no checkpoint interval would do" in refused.json()["detail"]

@@ -50,8 +50,8 @@ def test_issuer_without_the_extra_is_refused_with_a_remedy() -> None:
         "open_tokens(None)"
     )
 
-    said = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=False
     )
 
-    assert "trainfare[oidc]" in said.stderr
+    assert "trainfare[oidc]" in process.stderr

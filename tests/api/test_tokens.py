@@ -24,7 +24,7 @@ from app.storage.database import Database
 from tests.support.clock import FakeClock
 from tests.support.issuer import AUDIENCE, Issuer, running_issuer
 from tests.support.log_lines import log_lines
-from tests.support.outage import give_back, take_away
+from tests.support.outage import make_available, make_unavailable
 
 pytestmark = pytest.mark.lengthy
 
@@ -146,7 +146,9 @@ def test_token_that_says_the_wrong_thing_is_refused(
     client: TestClient, issuer: Issuer, claims: dict[str, Any]
 ) -> None:
     # What the library refuses to sign is signed as it is.
-    answer = _list(client, issuer.token(**claims) if claims != {"sub": 7} else _odd(issuer))
+    answer = _list(
+        client, issuer.token(**claims) if claims != {"sub": 7} else _badly_signed(issuer)
+    )
 
     assert (answer.status_code, answer.json()["code"]) == (401, "unauthenticated")
 
@@ -168,7 +170,7 @@ def test_refusal_says_what_is_wrong_with_a_token(
     assert "token of the issuer" in answer["remedy"]
 
 
-def _odd(issuer: Issuer) -> str:
+def _badly_signed(issuer: Issuer) -> str:
     head, _, _ = issuer.token().split(".")
     payload = base64.urlsafe_b64encode(json.dumps({"sub": 7}).encode()).rstrip(b"=").decode()
     return f"{head}.{payload}.AAAA"
@@ -372,12 +374,12 @@ def test_known_tokens_are_taken_while_the_database_is_away(
 ) -> None:
     token = issuer.token()
     _list(client, token)
-    take_away(protected.context.database)
+    make_unavailable(protected.context.database)
     clock.advance(60)
     try:
         known, unknown = _list(client, token), _list(client, issuer.token(project="other"))
     finally:
-        give_back(protected.context.database)
+        make_available(protected.context.database)
 
     assert known.json()["code"] == unknown.json()["code"] == "database_unavailable"
     assert _list(client, token).status_code == 200

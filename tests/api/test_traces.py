@@ -27,7 +27,7 @@ from app.storage.database import Database
 from app.telemetry import exporting, request_telemetry, trace_methods
 from tests.support.clock import FakeClock
 from tests.support.log_lines import log_lines
-from tests.support.outage import take_away
+from tests.support.outage import make_unavailable
 from tests.support.regressors import QUICK, store_runs
 
 pytestmark = pytest.mark.lengthy
@@ -200,7 +200,7 @@ def test_statement_that_fails_is_told(
 ) -> None:
     if not services.context.database.is_sqlite:
         pytest.skip("without its tables every statement of SQLite fails")
-    take_away(services.context.database)
+    make_unavailable(services.context.database)
 
     traced.get("/v1/workloads")
 
@@ -307,11 +307,11 @@ def test_endpoint_without_the_extra_is_refused_with_a_remedy() -> None:
         "exporting(Settings(otlp_endpoint='http://127.0.0.1:1')).__enter__()"
     )
 
-    said = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=False
     )
 
-    assert "trainfare[otel]" in said.stderr
+    assert "trainfare[otel]" in process.stderr
 
 
 def test_no_span_of_a_request_tells_its_query() -> None:

@@ -19,9 +19,9 @@ def _named(client: TestClient, path: str, body: object) -> dict[str, dict[str, A
 
 
 def test_all_unknown_fields_of_an_object_are_named_with_their_places(client: TestClient) -> None:
-    asked = {**FORECAST, "workers": 2, "dataset_size": 3, "restart_s": 1, "confidense": 0.5}
+    question = {**FORECAST, "workers": 2, "dataset_size": 3, "restart_s": 1, "confidense": 0.5}
 
-    named = _named(client, "/v1/forecasts", asked)
+    named = _named(client, "/v1/forecasts", question)
 
     assert {name: fault["remedy"] for name, fault in named.items()} == {
         "workers": "Use 'configuration.workers'.",
@@ -112,8 +112,8 @@ def test_all_parameters_that_a_workload_has_not_are_named(
     client: TestClient, services: Services
 ) -> None:
     publish_regressor(services)
-    asked = {**FORECAST, "work": {"dataset_size": 1000}}
+    question = {**FORECAST, "work": {"dataset_size": 1000}}
 
-    named = _named(client, "/v1/forecasts", {**asked, "parameters": {"deep": 2, "batch": 1}})
+    named = _named(client, "/v1/forecasts", {**question, "parameters": {"deep": 2, "batch": 1}})
 
     assert list(named) == ["param.batch", "param.deep"]

@@ -27,7 +27,7 @@ def get(client: TestClient, url: str, accept: str = "application/json") -> Any:
 
 
 def test_one_point_is_the_forecast_itself(client: TestClient, published: Services) -> None:
-    asked = {
+    question = {
         "workload": "fitted",
         "configuration": {"gpu_type": "T4", "workers": 4},
         "work": {"dataset_size": 1000},
@@ -37,15 +37,15 @@ def test_one_point_is_the_forecast_itself(client: TestClient, published: Service
 
     answer = get(client, f"{PATH}?gpu_type=T4&workers=4&dataset_size=1000&param.precision=fp16")
 
-    assert answer == client.post("/v1/forecasts", json=asked).json()
+    assert answer == client.post("/v1/forecasts", json=question).json()
 
 
 def test_comma_lists_make_a_grid(client: TestClient, published: Services) -> None:
     answer = get(client, f"{PATH}?gpu_type=T4,L4&workers=1,2,4&dataset_size=1000")
 
     points = [
-        (each["configuration"]["gpu_type"], each["configuration"]["workers"])
-        for each in answer["forecasts"]
+        (forecast["configuration"]["gpu_type"], forecast["configuration"]["workers"])
+        for forecast in answer["forecasts"]
     ]
     assert points == [(gpu, workers) for gpu in ("T4", "L4") for workers in (1, 2, 4)]
 
@@ -53,7 +53,7 @@ def test_comma_lists_make_a_grid(client: TestClient, published: Services) -> Non
 def test_field_that_comes_again_continues_its_list(client: TestClient, published: Services) -> None:
     answer = get(client, f"{PATH}?workers=1&workers=2,4&epochs=")
 
-    assert [each["configuration"]["workers"] for each in answer["forecasts"]] == [1, 2, 4]
+    assert [forecast["configuration"]["workers"] for forecast in answer["forecasts"]] == [1, 2, 4]
 
 
 def test_pricing_and_spot_stand_beside_the_columns(client: TestClient, published: Services) -> None:
@@ -93,10 +93,10 @@ def test_csv_has_the_columns_of_an_upload(client: TestClient, published: Service
 
 
 def test_csv_tells_which_limits_each_row_keeps(client: TestClient, published: Services) -> None:
-    asked = f"{PATH}?gpu_type=T4&workers=2,4&param.precision=fp16&dataset_size=1000"
+    path = f"{PATH}?gpu_type=T4&workers=2,4&param.precision=fp16&dataset_size=1000"
 
-    limited = csv.DictReader(get(client, f"{asked}&deadline_s=1e6", "text/csv").splitlines())
-    free = csv.DictReader(get(client, asked, "text/csv").splitlines())
+    limited = csv.DictReader(get(client, f"{path}&deadline_s=1e6", "text/csv").splitlines())
+    free = csv.DictReader(get(client, path, "text/csv").splitlines())
 
     assert [row["deadline_probability"] for row in limited] == ["1.0", "1.0"]
     assert [row["deadline_probability"] + row["budget_probability"] for row in free] == ["", ""]
@@ -167,7 +167,7 @@ def test_curve_over_workers_tells_what_more_of_them_bring(
     assert second["seconds_saved_per_money"] > 0
     assert last["speed_up"] > second["speed_up"] > 1
     assert last["efficiency"] < 1
-    measured = {(each["value"], each["duration_seconds"]) for each in curve["measured"]}
+    measured = {(run["value"], run["duration_seconds"]) for run in curve["measured"]}
     assert measured == {(workers, law_seconds(workers, 1000)) for workers in (1, 2, 4, 8)}
 
 
@@ -227,9 +227,9 @@ def test_curve_reads_as_text_and_csv(client: TestClient, published: Services) ->
 
 
 def test_curve_tells_which_limits_each_point_keeps(client: TestClient, published: Services) -> None:
-    asked = f"{CURVE}?from=1&to=2&gpu_type=T4&dataset_size=1000&budget=1e-9&deadline_s=1e6"
+    path = f"{CURVE}?from=1&to=2&gpu_type=T4&dataset_size=1000&budget=1e-9&deadline_s=1e6"
 
-    head, *rows = get(client, asked, "text/plain").splitlines()[2:]
+    head, *rows = get(client, path, "text/plain").splitlines()[2:]
 
     assert head.endswith("basis  keeps the deadline  keeps the budget")
     assert [row.split()[-2:] for row in rows] == [["100%", "0%"]] * 2
@@ -272,9 +272,9 @@ def test_parameters_keep_the_type_of_the_runs(client: TestClient, services: Serv
     ]
     assert client.post("/v1/runs", json=runs).status_code == 201
     fit(services, "typed")
-    asked = {"workload": "typed", "parameters": {"depth": "2", "bits": 16, "flag": True}}
+    question = {"workload": "typed", "parameters": {"depth": "2", "bits": 16, "flag": True}}
 
-    answer = client.post("/v1/forecasts", json=asked).json()
+    answer = client.post("/v1/forecasts", json=question).json()
     curve = get(client, "/v1/workloads/typed/curve?over=param.depth&from=1&to=3&points=3")
 
     assert answer["parameters"] == {"depth": 2, "bits": "16", "flag": "true"}

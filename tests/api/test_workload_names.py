@@ -11,7 +11,7 @@ from app.domain.identifiers import Slug
 from app.services.wiring import Services
 from tests.support.queries import recorded_queries
 
-_ASKED = {"workload": "ddp-cnn-cpx", "configuration": {"workers": 1}}
+_QUESTION = {"workload": "ddp-cnn-cpx", "configuration": {"workers": 1}}
 
 
 @pytest.fixture(autouse=True)
@@ -20,7 +20,7 @@ def _workloads(client: TestClient) -> None:
         client.put(f"/v1/workloads/{name}", json={})
 
 
-def _told(answer: httpx2.Response) -> Any:
+def _detail(answer: httpx2.Response) -> Any:
     assert answer.json()["code"] == "unknown_workload"
     return answer.json()["detail"]
 
@@ -43,13 +43,13 @@ def test_every_resource_of_a_misspelt_workload_names_the_nearest(
 ) -> None:
     answer = client.request(method, f"/v1/workloads/ddp-cnn-cpx{path}")
 
-    assert _told(answer) == (
+    assert _detail(answer) == (
         "There is no workload 'ddp-cnn-cpx'. The nearest name is 'ddp-cnn-cpu'."
     )
 
 
 def test_batch_names_the_nearest(client: TestClient) -> None:
-    answer = client.post("/v1/forecasts:batch", json={"requests": [_ASKED]})
+    answer = client.post("/v1/forecasts:batch", json={"requests": [_QUESTION]})
 
     problem = answer.json()["forecasts"][0]["problem"]
     assert problem["detail"].endswith("The nearest name is 'ddp-cnn-cpu'.")
@@ -58,7 +58,7 @@ def test_batch_names_the_nearest(client: TestClient) -> None:
 def test_name_that_is_like_none_stands_alone(client: TestClient) -> None:
     answer = client.get("/v1/workloads/llama")
 
-    assert _told(answer) == "There is no workload 'llama'."
+    assert _detail(answer) == "There is no workload 'llama'."
 
 
 def test_nearest_name_is_of_the_own_project(client: TestClient, services: Services) -> None:
@@ -72,7 +72,7 @@ def test_nearest_name_is_of_the_own_project(client: TestClient, services: Servic
 
     answer = client.get("/v1/workloads/vgg19")
 
-    assert "nearest" not in _told(answer)
+    assert "nearest" not in _detail(answer)
 
 
 def test_nearest_of_many_names_is_found_by_one_query(
@@ -85,7 +85,7 @@ def test_nearest_of_many_names_is_found_by_one_query(
     with recorded_queries(services.context.database) as queries:
         answer = client.get("/v1/workloads/ddp-cnn-cpx")
 
-    assert "'ddp-cnn-cpu'" in _told(answer)
+    assert "'ddp-cnn-cpu'" in _detail(answer)
     assert sum("length" in query.casefold() for query in queries) == 1
 
 

@@ -40,8 +40,8 @@ def stage(services: Services, application: FastAPI) -> Iterator[Stage]:
     """An application that has answered what is asked of it again."""
     publish_regressor(services)
     stage = Stage(application, services)
-    stage.converse([PLAIN, PLAIN, RECORDED, RECORDED], GuardedProtocol)
-    stage.converse([PLAIN, RECORDED])
+    stage.exchange([PLAIN, PLAIN, RECORDED, RECORDED], GuardedProtocol)
+    stage.exchange([PLAIN, RECORDED])
     assert stage.n_direct == 0
     yield stage
     services.close()

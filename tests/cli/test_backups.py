@@ -20,11 +20,11 @@ def test_backup_is_checked_and_restored_into_a_new_database(
     checked = terminal.type("backup", "--check", tmp_path / "all.tfb").out
     terminal.set(database_url="", data_dir=tmp_path / "new")
 
-    said = terminal.type("restore", tmp_path / "all.tfb")
+    result = terminal.type("restore", tmp_path / "all.tfb")
     [key] = terminal.type("keys", "list", "--json").document["keys"]
 
-    assert said.exit_code == 0
-    assert f"{written['rows']} rows" in said.out
+    assert result.exit_code == 0
+    assert f"{written['rows']} rows" in result.out
     assert "complete" in checked
     assert (key["name"], key["project"]) == ("ci", "team")
 
@@ -33,22 +33,22 @@ def test_restore_over_data_is_refused_with_a_remedy(terminal: Terminal, tmp_path
     terminal.type("keys", "create", "--name", "ci", "--scope", "read")
     terminal.type("backup", tmp_path / "all.tfb")
 
-    said = terminal.type("restore", tmp_path / "all.tfb")
+    result = terminal.type("restore", tmp_path / "all.tfb")
 
-    assert said.exit_code == 1
-    assert "holds data" in said.err
-    assert "--overwrite" in said.err
+    assert result.exit_code == 1
+    assert "holds data" in result.err
+    assert "--overwrite" in result.err
 
 
 def test_backup_of_an_outdated_schema_is_refused(terminal: Terminal, tmp_path: Path) -> None:
     terminal.type("migrate", "--to", "0003")
 
-    said = terminal.type("backup", tmp_path / "all.tfb")
+    result = terminal.type("backup", tmp_path / "all.tfb")
 
-    assert said.exit_code == 1
+    assert result.exit_code == 1
     # A backup from before the migration is what the operator asks for.
-    assert "at schema 0003" in said.err
-    assert "Take the backup with the release that has served so far" in said.err
+    assert "at schema 0003" in result.err
+    assert "Take the backup with the release that has served so far" in result.err
 
 
 def test_restore_does_not_reach_a_database_that_is_away(terminal: Terminal, tmp_path: Path) -> None:
@@ -64,8 +64,8 @@ def test_backup_never_replaces_the_database(terminal: Terminal, tmp_path: Path) 
     (tmp_path / "link.tfb").symlink_to(tmp_path / "trainfare.db")
 
     for name in ("trainfare.db", "link.tfb"):
-        said = terminal.type("backup", "--overwrite", tmp_path / name)
+        result = terminal.type("backup", "--overwrite", tmp_path / name)
 
-        assert said.exit_code == 1
-        assert "is the database itself" in said.err
+        assert result.exit_code == 1
+        assert "is the database itself" in result.err
     assert (tmp_path / "trainfare.db").read_bytes().startswith(b"SQLite format 3")

@@ -54,28 +54,28 @@ def _fitted(terminal: Terminal, profile: Path, request: pytest.FixtureRequest) -
 
 
 def test_help_names_every_objective(terminal: Terminal) -> None:
-    said = terminal.type("recommend", "--help")
+    result = terminal.type("recommend", "--help")
 
-    assert all(objective.value in said.out for objective in Objective)
+    assert all(objective.value in result.out for objective in Objective)
 
 
 def test_upload_tells_what_was_created_and_what_came_again(
     terminal: Terminal, profile: Path
 ) -> None:
     first = terminal.type("upload", profile)
-    again = terminal.type("upload", profile, "--again")
+    repeated = terminal.type("upload", profile, "--again")
 
     assert "24 created, 0 duplicates" in first.err
-    assert "0 created, 24 duplicates" in again.err
-    assert first.exit_code == again.exit_code == 0
+    assert "0 created, 24 duplicates" in repeated.err
+    assert first.exit_code == repeated.exit_code == 0
 
 
 def test_same_file_is_uploaded_once(terminal: Terminal, profile: Path) -> None:
     terminal.type("upload", profile)
 
-    again = terminal.type("upload", profile)
+    repeated = terminal.type("upload", profile)
 
-    assert "nothing was stored again" in again.err
+    assert "nothing was stored again" in repeated.err
 
 
 def test_refusal_is_not_told_again_once_it_was_mended(
@@ -88,23 +88,23 @@ def test_refusal_is_not_told_again_once_it_was_mended(
     httpx2.delete(f"{service_url}/v1/workloads/{_workload(request)}")
 
     mended = terminal.type("upload", profile)
-    again = terminal.type("upload", profile)
+    repeated = terminal.type("upload", profile)
 
     assert all("run_conflict" in said.err for said in refused)
     assert "24 created" in mended.err
     assert "uploaded before" not in mended.err
-    assert "uploaded before" in again.err
+    assert "uploaded before" in repeated.err
 
 
 def test_what_is_checked_again_is_checked_anew(terminal: Terminal, profile: Path) -> None:
     first = terminal.type("upload", profile, "--dry-run")
     terminal.type("upload", profile)
 
-    again = terminal.type("upload", profile, "--dry-run")
+    repeated = terminal.type("upload", profile, "--dry-run")
 
     assert "24 created, 0 duplicates" in first.err
-    assert "0 created, 24 duplicates" in again.err
-    assert "uploaded before" not in again.err
+    assert "0 created, 24 duplicates" in repeated.err
+    assert "uploaded before" not in repeated.err
 
 
 def test_files_behind_a_refused_one_are_named(terminal: Terminal, profile: Path) -> None:
@@ -112,11 +112,11 @@ def test_files_behind_a_refused_one_are_named(terminal: Terminal, profile: Path)
     bad.write_text(profile.read_text().replace(",32,1\n", ",-32,1\n", 1))
     last.write_text(profile.read_text())
 
-    said = terminal.type("upload", profile, bad, last)
+    result = terminal.type("upload", profile, bad, last)
 
-    assert said.exit_code == 1
-    assert "24 created" in said.err
-    assert f"{bad} was not stored. Not sent after it: {last}." in said.err
+    assert result.exit_code == 1
+    assert "24 created" in result.err
+    assert f"{bad} was not stored. Not sent after it: {last}." in result.err
 
 
 def test_compressed_files_are_uploaded(terminal: Terminal, profile: Path) -> None:
@@ -125,50 +125,50 @@ def test_compressed_files_are_uploaded(terminal: Terminal, profile: Path) -> Non
     dense = profile.with_name("dense.csv.zst")
     dense.write_bytes(zstandard.compress(profile.read_bytes()))
 
-    said = terminal.type("upload", packed, dense, "--json")
+    result = terminal.type("upload", packed, dense, "--json")
 
-    assert said.exit_code == 0
-    assert said.out.count('"created": 24') == 1
-    assert said.out.count('"duplicates": 24') == 1
+    assert result.exit_code == 0
+    assert result.out.count('"created": 24') == 1
+    assert result.out.count('"duplicates": 24') == 1
 
 
 def test_bad_rows_are_named_with_field_and_remedy(terminal: Terminal, profile: Path) -> None:
     profile.write_text(profile.read_text().replace(",32,1\n", ",-32,1\n", 1))
 
-    said = terminal.type("upload", profile)
+    result = terminal.type("upload", profile)
 
-    assert said.exit_code == 1
-    assert "invalid_rows" in said.err
-    assert "row 1, batch_size" in said.err
-    assert "Remedy: Fix the named rows and send all again; --skip-invalid takes" in said.err
+    assert result.exit_code == 1
+    assert "invalid_rows" in result.err
+    assert "row 1, batch_size" in result.err
+    assert "Remedy: Fix the named rows and send all again; --skip-invalid takes" in result.err
 
 
 def test_bad_rows_are_skipped_when_told_to(terminal: Terminal, profile: Path) -> None:
     profile.write_text(profile.read_text().replace(",32,1\n", ",-32,1\n", 1))
 
-    said = terminal.type("upload", profile, "--skip-invalid")
+    result = terminal.type("upload", profile, "--skip-invalid")
 
-    assert said.exit_code == 0
-    assert "23 created" in said.err
-    assert "row 1" in said.err
+    assert result.exit_code == 0
+    assert "23 created" in result.err
+    assert "row 1" in result.err
 
 
 def test_dry_run_stores_nothing(terminal: Terminal, profile: Path) -> None:
     terminal.type("upload", profile, "--dry-run")
 
-    said = terminal.type("upload", profile)
+    result = terminal.type("upload", profile)
 
-    assert "24 created" in said.err
+    assert "24 created" in result.err
 
 
 def test_file_without_a_known_type_is_wrong_usage(terminal: Terminal, tmp_path: Path) -> None:
     path = tmp_path / "runs.xlsx"
     path.write_bytes(b"")
 
-    said = terminal.type("upload", path)
+    result = terminal.type("upload", path)
 
-    assert said.exit_code == 2
-    assert ".csv" in said.err
+    assert result.exit_code == 2
+    assert ".csv" in result.err
 
 
 def test_fit_is_followed_to_its_end(
@@ -176,12 +176,12 @@ def test_fit_is_followed_to_its_end(
 ) -> None:
     terminal.type("upload", profile)
 
-    said = terminal.type("fit", _workload(request), "--time-budget", "5", "--seed", "1")
+    result = terminal.type("fit", _workload(request), "--time-budget", "5", "--seed", "1")
     listed = terminal.type("workloads").out
 
-    assert said.exit_code == 0
-    assert "succeeded: version 1" in said.err
-    assert "MAPE" in said.out
+    assert result.exit_code == 0
+    assert "succeeded: version 1" in result.err
+    assert "MAPE" in result.out
     assert _workload(request) in listed
 
 
@@ -190,19 +190,19 @@ def test_fit_without_waiting_returns_at_once(
 ) -> None:
     terminal.type("upload", profile)
 
-    told = terminal.type("fit", _workload(request), "--no-wait")
+    result = terminal.type("fit", _workload(request), "--no-wait")
     document = terminal.type("fit", _workload(request), "--no-wait", "--json").document
 
-    assert told.exit_code == 0
+    assert result.exit_code == 0
     assert document["workload"] == _workload(request)
 
 
 def test_fit_of_an_unknown_workload_is_refused_with_a_remedy(terminal: Terminal) -> None:
-    said = terminal.type("fit", "nobody")
+    result = terminal.type("fit", "nobody")
 
-    assert said.exit_code == 1
-    assert "unknown_workload" in said.err
-    assert "Remedy:" in said.err
+    assert result.exit_code == 1
+    assert "unknown_workload" in result.err
+    assert "Remedy:" in result.err
 
 
 def test_fit_that_ends_without_a_regressor_is_exit_code_4() -> None:
@@ -241,15 +241,15 @@ def test_recommendation_is_ranked(
     terminal: Terminal, profile: Path, request: pytest.FixtureRequest
 ) -> None:
     workload = _fitted(terminal, profile, request)
-    asked = ("dataset_size=3000", "batch_size=32", "epochs=1", "workers=1,2,4",
+    arguments = ("dataset_size=3000", "batch_size=32", "epochs=1", "workers=1,2,4",
              "price_per_hour=1.00")  # fmt: skip
 
-    said = terminal.type("recommend", workload, *asked, "--objective", "duration")
-    document = terminal.type("recommend", workload, *asked, "--json", "--limit", 2).document
-    hopeless = terminal.type("recommend", workload, *asked, "--deadline", 0.001)
+    result = terminal.type("recommend", workload, *arguments, "--objective", "duration")
+    document = terminal.type("recommend", workload, *arguments, "--json", "--limit", 2).document
+    hopeless = terminal.type("recommend", workload, *arguments, "--deadline", 0.001)
 
-    assert said.exit_code == 0
-    assert "duration" in said.out
+    assert result.exit_code == 0
+    assert "duration" in result.out
     assert document["recommended"]
     assert "Nearest:" in hopeless.out
 
@@ -258,10 +258,10 @@ def test_what_has_no_price_is_told_how_the_command_takes_one(
     terminal: Terminal, profile: Path, request: pytest.FixtureRequest
 ) -> None:
     workload = _fitted(terminal, profile, request)
-    asked = (workload, "workers=2", "dataset_size=3000", "batch_size=32", "epochs=1")
+    arguments = (workload, "workers=2", "dataset_size=3000", "batch_size=32", "epochs=1")
 
-    recommended = terminal.type("recommend", *asked)
-    forecast = terminal.type("forecast", *asked)
+    recommended = terminal.type("recommend", *arguments)
+    forecast = terminal.type("forecast", *arguments)
 
     assert "give price_per_hour or" in recommended.err
     assert "Give price_per_hour, or" in forecast.out
@@ -274,42 +274,42 @@ def test_fields_of_no_part_are_wrong_usage(terminal: Terminal) -> None:
 
 
 def test_service_that_is_away_is_exit_code_3(terminal: Terminal) -> None:
-    said = terminal.type("workloads", "--url", "http://127.0.0.1:1")
+    result = terminal.type("workloads", "--url", "http://127.0.0.1:1")
 
-    assert said.exit_code == 3
-    assert "trainfare serve" in said.err
+    assert result.exit_code == 3
+    assert "trainfare serve" in result.err
 
 
 def test_address_of_something_else_is_exit_code_3(terminal: Terminal, service_url: str) -> None:
-    said = terminal.type("workloads", "--url", f"{service_url}/docs?")
+    result = terminal.type("workloads", "--url", f"{service_url}/docs?")
 
-    assert said.exit_code == 3
-    assert "not as this service does" in said.err
+    assert result.exit_code == 3
+    assert "not as this service does" in result.err
 
 
 @pytest.mark.parametrize("url", ["nonsense", "ftp://127.0.0.1", "http://[::1"])
 def test_what_is_no_address_is_said(terminal: Terminal, url: str) -> None:
-    said = terminal.type("workloads", "--url", url)
+    result = terminal.type("workloads", "--url", url)
 
-    assert said.exit_code in {2, 3}
-    assert "--url" in said.err
+    assert result.exit_code in {2, 3}
+    assert "--url" in result.err
 
 
 def test_wrong_key_is_refused(terminal: Terminal) -> None:
-    said = terminal.type("workloads", "--key", "tf_wrong_key")
+    result = terminal.type("workloads", "--key", "tf_wrong_key")
 
-    assert said.exit_code == 1
-    assert "unauthenticated" in said.err
-    assert "--api-key (TRAINFARE_API_KEY)" in said.err
+    assert result.exit_code == 1
+    assert "unauthenticated" in result.err
+    assert "--api-key (TRAINFARE_API_KEY)" in result.err
 
 
 @pytest.mark.parametrize("option", ["--key", "--api-key"])
 def test_key_that_is_none_is_refused_and_not_shown(terminal: Terminal, option: str) -> None:
-    said = terminal.type("workloads", option, "two words")
+    result = terminal.type("workloads", option, "two words")
 
-    assert said.exit_code == 2
-    assert "it is one word" in said.err
-    assert "two words" not in said.err
+    assert result.exit_code == 2
+    assert "it is one word" in result.err
+    assert "two words" not in result.err
 
 
 @pytest.mark.parametrize("name", ["", "..", "w/runs", "../gpus"])
@@ -319,10 +319,10 @@ def test_key_that_is_none_is_refused_and_not_shown(terminal: Terminal, option: s
 def test_name_that_leads_elsewhere_is_wrong_usage(
     terminal: Terminal, line: tuple[str, ...], name: str
 ) -> None:
-    said = terminal.type(*line, name)
+    result = terminal.type(*line, name)
 
-    assert said.exit_code == 2
-    assert f"{name!r} is not a workload's name" in said.err
+    assert result.exit_code == 2
+    assert f"{name!r} is not a workload's name" in result.err
 
 
 @pytest.mark.parametrize(
@@ -335,14 +335,14 @@ def test_name_that_leads_elsewhere_is_wrong_usage(
 def test_field_without_value_or_given_twice_is_refused(
     terminal: Terminal, fields: tuple[str, ...], fault: str
 ) -> None:
-    said = terminal.type("forecast", "w", *fields)
+    result = terminal.type("forecast", "w", *fields)
 
-    assert said.exit_code == 2
-    assert fault in said.err
+    assert result.exit_code == 2
+    assert fault in result.err
 
 
 def test_address_of_another_protocol_is_wrong_usage(terminal: Terminal) -> None:
-    said = terminal.type("workloads", "--url", "ftp://127.0.0.1")
+    result = terminal.type("workloads", "--url", "ftp://127.0.0.1")
 
-    assert said.exit_code == 2
-    assert "trying again" not in said.err
+    assert result.exit_code == 2
+    assert "trying again" not in result.err

@@ -149,10 +149,10 @@ def test_folder_without_profiles_is_wrong_usage(
 ) -> None:
     terminal.set(database_url=sqlite_url)
 
-    said = terminal.type("demo", "--profiles", tmp_path)
+    result = terminal.type("demo", "--profiles", tmp_path)
 
-    assert said.exit_code == 2
-    assert "no profile" in said.err
+    assert result.exit_code == 2
+    assert "no profile" in result.err
 
 
 def test_service_that_cannot_start_ends_the_demo_with_its_log(
@@ -177,9 +177,9 @@ def test_service_that_dies_ends_the_demo_with_its_log(
         data_dir=tmp_path, fit_time_budget_s=5,
     )  # fmt: skip
     process.wait_for_line("Ctrl-C ends")
-    found = re.search(r"started child=service pid=(\d+)", (tmp_path / "demo.log").read_text())
-    assert found
-    os.kill(int(found[1]), signal.SIGKILL)
+    match = re.search(r"started child=service pid=(\d+)", (tmp_path / "demo.log").read_text())
+    assert match
+    os.kill(int(match[1]), signal.SIGKILL)
 
     process.wait_for_line("The service is not running")
 

@@ -55,14 +55,14 @@ def test_key_is_answered_by_the_protocol_until_it_is_revoked(
     stage: Stage, services: Services, clock: FakeClock
 ) -> None:
     key, token = services.access.create_key("ci", [Scope.READ])
-    assert [status_of(each) for each in stage.converse([keyed(token)] * 3)] == [200] * 3
+    assert [status_of(answer) for answer in stage.exchange([keyed(token)] * 3)] == [200] * 3
     assert stage.n_direct == 2
     services.access.revoke_key(key.key_id)
     clock.advance(5)
 
-    answers = stage.converse([keyed(token)] * 2)
+    answers = stage.exchange([keyed(token)] * 2)
 
-    assert [status_of(each) for each in answers] == [401, 401]
+    assert [status_of(answer) for answer in answers] == [401, 401]
     assert stage.n_direct == 2
 
 
@@ -70,12 +70,12 @@ def test_key_is_answered_until_it_expires(
     stage: Stage, services: Services, clock: FakeClock
 ) -> None:
     _, token = services.access.create_key("ci", [Scope.READ], lifetime=timedelta(seconds=3))
-    stage.converse([keyed(token)] * 2)
+    stage.exchange([keyed(token)] * 2)
     clock.advance(2)
-    assert [status_of(each) for each in stage.converse([keyed(token)] * 2)] == [200, 200]
+    assert [status_of(answer) for answer in stage.exchange([keyed(token)] * 2)] == [200, 200]
     clock.advance(1)
 
-    assert [status_of(each) for each in stage.converse([keyed(token)] * 2)] == [401, 401]
+    assert [status_of(answer) for answer in stage.exchange([keyed(token)] * 2)] == [401, 401]
     assert stage.n_direct == 2
 
 
@@ -91,19 +91,19 @@ def test_key_is_answered_until_it_expires(
 )
 def test_head_whose_lines_are_not_its_headers_is_never_remembered(stage: Stage, odd: bytes) -> None:
     direct = stage.state["direct_answers"]
-    told = headers_of(keyed("key"))
+    headers = headers_of(keyed("key"))
 
-    direct.learn(odd, told)
+    direct.learn(odd, headers)
 
     assert [direct.head_of(odd[:end]) for end in range(len(odd) + 1)] == [None] * (len(odd) + 1)
-    direct.learn(keyed("key"), told)
+    direct.learn(keyed("key"), headers)
     assert direct.head_of(keyed("key")) is not None
 
 
 def test_key_that_may_not_read_is_refused_each_time(stage: Stage, services: Services) -> None:
     _, token = services.access.create_key("writer", [Scope.RUNS_WRITE])
 
-    assert [status_of(each) for each in stage.converse([keyed(token)] * 3)] == [403] * 3
+    assert [status_of(answer) for answer in stage.exchange([keyed(token)] * 3)] == [403] * 3
     assert stage.n_direct == 0
 
 
@@ -112,9 +112,9 @@ def test_another_project_is_not_answered_from_this_ones_memory(
 ) -> None:
     _, token = services.access.create_key("b", [Scope.ADMIN], project="second")
 
-    answers = stage.converse([PLAIN, keyed(token), keyed(token), PLAIN])
+    answers = stage.exchange([PLAIN, keyed(token), keyed(token), PLAIN])
 
-    assert [status_of(each) for each in answers] == [200, 404, 404, 200]
+    assert [status_of(answer) for answer in answers] == [200, 404, 404, 200]
     assert stage.n_direct == 2
 
 
@@ -125,9 +125,9 @@ def test_caller_that_is_counted_is_answered_by_the_application(
     clock.advance(5)
     _, token = services.access.create_key("ci", [Scope.READ])
 
-    answers = stage.converse([keyed(token)] * 4)
+    answers = stage.exchange([keyed(token)] * 4)
 
-    assert [status_of(each) for each in answers] == [200, 200, 200, 429]
+    assert [status_of(answer) for answer in answers] == [200, 200, 200, 429]
     assert b"ratelimit-remaining: 0\r\n" in answers[2]
     assert stage.n_direct == 0
 
@@ -137,24 +137,24 @@ def test_caller_without_a_key_is_refused_where_keys_are_required(
 ) -> None:
     guarded = anew(services, require_keys=True)
 
-    assert [status_of(each) for each in guarded.converse([PLAIN] * 2)] == [401, 401]
+    assert [status_of(answer) for answer in guarded.exchange([PLAIN] * 2)] == [401, 401]
     assert guarded.n_direct == 0
 
 
 def test_new_version_answers_as_soon_as_it_is_known(
     stage: Stage, services: Services, clock: FakeClock
 ) -> None:
-    assert document_of(stage.converse([PLAIN])[0])["regressor_version"] == 1
+    assert document_of(stage.exchange([PLAIN])[0])["regressor_version"] == 1
     fit(services, "fitted")
     clock.advance(services.context.settings.regressor_refresh_s + 1)
 
-    answers = stage.converse([PLAIN] * 3)
+    answers = stage.exchange([PLAIN] * 3)
 
-    assert [document_of(each)["regressor_version"] for each in answers] == [2] * 3
+    assert [document_of(answer)["regressor_version"] for answer in answers] == [2] * 3
 
 
 def test_each_recorded_forecast_stands_in_the_ledger(stage: Stage, application: FastAPI) -> None:
-    answers = [document_of(each) for each in stage.converse([RECORDED] * 2)]
+    answers = [document_of(each) for each in stage.exchange([RECORDED] * 2)]
 
     with TestClient(application) as client:
         entries = [
@@ -183,14 +183,14 @@ def test_answers_of_the_protocol_are_counted(stage: Stage, application: FastAPI)
 
     with TestClient(application) as client:
         before = counted()
-        stage.converse([PLAIN] * 3)
+        stage.exchange([PLAIN] * 3)
         after = counted()
 
     assert [late - early for early, late in zip(before, after, strict=True)] == [3, 3, 3]
 
 
 def test_requests_that_are_logged_pass_the_application(stage: Stage) -> None:
-    stage.hear([PLAIN, CLOSING], access_log=True)
+    stage.send_pieces([PLAIN, CLOSING], access_log=True)
 
     assert stage.n_direct == 0
 
@@ -225,11 +225,11 @@ def test_heads_are_forgotten_before_they_fill_the_memory(stage: Stage) -> None:
 
 
 @asynccontextmanager
-async def asked(stage: Stage, what: bytes) -> AsyncIterator[tuple[asyncio.StreamReader, Direct]]:
+async def received(stage: Stage, what: bytes) -> AsyncIterator[tuple[asyncio.StreamReader, Direct]]:
     """Hand a request to a connection, within this turn of the loop."""
     async with listening(stage.application, Direct, stage.state) as served:
         reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
-        [taken] = await served.takes(1)
+        [taken] = await served.wait_for_connections(1)
         assert isinstance(taken, Direct)
         try:
             taken.data_received(what)
@@ -240,7 +240,7 @@ async def asked(stage: Stage, what: bytes) -> AsyncIterator[tuple[asyncio.Stream
 
 def test_question_that_waits_is_answered_before_the_service_ends(stage: Stage) -> None:
     async def talk() -> bytes:
-        async with asked(stage, request(work={"dataset_size": 1500}, record=False)) as (
+        async with received(stage, request(work={"dataset_size": 1500}, record=False)) as (
             reader,
             taken,
         ):
@@ -256,7 +256,7 @@ def test_question_that_waits_is_answered_before_the_service_ends(stage: Stage) -
 
 def test_service_that_ends_closes_a_connection_that_waits(stage: Stage) -> None:
     async def talk() -> bytes:
-        async with asked(stage, PLAIN) as (reader, taken):
+        async with received(stage, PLAIN) as (reader, taken):
             await read_answer(reader)
             taken.shutdown()
             return await reader.read()
@@ -269,13 +269,13 @@ def test_more_than_the_question_that_waits_is_read_by_the_application(stage: Sta
     new = request(work={"dataset_size": 1600}, record=False)
 
     async def talk() -> list[bytes]:
-        async with asked(stage, new) as (reader, taken):
+        async with received(stage, new) as (reader, taken):
             taken.data_received(PLAIN)
             return [await read_answer(reader) for _ in range(2)]
 
     answers = asyncio.run(talk())
 
-    sizes = [document_of(each)["work"]["dataset_size"] for each in answers]
+    sizes = [document_of(answer)["work"]["dataset_size"] for answer in answers]
     assert sizes == [1600, 1000]
     assert stage.n_direct == 0
 
@@ -283,7 +283,7 @@ def test_more_than_the_question_that_waits_is_read_by_the_application(stage: Sta
 def test_caller_who_leaves_while_a_question_waits_is_not_answered(stage: Stage) -> None:
     async def talk() -> None:
         new = request(work={"dataset_size": 1700}, record=False)
-        async with asked(stage, new) as (reader, taken):
+        async with received(stage, new) as (reader, taken):
             taken.transport.abort()
             with suppress(ConnectionError):
                 await reader.read()
@@ -295,7 +295,7 @@ def test_caller_who_leaves_while_a_question_waits_is_not_answered(stage: Stage) 
 
 def test_connection_is_closed_when_nothing_more_is_asked(stage: Stage) -> None:
     async def talk() -> bool:
-        async with asked(stage, PLAIN) as (reader, taken):
+        async with received(stage, PLAIN) as (reader, taken):
             await read_answer(reader)
             taken.timeout_keep_alive_handler()
             was_open = not taken.transport.is_closing()
@@ -309,7 +309,7 @@ def test_connection_is_closed_when_nothing_more_is_asked(stage: Stage) -> None:
 
 def test_connection_stays_open_while_a_question_waits(stage: Stage) -> None:
     async def talk() -> int:
-        async with asked(stage, request(work={"dataset_size": 1800}, record=False)) as (
+        async with received(stage, request(work={"dataset_size": 1800}, record=False)) as (
             reader,
             taken,
         ):

@@ -11,10 +11,10 @@ from app.cli.processes.direct_protocol import DirectProtocol
 from app.cli.processes.guarded_protocol import GuardedProtocol
 from tests.support.connections import listening, read_answer
 from tests.support.direct import (
-    ASKED,
     CLOSING,
     HEAD_LENGTH,
     PLAIN,
+    QUESTION,
     RECORDED,
     Direct,
     Stage,
@@ -24,7 +24,7 @@ from tests.support.direct import (
     request,
 )
 
-_BODY = orjson.dumps({**ASKED, "record": False})
+_BODY = orjson.dumps({**QUESTION, "record": False})
 
 
 # Which database it is makes no difference to a connection.
@@ -83,11 +83,13 @@ _ENDING = {"closing", "HTTP/1.0", "kept open in HTTP/1.0", "wrong length", "no H
 def test_requests_out_of_the_ordinary_go_the_usual_way(stage: Stage, name: str) -> None:
     pieces = USUAL[name] if name in _ENDING else [*USUAL[name], CLOSING]
 
-    usual = stage.hear(pieces, GuardedProtocol)
+    usual = stage.send_pieces(pieces, GuardedProtocol)
 
     assert usual
-    assert stage.hear(pieces) == usual
-    assert stage.hear([PLAIN, *pieces]) == stage.hear([PLAIN, *pieces], GuardedProtocol)
+    assert stage.send_pieces(pieces) == usual
+    assert stage.send_pieces([PLAIN, *pieces]) == stage.send_pieces(
+        [PLAIN, *pieces], GuardedProtocol
+    )
 
 
 @pytest.mark.parametrize("asked", [PLAIN, RECORDED])
@@ -96,36 +98,36 @@ def test_seen_question_is_answered_by_the_protocol_as_by_the_application(
 ) -> None:
     pieces = [asked] * 3 + [CLOSING]
 
-    direct = stage.hear(pieces)
+    direct = stage.send_pieces(pieces)
 
     assert stage.n_direct == 3
-    assert direct == stage.hear(pieces, GuardedProtocol)
+    assert direct == stage.send_pieces(pieces, GuardedProtocol)
 
 
 def test_body_that_comes_after_its_head_is_answered_by_the_protocol(stage: Stage) -> None:
     pieces = [*cut(PLAIN, HEAD_LENGTH), CLOSING]
 
-    direct = stage.hear(pieces)
+    direct = stage.send_pieces(pieces)
 
     assert stage.n_direct == 1
-    assert direct == stage.hear(pieces, GuardedProtocol)
+    assert direct == stage.send_pieces(pieces, GuardedProtocol)
 
 
 def test_body_that_takes_its_time_is_waited_for_by_the_application(stage: Stage) -> None:
     pieces = [*cut(PLAIN, HEAD_LENGTH), CLOSING]
 
-    late = stage.hear(pieces, Impatient)
+    late = stage.send_pieces(pieces, Impatient)
 
-    assert late == stage.hear(pieces, GuardedProtocol)
+    assert late == stage.send_pieces(pieces, GuardedProtocol)
 
 
 def test_new_question_is_answered_by_the_protocol_as_by_the_application(stage: Stage) -> None:
     new = [request(work={"dataset_size": size}, record=False) for size in (1100, 1200, 1300)]
 
-    direct = stage.hear([*new, CLOSING])
+    direct = stage.send_pieces([*new, CLOSING])
 
     assert stage.n_direct == 3
-    assert direct == stage.hear([*new, CLOSING], GuardedProtocol)
+    assert direct == stage.send_pieces([*new, CLOSING], GuardedProtocol)
 
 
 def test_questions_of_several_connections_are_answered_together(stage: Stage) -> None:
@@ -134,7 +136,7 @@ def test_questions_of_several_connections_are_answered_together(stage: Stage) ->
     async def talk() -> list[bytes]:
         async with listening(stage.application, Direct, stage.state) as served:
             opened = [await asyncio.open_connection("127.0.0.1", served.port) for _ in asked]
-            connections = await served.takes(len(asked))
+            connections = await served.wait_for_connections(len(asked))
             for taken, each in zip(connections, asked, strict=True):
                 taken.data_received(each)
             answers = [await read_answer(reader) for reader, _ in opened]
@@ -144,7 +146,7 @@ def test_questions_of_several_connections_are_answered_together(stage: Stage) ->
 
     answers = asyncio.run(talk())
 
-    alone = stage.converse(asked, GuardedProtocol)
+    alone = stage.exchange(asked, GuardedProtocol)
     assert [document_of(each)["work"] for each in answers] == [
         document_of(each)["work"] for each in alone
     ]

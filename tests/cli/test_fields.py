@@ -72,16 +72,16 @@ def test_a_value_in_quotes_and_a_list_of_one_ask_for_one_forecast(
     )
     assert terminal.type("upload", file).exit_code == 0
     assert terminal.type("fit", "layouts", "--time-budget", 5).exit_code == 0
-    asked = ("layouts", 'param.layout="a,b"', "param.torch=1.10")
+    arguments = ("layouts", 'param.layout="a,b"', "param.torch=1.10")
 
-    sentences = terminal.type("forecast", *asked, "workers=2,")
-    document: Any = terminal.type("forecast", *asked, "workers=2,", "--json").document
-    grid: Any = terminal.type("forecast", *asked, "workers=2,4", "--json").document
-    found = terminal.type("recommend", *asked, "workers=2,4", "price_per_hour=1", "--json")
+    sentences = terminal.type("forecast", *arguments, "workers=2,")
+    document: Any = terminal.type("forecast", *arguments, "workers=2,", "--json").document
+    grid: Any = terminal.type("forecast", *arguments, "workers=2,4", "--json").document
+    result = terminal.type("recommend", *arguments, "workers=2,4", "price_per_hour=1", "--json")
 
     assert sentences.exit_code == 0
     assert "param.layout a,b, param.torch 1.10:" in sentences.out
     assert document["parameters"] == {"layout": "a,b", "torch": "1.10"}
     assert [each["parameters"] for each in grid["forecasts"]] == [document["parameters"]] * 2
-    ranked = [each["forecast"] for each in found.document["ranked"]]
+    ranked = [each["forecast"] for each in result.document["ranked"]]
     assert {each["basis"] for each in ranked} == {"measured"}

@@ -78,9 +78,9 @@ def test_endless_headers_are_refused_before_they_fill_the_memory(application: Fa
 
 
 def test_address_that_is_too_long_is_no_other_fault(application: FastAPI) -> None:
-    asked = b"GET /healthz?x=%b HTTP/1.1\r\nHost: x\r\n\r\n"
+    request = b"GET /healthz?x=%b HTTP/1.1\r\nHost: x\r\n\r\n"
 
-    status, problem = _problem(_talk(application, asked % (b"a" * (1 << 16))))
+    status, problem = _problem(_talk(application, request % (b"a" * (1 << 16))))
 
     assert status.startswith(b"HTTP/1.1 431")
     assert problem["code"] == "headers_too_large"
@@ -124,7 +124,7 @@ def test_whole_requests_are_answered_and_the_next_one_is_guarded_too(
 def _converse(application: FastAPI, *pieces: bytes) -> bytes:
     """Send the pieces, each when the one before was read, and return all that came."""
 
-    async def converse() -> bytes:
+    async def exchange() -> bytes:
         async with listening(application, GuardedProtocol) as served:
             reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
             await send_in_pieces(served, writer, pieces)
@@ -132,7 +132,7 @@ def _converse(application: FastAPI, *pieces: bytes) -> bytes:
             writer.close()
         return answer
 
-    return asyncio.run(converse())
+    return asyncio.run(exchange())
 
 
 @pytest.mark.parametrize("endless", [b"0\r\nX-Long: ", b"0\r\n", b"1;extension="])
@@ -270,7 +270,7 @@ def test_answer_that_nobody_reads_is_cut_off() -> None:
         async with listening(application, Unforgiving) as served:
             reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
             writer.write(b"GET /pieces HTTP/1.1\r\nHost: x\r\n\r\n")
-            await served.receives(len(piece))  # it never does: until the connection is closed
+            await served.wait_for_bytes(len(piece))  # it never does: until the connection is closed
             with contextlib.suppress(ConnectionError):
                 while part := await reader.read(len(piece)):
                     read += len(part)
@@ -318,7 +318,9 @@ def test_rest_of_an_answer_that_nobody_reads_holds_no_connection(end: str) -> No
                     await answered.wait()
                     reader.shutdown(socket.SHUT_WR)
                 async with asyncio.timeout(10):
-                    await served.receives(1 << 20)  # it never does: until the connection is closed
+                    await served.wait_for_bytes(
+                        1 << 20
+                    )  # it never does: until the connection is closed
 
     asyncio.run(stop_reading())
 

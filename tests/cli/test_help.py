@@ -43,11 +43,11 @@ def test_help_of_questions_lists_their_fields(terminal: Terminal) -> None:
 def test_every_command_of_the_service_takes_its_key_by_one_name(
     terminal: Terminal, command: str
 ) -> None:
-    said = terminal.type(*command.split(), "--help").out
+    result = terminal.type(*command.split(), "--help").out
 
-    assert "--url" in said
-    assert "--api-key" in said
-    assert "TRAINFARE_API_KEY" in said
+    assert "--url" in result
+    assert "--api-key" in result
+    assert "TRAINFARE_API_KEY" in result
 
 
 @pytest.mark.parametrize(

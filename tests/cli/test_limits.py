@@ -20,10 +20,10 @@ def test_key_or_project_without_a_proper_name_is_refused(
     names = {"--name": "ci", "--project": "team", option: name}
     typed = [word for pair in names.items() for word in pair]
 
-    said = terminal.type("keys", "create", "--scope", "read", *typed)
+    result = terminal.type("keys", "create", "--scope", "read", *typed)
 
-    assert said.exit_code == 1
-    assert "cannot be the name of a" in said.err
+    assert result.exit_code == 1
+    assert "cannot be the name of a" in result.err
     assert terminal.type("keys", "list", "--json").document["keys"] == []
 
 
@@ -31,25 +31,25 @@ def test_key_or_project_without_a_proper_name_is_refused(
 def test_key_that_would_be_dead_or_outlive_the_calendar_is_refused(
     terminal: Terminal, days: str
 ) -> None:
-    said = terminal.type("keys", "create", "--name", "ci", "--scope", "read", "--days", days)
+    result = terminal.type("keys", "create", "--name", "ci", "--scope", "read", "--days", days)
 
-    assert said.exit_code == 2
-    assert "--days" in said.err
+    assert result.exit_code == 2
+    assert "--days" in result.err
     assert terminal.type("keys", "list", "--json").document["keys"] == []
 
 
 def test_scope_that_is_none_is_told_with_those_that_are(terminal: Terminal) -> None:
-    said = terminal.type("keys", "create", "--name", "ci", "--scope", "write")
+    result = terminal.type("keys", "create", "--name", "ci", "--scope", "write")
 
-    assert said.exit_code == 2
-    assert "'--scope': 'write' is not one of read, runs:write, fits:write" in said.err
+    assert result.exit_code == 2
+    assert "'--scope': 'write' is not one of read, runs:write, fits:write" in result.err
 
 
 def test_note_of_a_new_key_tells_when_it_expires(terminal: Terminal) -> None:
-    said = terminal.type("keys", "create", "--name", "ci", "--scope", "read", "--days", "36525")
+    result = terminal.type("keys", "create", "--name", "ci", "--scope", "read", "--days", "36525")
 
     [key] = terminal.type("keys", "list", "--json").document["keys"]
-    assert f"until {key['expires_at'][:16]}" in said.err
+    assert f"until {key['expires_at'][:16]}" in result.err
 
 
 def test_names_may_have_a_hundred_characters(terminal: Terminal) -> None:

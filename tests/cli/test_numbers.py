@@ -27,10 +27,10 @@ pytestmark = pytest.mark.lengthy
 def test_option_without_end_is_wrong_usage(
     terminal: Terminal, option: str, line: tuple[str, ...], number: str
 ) -> None:
-    said = terminal.type(*line[:-1], f"{option}={number}", line[-1])
+    result = terminal.type(*line[:-1], f"{option}={number}", line[-1])
 
-    assert said.exit_code == 2
-    assert option in said.err
+    assert result.exit_code == 2
+    assert option in result.err
 
 
 @pytest.mark.parametrize(
@@ -47,10 +47,10 @@ def test_field_without_end_is_wrong_usage_and_leaves_no_log(
 ) -> None:
     monkeypatch.chdir(tmp_path)
 
-    said = terminal.type(*line)
+    result = terminal.type(*line)
 
-    assert said.exit_code == 2
-    assert "which is not a finite number" in said.err
+    assert result.exit_code == 2
+    assert "which is not a finite number" in result.err
     assert not any(tmp_path.iterdir())
 
 

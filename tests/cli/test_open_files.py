@@ -23,10 +23,10 @@ _UNLIMITED = resource.RLIM_INFINITY
 def test_soft_limit_is_raised_and_never_lowered(
     allowed: tuple[int, int], chosen: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told: list[tuple[int, int]] = []
+    reported: list[tuple[int, int]] = []
     monkeypatch.setattr(resource, "getrlimit", lambda _: allowed)
-    monkeypatch.setattr(resource, "setrlimit", lambda _, limits: told.append(limits))
+    monkeypatch.setattr(resource, "setrlimit", lambda _, limits: reported.append(limits))
 
     allow_connections()
 
-    assert told == chosen
+    assert reported == chosen

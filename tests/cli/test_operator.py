@@ -39,10 +39,10 @@ def test_way_down_removes_data_only_when_told_so(terminal: Terminal, revision: s
 
 
 def test_unknown_revision_is_refused(terminal: Terminal) -> None:
-    said = terminal.type("migrate", "--to", "9999")
+    result = terminal.type("migrate", "--to", "9999")
 
-    assert said.exit_code == 1
-    assert "9999" in said.err
+    assert result.exit_code == 1
+    assert "9999" in result.err
 
 
 def test_database_of_a_newer_version_is_refused(terminal: Terminal, sqlite_url: str) -> None:
@@ -52,32 +52,32 @@ def test_database_of_a_newer_version_is_refused(terminal: Terminal, sqlite_url: 
     database.close()
 
     for command in ("migrate", "fitter", "serve", "backup nightly.tfb"):
-        said = terminal.type(*command.split())
+        result = terminal.type(*command.split())
 
-        assert said.exit_code == 1
-        assert "of a later release" in said.err
-        assert "Use the release that migrated the database" in said.err
+        assert result.exit_code == 1
+        assert "of a later release" in result.err
+        assert "Use the release that migrated the database" in result.err
 
 
 def test_fitter_needs_a_migrated_database(terminal: Terminal) -> None:
     terminal.type("migrate", "--to", "0002")
 
-    said = terminal.type("fitter")
+    result = terminal.type("fitter")
 
-    assert said.exit_code == 1
-    assert "schema 0002" in said.err
-    assert "trainfare migrate" in said.err
+    assert result.exit_code == 1
+    assert "schema 0002" in result.err
+    assert "trainfare migrate" in result.err
 
 
 def test_data_folder_that_cannot_be_made_is_named(terminal: Terminal, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     terminal.set(database_url="", data_dir=tmp_path / "file")
 
-    said = terminal.type("migrate")
+    result = terminal.type("migrate")
 
-    assert said.exit_code == 1
-    assert f"Cannot create the data folder {tmp_path}/file: File exists." in said.err
-    assert "TRAINFARE_DATA_DIR" in said.err
+    assert result.exit_code == 1
+    assert f"Cannot create the data folder {tmp_path}/file: File exists." in result.err
+    assert "TRAINFARE_DATA_DIR" in result.err
 
 
 def test_database_that_no_retry_helps_is_told_with_the_reason(
@@ -87,11 +87,11 @@ def test_database_that_no_retry_helps_is_told_with_the_reason(
     for path, reason in (("no/folder.db", "unable to open"), ("letter.txt", "not a database")):
         terminal.set(database_url=f"sqlite:///{tmp_path}/{path}")
 
-        said = terminal.type("migrate")
+        result = terminal.type("migrate")
 
-        assert said.exit_code == 3
-        assert reason in said.err
-        assert "Retry" not in said.err
+        assert result.exit_code == 3
+        assert reason in result.err
+        assert "Retry" not in result.err
 
 
 def test_unreachable_database_is_exit_code_3(terminal: Terminal) -> None:
@@ -99,17 +99,17 @@ def test_unreachable_database_is_exit_code_3(terminal: Terminal) -> None:
 
     said = [terminal.type("keys", "list"), terminal.type("migrate")]
 
-    assert [each.exit_code for each in said] == [3, 3]
-    assert all("Remedy: Check TRAINFARE_DATABASE_URL" in each.err for each in said)
+    assert [result.exit_code for result in said] == [3, 3]
+    assert all("Remedy: Check TRAINFARE_DATABASE_URL" in result.err for result in said)
 
 
 def test_new_database_folder_is_made(terminal: Terminal, tmp_path: Path) -> None:
     folder = tmp_path / "deep" / "folder"
     terminal.set(database_url="", data_dir=folder)
 
-    said = terminal.type("migrate")
+    result = terminal.type("migrate")
 
-    assert said.exit_code == 0
+    assert result.exit_code == 0
     assert (folder / "trainfare.db").exists()
 
 
@@ -130,18 +130,18 @@ def test_key_is_created_listed_and_revoked(terminal: Terminal) -> None:
 
 
 def test_key_without_json_prints_the_token_alone(terminal: Terminal) -> None:
-    said = terminal.type("keys", "create", "--name", "ci", "--scope", "admin")
+    result = terminal.type("keys", "create", "--name", "ci", "--scope", "admin")
 
-    assert said.out.startswith("tf_")
-    assert len(said.out.split()) == 1
-    assert "once" in said.err
+    assert result.out.startswith("tf_")
+    assert len(result.out.split()) == 1
+    assert "once" in result.err
 
 
 def test_limits_of_a_project_are_set_listed_and_lifted(
     terminal: Terminal,
 ) -> None:
-    said = terminal.type("projects", "limit", "default", "--runs", "5", "--fits-per-day", "2")
-    assert said.exit_code == 0
+    result = terminal.type("projects", "limit", "default", "--runs", "5", "--fits-per-day", "2")
+    assert result.exit_code == 0
     changes = ("--lift", "runs", "--lift", "requests-per-minute", "--json")
     changed = terminal.type("projects", "limit", "default", *changes).document
     [listed] = terminal.type("projects", "list", "--json").document["projects"]
@@ -171,10 +171,10 @@ def test_commands_on_a_database_that_was_not_migrated_say_so(
 ) -> None:
     terminal.set(database_url=f"sqlite:///{tmp_path / 'empty.db'}")
 
-    said = terminal.type(*typed.split())
+    result = terminal.type(*typed.split())
 
-    assert said.exit_code == 1
-    assert "trainfare migrate" in said.err
+    assert result.exit_code == 1
+    assert "trainfare migrate" in result.err
 
 
 def test_no_keys_is_said(terminal: Terminal) -> None:
@@ -182,11 +182,11 @@ def test_no_keys_is_said(terminal: Terminal) -> None:
 
 
 def test_unknown_key_is_refused(terminal: Terminal) -> None:
-    said = terminal.type("keys", "revoke", "nothing")
+    result = terminal.type("keys", "revoke", "nothing")
 
-    assert said.exit_code == 1
-    assert "no key 'nothing'" in said.err
-    assert "Remedy: `trainfare keys list` shows all." in said.err
+    assert result.exit_code == 1
+    assert "no key 'nothing'" in result.err
+    assert "Remedy: `trainfare keys list` shows all." in result.err
 
 
 def test_whole_key_is_revoked_without_its_secret_being_told(terminal: Terminal) -> None:
@@ -204,10 +204,10 @@ def test_whole_key_is_revoked_without_its_secret_being_told(terminal: Terminal) 
         )
     ]
 
-    assert [each.exit_code for each in said] == [0, 0, 1, 1, 1]
+    assert [result.exit_code for result in said] == [0, 0, 1, 1, 1]
     assert said[0].err == f"Key {made['key_id']} is revoked.\n"
     assert "no key '000000000000'" in said[4].err
-    assert not any(secret in each.out + each.err for each in said)
+    assert not any(secret in result.out + result.err for result in said)
     [listed] = terminal.type("keys", "list", "--json").document["keys"]
     assert listed["revoked_at"] is not None
 
@@ -215,33 +215,33 @@ def test_whole_key_is_revoked_without_its_secret_being_told(terminal: Terminal) 
 def test_limit_is_not_set_and_lifted_at_once(terminal: Terminal) -> None:
     terminal.type("projects", "limit", "default", "--runs", "9", "--queued-fits", "2")
 
-    said = terminal.type(
+    result = terminal.type(
         "projects", "limit", "default", "--runs", "5", "--lift", "runs", "--lift", "queued-fits"
     )
 
-    assert said.exit_code == 2
-    assert "runs: set it or lift it, not both" in said.err
+    assert result.exit_code == 2
+    assert "runs: set it or lift it, not both" in result.err
     [project] = terminal.type("projects", "list", "--json").document["projects"]
     assert (project["runs"], project["queued_fits"]) == (9, 2)
 
 
 @pytest.mark.parametrize("command", ["audit --project visoin", "projects limit visoin --runs 1"])
 def test_unknown_project_names_the_list_of_projects(terminal: Terminal, command: str) -> None:
-    said = terminal.type(*command.split())
+    result = terminal.type(*command.split())
 
-    assert said.exit_code == 1
-    assert "There is no project 'visoin'." in said.err
-    assert "Remedy: `trainfare projects list` shows all." in said.err
+    assert result.exit_code == 1
+    assert "There is no project 'visoin'." in result.err
+    assert "Remedy: `trainfare projects list` shows all." in result.err
 
 
 def test_doctor_finds_a_missing_fitter(terminal: Terminal) -> None:
-    said = terminal.type("doctor")
+    result = terminal.type("doctor")
     checks = {
         check["name"]: check for check in terminal.type("doctor", "--json").document["checks"]
     }
 
-    assert said.exit_code == 1
-    assert "1 finding: fitter" in said.err
+    assert result.exit_code == 1
+    assert "1 finding: fitter" in result.err
     assert checks["integrity"]["is_ok"]
     assert not checks["fitter"]["is_ok"]
 
@@ -262,21 +262,21 @@ def test_database_that_is_missing_is_said_and_not_made(
     folder = tmp_path / "typo"
     terminal.set(database_url="", data_dir=folder)
 
-    said = terminal.type(*command)
+    result = terminal.type(*command)
 
-    assert said.exit_code == 1
-    assert f"There is no database at {folder / 'trainfare.db'}" in said.err
-    assert "TRAINFARE_DATA_DIR" in said.err
+    assert result.exit_code == 1
+    assert f"There is no database at {folder / 'trainfare.db'}" in result.err
+    assert "TRAINFARE_DATA_DIR" in result.err
     assert not folder.exists()
 
 
 def test_doctor_finds_an_outdated_schema(terminal: Terminal) -> None:
     terminal.type("migrate", "--to", "0003")
 
-    said = terminal.type("doctor")
+    result = terminal.type("doctor")
 
-    assert said.exit_code == 1
-    assert "schema" in said.err
+    assert result.exit_code == 1
+    assert "schema" in result.err
 
 
 def test_recount_mends_the_counts_that_doctor_finds_wrong(
@@ -291,23 +291,23 @@ def test_recount_mends_the_counts_that_doctor_finds_wrong(
         stores.run_counts.change({workload.workload_id: none}, wrong)
     database.close()
 
-    found = terminal.type("doctor")
+    result = terminal.type("doctor")
     mended = terminal.type("recount")
-    again = terminal.type("recount")
+    repeated = terminal.type("recount")
 
-    assert "counts" in found.err
+    assert "counts" in result.err
     assert "1 workload counted again: resnet" in mended.out
-    assert "0 workloads counted again." in again.out
+    assert "0 workloads counted again." in repeated.out
 
 
 @pytest.mark.parametrize(
     "arguments", [["--help"], ["keys", "--help"], ["serve", "-h"], ["--version"]]
 )
 def test_help_and_version_end_well(terminal: Terminal, arguments: list[str]) -> None:
-    said = terminal.type(*arguments)
+    result = terminal.type(*arguments)
 
-    assert said.exit_code == 0
-    assert said.out
+    assert result.exit_code == 0
+    assert result.out
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.support.terminal import Said, Terminal
+from tests.support.terminal import CommandResult, Terminal
 
 pytestmark = pytest.mark.lengthy
 
@@ -34,7 +34,9 @@ def workload(request: pytest.FixtureRequest) -> str:
     return name.replace("[", "-").replace("]", "").casefold()[:90]
 
 
-def profile(terminal: Terminal, workload: str, *options: object, shell: str = NOTES_ITSELF) -> Said:
+def profile(
+    terminal: Terminal, workload: str, *options: object, shell: str = NOTES_ITSELF
+) -> CommandResult:
     line = ("--workload", workload, *TARGET, *SMALL, *options, "--", "sh", "-c", shell)
     return terminal.type("profile", "--max-workers", 8, *line)
 
@@ -57,17 +59,17 @@ def events(folder: Path, workload: str) -> list[dict[str, Any]]:
 def test_session_measures_uploads_fits_and_stops(
     terminal: Terminal, workload: str, service_url: str, tmp_path: Path
 ) -> None:
-    said = profile(terminal, workload, "--runs", 2, "--price-per-hour", 1, "--budget", 5)
+    result = profile(terminal, workload, "--runs", 2, "--price-per-hour", 1, "--budget", 5)
 
     runs = stored(service_url, workload)
-    assert said.exit_code == 0, said.err
+    assert result.exit_code == 0, result.err
     assert len(ran(tmp_path)) == len(set(ran(tmp_path))) == len(runs) == 2
     assert {run["status"] for run in runs} == {"succeeded"}
     assert {run["labels"]["profiling_session"] for run in runs} == {
         events(tmp_path, workload)[0]["session_id"]
     }
-    assert "2 runs were made" in said.err
-    assert "workers 8, dataset_size 8000:" in said.out
+    assert "2 runs were made" in result.err
+    assert "workers 8, dataset_size 8000:" in result.out
     published = httpx2.get(f"{service_url}/v1/workloads/{workload}").json()
     assert published["regressor"]["version"] == 2
 
@@ -88,14 +90,14 @@ def test_plan_in_a_file_is_measured_until_nothing_is_left(
     path = tmp_path / "plan.json"
     path.write_bytes(plan.content)
 
-    said = terminal.type("profile", "--plan", path, "--json", "--", "sh", "-c", NOTES_ITSELF)
+    result = terminal.type("profile", "--plan", path, "--json", "--", "sh", "-c", NOTES_ITSELF)
 
-    assert said.exit_code == 0, said.err
+    assert result.exit_code == 0, result.err
     assert sorted(ran(tmp_path)) == ["1 1", "1 2"]
-    assert said.document["stop"]["reason"] == "candidates_exhausted"
-    assert len(said.document["runs"]) == 2
-    assert "needs 2 machines" in said.document["skipped"][0]["reason"]
-    assert said.document["targets"][0]["now"]["median"] > 0
+    assert result.document["stop"]["reason"] == "candidates_exhausted"
+    assert len(result.document["runs"]) == 2
+    assert "needs 2 machines" in result.document["skipped"][0]["reason"]
+    assert result.document["targets"][0]["now"]["median"] > 0
 
 
 def test_budget_ends_a_session_by_what_is_billed(
@@ -117,11 +119,11 @@ def test_budget_ends_a_session_by_what_is_billed(
     path = tmp_path / "plan.json"
     path.write_bytes(plan.content)
 
-    said = terminal.type("profile", "--plan", path, "--json", "--", "sh", "-c", NOTES_ITSELF)
+    result = terminal.type("profile", "--plan", path, "--json", "--", "sh", "-c", NOTES_ITSELF)
 
-    assert said.exit_code == 0, said.err
-    assert len(ran(tmp_path)) == len(said.document["runs"]) == 2
-    assert said.document["stop"]["reason"] == "budget_spent"
+    assert result.exit_code == 0, result.err
+    assert len(ran(tmp_path)) == len(result.document["runs"]) == 2
+    assert result.document["stop"]["reason"] == "budget_spent"
 
 
 def test_placeholders_are_filled_in(terminal: Terminal, workload: str, tmp_path: Path) -> None:
@@ -138,10 +140,10 @@ def test_dry_run_shows_commands_and_runs_nothing(
 ) -> None:
     httpx2.put(f"{service_url}/v1/workloads/{workload}", json={})
 
-    said = profile(terminal, workload, "--dry-run", shell="train --n {dataset_size}")
+    result = profile(terminal, workload, "--dry-run", shell="train --n {dataset_size}")
     document = profile(terminal, workload, "--dry-run", "--json").document
 
-    assert "train --n 1000" in said.out
+    assert "train --n 1000" in result.out
     assert document["workload"] == workload
     assert list(tmp_path.glob("*.jsonl")) == []
 
@@ -151,12 +153,12 @@ def test_dry_run_of_an_unknown_workload_declares_nothing(
 ) -> None:
     httpx2.put(f"{service_url}/v1/workloads/{workload}", json={})
 
-    said = profile(terminal, f"{workload}x", "--dry-run")
+    result = profile(terminal, f"{workload}x", "--dry-run")
     document = httpx2.get(f"{service_url}/v1/workloads/{workload}x").json()
 
-    assert said.exit_code == 1
-    assert f"The nearest name is '{workload}'" in said.err
-    assert f"curl -X PUT -H 'Content-Type: application/json' -d '{{}}' {service_url}/" in said.err
+    assert result.exit_code == 1
+    assert f"The nearest name is '{workload}'" in result.err
+    assert f"curl -X PUT -H 'Content-Type: application/json' -d '{{}}' {service_url}/" in result.err
     assert document["code"] == "unknown_workload"
 
 
@@ -165,9 +167,9 @@ def test_session_that_declares_a_workload_names_the_nearest(
 ) -> None:
     httpx2.put(f"{service_url}/v1/workloads/{workload}", json={})
 
-    said = profile(terminal, f"{workload}x", "--runs", 1, shell="true")
+    result = profile(terminal, f"{workload}x", "--runs", 1, shell="true")
 
-    assert f"Declared the workload {workload}x. The nearest name is '{workload}'." in said.err
+    assert f"Declared the workload {workload}x. The nearest name is '{workload}'." in result.err
 
 
 def test_hardware_that_is_not_here_is_skipped_and_said(
@@ -175,31 +177,31 @@ def test_hardware_that_is_not_here_is_skipped_and_said(
 ) -> None:
     httpx2.put(f"{service_url}/v1/workloads/{workload}", json={})
 
-    said = profile(terminal, workload, "-t", "gpu_type=V100-16GB", "--dry-run")
+    result = profile(terminal, workload, "-t", "gpu_type=V100-16GB", "--dry-run")
     whole = profile(terminal, workload, "-t", "gpu_type=V100-16GB")
 
-    assert "needs a V100-16GB" in said.out
+    assert "needs a V100-16GB" in result.out
     assert whole.exit_code == 0
     assert "This machine cannot host any of the planned runs" in whole.err
 
 
 def test_placeholder_that_the_plan_does_not_set_is_named(terminal: Terminal, workload: str) -> None:
-    said = profile(terminal, workload, shell="train {batch_size}")
+    result = profile(terminal, workload, shell="train {batch_size}")
 
-    assert said.exit_code == 2
-    assert "{batch_size}" in said.err
-    assert "--target batch_size=VALUE" in said.err
+    assert result.exit_code == 2
+    assert "{batch_size}" in result.err
+    assert "--target batch_size=VALUE" in result.err
 
 
 def test_failed_runs_are_uploaded_with_their_status_and_end_the_session(
     terminal: Terminal, workload: str, service_url: str
 ) -> None:
-    said = profile(terminal, workload, "--max-failures", 2, shell="exit 3")
+    result = profile(terminal, workload, "--max-failures", 2, shell="exit 3")
 
-    assert said.exit_code == 1
-    assert "last 2 runs did not succeed" in said.err
+    assert result.exit_code == 1
+    assert "last 2 runs did not succeed" in result.err
     assert [run["status"] for run in stored(service_url, workload)] == ["failed", "failed"]
-    assert "exit code 3" in said.err
+    assert "exit code 3" in result.err
 
 
 def test_categories_of_digits_are_measured_as_they_were_typed(
@@ -207,9 +209,11 @@ def test_categories_of_digits_are_measured_as_they_were_typed(
 ) -> None:
     torch = {"parameters": {"torch": {"type": "category"}}}
     httpx2.put(f"{service_url}/v1/workloads/{workload}", json=torch)
-    asked = ("-t", "param.torch=1.10", "-s", "param.torch=1.10", "--runs", 1)
+    arguments = ("-t", "param.torch=1.10", "-s", "param.torch=1.10", "--runs", 1)
 
-    profile(terminal, workload, *asked, shell="echo {param.torch} $TRAINFARE_PARAM_TORCH > ran.txt")
+    profile(
+        terminal, workload, *arguments, shell="echo {param.torch} $TRAINFARE_PARAM_TORCH > ran.txt"
+    )
 
     assert ran(tmp_path) == ["1.10 1.10"]
     (run,) = stored(service_url, workload)
@@ -222,9 +226,9 @@ def test_run_that_the_command_records_itself_arrives_once(
     script = tmp_path / "train.py"
     script.write_text(f"from trainfare_client import record\nwith record({workload!r}): pass\n")
 
-    said = profile(terminal, workload, "--runs", 1, shell=f"{sys.executable} {script}")
+    result = profile(terminal, workload, "--runs", 1, shell=f"{sys.executable} {script}")
 
-    assert said.exit_code == 0, said.err
+    assert result.exit_code == 0, result.err
     (run,) = stored(service_url, workload)
     assert run["external_id"].startswith("profile-")
     assert "trainfare profile" in (tmp_path / f"profile-{workload}" / "1.txt").read_text()
@@ -235,19 +239,21 @@ def test_want_of_memory_and_time_are_told_apart(
 ) -> None:
     script = "if mkdir first; then echo 'CUDA out of memory' >&2; exit 1; fi; exec sleep 600"
 
-    said = profile(terminal, workload, "--timeout", 0.3, "--max-failures", 2, shell=script)
+    result = profile(terminal, workload, "--timeout", 0.3, "--max-failures", 2, shell=script)
 
-    assert said.exit_code == 1
+    assert result.exit_code == 1
     runs = stored(service_url, workload)
     assert [run["status"] for run in runs] == ["timed_out", "out_of_memory"]
     assert (tmp_path / f"profile-{workload}" / "1.txt").read_text() == "CUDA out of memory\n"
 
 
 def test_command_that_does_not_exist_is_a_usage_error(terminal: Terminal, workload: str) -> None:
-    said = terminal.type("profile", "--workload", workload, *TARGET, *SMALL, "--", "no-such-thing")
+    result = terminal.type(
+        "profile", "--workload", workload, *TARGET, *SMALL, "--", "no-such-thing"
+    )
 
-    assert said.exit_code == 2
-    assert "no-such-thing cannot be started" in said.err
+    assert result.exit_code == 2
+    assert "no-such-thing cannot be started" in result.err
 
 
 def test_finished_session_is_shown_again_and_begun_anew_on_request(
@@ -266,19 +272,19 @@ def test_finished_session_is_shown_again_and_begun_anew_on_request(
 def test_log_of_another_plan_is_refused(terminal: Terminal, workload: str) -> None:
     profile(terminal, workload, "--runs", 1)
 
-    said = profile(terminal, workload, "--runs", 1, "--budget", 7)
+    result = profile(terminal, workload, "--runs", 1, "--budget", 7)
 
-    assert said.exit_code == 2
-    assert "--log" in said.err
+    assert result.exit_code == 2
+    assert "--log" in result.err
 
 
 def test_log_of_a_plan_that_was_refused_is_no_hindrance(terminal: Terminal, workload: str) -> None:
     refused = profile(terminal, workload, "--runs", 1, "--budget", "much")
 
-    said = profile(terminal, workload, "--runs", 1)
+    result = profile(terminal, workload, "--runs", 1)
 
     assert refused.exit_code == 1
-    assert said.exit_code == 0
+    assert result.exit_code == 0
 
 
 @pytest.mark.parametrize(
@@ -297,20 +303,20 @@ def test_wrong_usage_is_told_with_a_remedy(
 ) -> None:
     (tmp_path / "broken.json").write_text('{"workload": 1}')
 
-    said = terminal.type("profile", *options, "--", "true")
+    result = terminal.type("profile", *options, "--", "true")
 
-    assert said.exit_code == 2
-    assert fault in said.err
+    assert result.exit_code == 2
+    assert fault in result.err
 
 
 def test_parameters_can_be_searched(terminal: Terminal, workload: str, service_url: str) -> None:
     httpx2.put(f"{service_url}/v1/workloads/{workload}", json={})
 
-    said = profile(
+    result = profile(
         terminal, workload, "-s", "param.kind=a,b", "-t", "param.kind=a", "--dry-run", "--json"
     )
 
-    assert said.document["considered"] == 8
+    assert result.document["considered"] == 8
 
 
 class Blocking:
@@ -359,16 +365,16 @@ def test_killed_session_goes_on_without_repeating_finished_runs(
 
     with blocking.start() as again:
         assert again.stderr is not None
-        said = again.stderr.read()
+        stderr = again.stderr.read()
 
     done = ran(tmp_path)
-    assert again.returncode == 0, said
-    assert "Resuming after 1 run of" in said
-    assert "still running" in said
+    assert again.returncode == 0, stderr
+    assert "Resuming after 1 run of" in stderr
+    assert "still running" in stderr
     assert not Path(f"/proc/{orphan}/cwd").exists()
     assert done.count(done[0]) == 1
     assert done[1] == done[2]
-    [lost] = [each for each in events(tmp_path, workload) if each.get("status") == "cancelled"]
+    [lost] = [event for event in events(tmp_path, workload) if event.get("status") == "cancelled"]
     assert lost["duration_seconds"] > 0
     runs = stored(service_url, workload)
     assert len(runs) == 2
@@ -382,10 +388,10 @@ def test_signal_is_forwarded_and_the_run_is_repeated_later(
         blocking.wait_for_second_run()
         stopped.send_signal(signal.SIGTERM)
         assert stopped.stderr is not None
-        said = stopped.stderr.read()
+        stderr = stopped.stderr.read()
 
-    assert stopped.returncode == 130, said
-    assert "type the same line again" in said
+    assert stopped.returncode == 130, stderr
+    assert "type the same line again" in stderr
     assert ran(tmp_path)[-1] == "ended"
     assert len(stored(service_url, workload)) == 1
     with blocking.start() as again:

@@ -56,7 +56,7 @@ def start(folder: Path, url: str, shell: str, *options: str) -> subprocess.Popen
     )
 
 
-def said(session: subprocess.Popen[str]) -> str:
+def stderr_of(session: subprocess.Popen[str]) -> str:
     """Return what a session told until its end."""
     return session.communicate()[1]
 
@@ -77,10 +77,10 @@ def test_command_that_is_killed_is_noted_and_the_session_goes_on(
     kill_the_first = "mkdir first 2>/dev/null && kill -9 $$; exit 0"
 
     session = start(tmp_path, service.url, kill_the_first, "--runs", "2")
-    told = said(session)
+    result = stderr_of(session)
 
-    assert session.returncode == 0, told
-    assert "exit code -9" in told
+    assert session.returncode == 0, result
+    assert "exit code -9" in result
     assert sorted(run["status"] for run in stored(service.url)) == ["failed", "succeeded"]
     sizes = [run["work"]["dataset_size"] for run in stored(service.url)]
     assert len(set(sizes)) == 2
@@ -93,10 +93,10 @@ def test_interrupt_at_the_keys_ends_the_run_and_is_no_measurement(
     command = int((pipes / "begun").read_text())
 
     session.send_signal(signal.SIGINT)
-    told = said(session)
+    result = stderr_of(session)
 
-    assert session.returncode == 130, told
-    assert "type the same line again" in told
+    assert session.returncode == 130, result
+    assert "type the same line again" in result
     assert not Path(f"/proc/{command}/cwd").exists()
     assert stored(service.url) == []
     assert [event["status"] for event in events(pipes) if event["event"] == "finished"] == [
@@ -111,18 +111,18 @@ def test_run_that_ends_while_the_service_is_away_is_uploaded_later(
         session = start(pipes, before.url, TELL, "--runs", "1")
         (pipes / "begun").read_text()
     (pipes / "go").write_text("\n")
-    told = said(session)
+    result = stderr_of(session)
 
-    assert session.returncode == 3, told
-    assert "1 run not uploaded yet" in told
-    assert "does not answer" in told
+    assert session.returncode == 3, result
+    assert "1 run not uploaded yet" in result
+    assert "does not answer" in result
     with running_service(database_url, "--with-fitter") as after:
-        again = start(pipes, after.url, TELL, "--runs", "1")
-        told = said(again)
+        restarted = start(pipes, after.url, TELL, "--runs", "1")
+        result = stderr_of(restarted)
         runs = stored(after.url)
 
-    assert again.returncode == 0, told
-    assert "Resuming after 1 run of" in told
+    assert restarted.returncode == 0, result
+    assert "Resuming after 1 run of" in result
     assert [run["status"] for run in runs] == ["succeeded"]
     names = [event["event"] for event in events(pipes)]
     assert names.count("started") == names.count("uploaded") == 1
@@ -130,22 +130,22 @@ def test_run_that_ends_while_the_service_is_away_is_uploaded_later(
 
 def test_service_that_is_away_from_the_start_is_told(tmp_path: Path) -> None:
     session = start(tmp_path, "http://127.0.0.1:9", "exit 0")
-    told = said(session)
+    result = stderr_of(session)
 
     assert session.returncode == 3
-    assert "does not answer" in told
+    assert "does not answer" in result
     assert list(tmp_path.glob("*.jsonl")) == []
 
 
 def test_more_runs_of_a_session_can_be_asked_for(service: RunningProcess, tmp_path: Path) -> None:
     first = start(tmp_path, service.url, "exit 0", "--runs", "1")
-    said(first)
+    stderr_of(first)
 
     second = start(tmp_path, service.url, "exit 0", "--runs", "2")
-    told = said(second)
+    result = stderr_of(second)
 
-    assert second.returncode == 0, told
-    assert "Resuming after 1 run of" in told
+    assert second.returncode == 0, result
+    assert "Resuming after 1 run of" in result
     assert len(stored(service.url)) == 2
     names = [event["event"] for event in events(tmp_path)]
     assert names.count("session") == 1

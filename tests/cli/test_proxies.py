@@ -34,9 +34,9 @@ def test_this_machine_is_asked_without_a_proxy(
 ) -> None:
     monkeypatch.setenv(name, proxy)
 
-    said = terminal.type("workloads", "--url", service_url.replace("127.0.0.1", host))
+    result = terminal.type("workloads", "--url", service_url.replace("127.0.0.1", host))
 
-    assert said.exit_code == 0, said.err
+    assert result.exit_code == 0, result.err
 
 
 def test_certificates_of_the_environment_count_for_this_machine_too() -> None:
@@ -50,13 +50,15 @@ def test_proxy_that_does_not_answer_is_named_without_its_login(
 ) -> None:
     monkeypatch.setenv("http_proxy", _CLOSED)
 
-    said = terminal.type("workloads", "--url", "http://eve:hidden@fare.example")
+    result = terminal.type("workloads", "--url", "http://eve:hidden@fare.example")
 
-    assert said.exit_code == 3
-    assert "http://fare.example does not answer through the proxy http://127.0.0.1:1: " in said.err
-    assert "NO_PROXY=fare.example bypasses it" in said.err
-    assert "secret" not in said.err
-    assert "hidden" not in said.err
+    assert result.exit_code == 3
+    assert (
+        "http://fare.example does not answer through the proxy http://127.0.0.1:1: " in result.err
+    )
+    assert "NO_PROXY=fare.example bypasses it" in result.err
+    assert "secret" not in result.err
+    assert "hidden" not in result.err
 
 
 def test_host_that_needs_no_proxy_is_not_told_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,27 +74,27 @@ def test_proxy_that_cannot_be_used_is_wrong_usage(
 ) -> None:
     monkeypatch.setenv("http_proxy", "nonsense://eve:hidden@proxy")
 
-    said = terminal.type("workloads", "--url", "http://fare.example")
+    result = terminal.type("workloads", "--url", "http://fare.example")
 
-    assert said.exit_code == 2
-    assert "HTTP_PROXY" in said.err
-    assert "hidden" not in said.err
+    assert result.exit_code == 2
+    assert "HTTP_PROXY" in result.err
+    assert "hidden" not in result.err
 
 
 @pytest.mark.parametrize("url", [_CLOSED, "ada:secret@127.0.0.1", "http://ada:secret@[::1"])
 def test_login_of_an_address_is_never_shown(terminal: Terminal, url: str) -> None:
-    said = terminal.type("workloads", "--url", url)
+    result = terminal.type("workloads", "--url", url)
 
-    assert said.exit_code in {2, 3}
-    assert "secret" not in said.err
+    assert result.exit_code in {2, 3}
+    assert "secret" not in result.err
 
 
 def test_login_of_an_address_is_in_no_log(
     terminal: Terminal, service_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.DEBUG):
-        said = terminal.type("workloads", "--url", service_url.replace("//", "//ada:secret@"))
+        result = terminal.type("workloads", "--url", service_url.replace("//", "//ada:secret@"))
 
-    assert said.exit_code == 0
+    assert result.exit_code == 0
     assert "/v1/workloads" in caplog.text
     assert "secret" not in caplog.text

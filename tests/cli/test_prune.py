@@ -76,12 +76,12 @@ def test_old_ci_reports_are_counted_then_removed(terminal: Terminal, sqlite_url:
 
 
 def test_age_must_be_told(terminal: Terminal) -> None:
-    said = terminal.type("prune")
+    result = terminal.type("prune")
 
-    assert said.exit_code == 2
-    assert "--forecasts-older-than" in said.err
-    assert "--regressors-older-than" in said.err
-    assert "--reports-older-than" in said.err
+    assert result.exit_code == 2
+    assert "--forecasts-older-than" in result.err
+    assert "--regressors-older-than" in result.err
+    assert "--reports-older-than" in result.err
 
 
 @pytest.mark.usefixtures("recorded")
@@ -117,7 +117,7 @@ def test_artefacts_of_old_regressors_are_counted_then_removed(
 
 
 def test_unknown_project_is_refused(terminal: Terminal) -> None:
-    said = terminal.type("prune", "--forecasts-older-than", "90d", "--project", "nobody")
+    result = terminal.type("prune", "--forecasts-older-than", "90d", "--project", "nobody")
 
-    assert said.exit_code == 1
-    assert "nobody" in said.err
+    assert result.exit_code == 1
+    assert "nobody" in result.err

@@ -24,30 +24,30 @@ def test_refit_queues_a_fit_for_each_workload(terminal: Terminal, sqlite_url: st
     database.close()
 
     first = terminal.type("refit", "--all", "--older-than", "7d", "--at-most", "1", "--json")
-    said = terminal.type("refit", "--all", "--older-than", "7d", "--json")
+    result = terminal.type("refit", "--all", "--older-than", "7d", "--json")
 
     assert (first.exit_code, first.document) == (0, {"queued": 1})
-    assert (said.exit_code, said.document) == (0, {"queued": 1})
+    assert (result.exit_code, result.document) == (0, {"queued": 1})
     assert terminal.type("refit", "--all").out == "0 fits queued.\n"
 
 
 def test_refit_wants_to_be_told_all(terminal: Terminal) -> None:
-    said = terminal.type("refit")
+    result = terminal.type("refit")
 
-    assert said.exit_code == 2
-    assert "--all" in said.err
+    assert result.exit_code == 2
+    assert "--all" in result.err
 
 
 @pytest.mark.parametrize("age", ["7", "soon", "-1d", "7 days", "999999w"])
 def test_age_that_cannot_be_read_is_refused(terminal: Terminal, age: str) -> None:
-    said = terminal.type("refit", "--all", f"--older-than={age}")
+    result = terminal.type("refit", "--all", f"--older-than={age}")
 
-    assert said.exit_code == 2
-    assert "7d" in said.err
+    assert result.exit_code == 2
+    assert "7d" in result.err
 
 
 def test_unknown_project_is_refused(terminal: Terminal) -> None:
-    said = terminal.type("refit", "--all", "--project", "nobody")
+    result = terminal.type("refit", "--all", "--project", "nobody")
 
-    assert said.exit_code == 1
-    assert "nobody" in said.err
+    assert result.exit_code == 1
+    assert "nobody" in result.err

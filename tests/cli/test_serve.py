@@ -69,11 +69,11 @@ def test_first_start_without_a_database_names_what_makes_one(
 ) -> None:
     terminal.set(data_dir=tmp_path / "new")
 
-    said = terminal.type(*command.split())
+    result = terminal.type(*command.split())
 
-    assert said.exit_code == 1
-    assert f"There is no database at {tmp_path / 'new' / 'trainfare.db'}" in said.err
-    assert "`trainfare migrate` creates a new one" in said.err
+    assert result.exit_code == 1
+    assert f"There is no database at {tmp_path / 'new' / 'trainfare.db'}" in result.err
+    assert "`trainfare migrate` creates a new one" in result.err
     assert not (tmp_path / "new").exists()
 
 

@@ -13,9 +13,9 @@ from tests.support.terminal import Terminal
 def _refusal(terminal: Terminal, command: str, **settings: object) -> str:
     """Return what is said of settings that are wrong usage of a command."""
     terminal.set(**settings)
-    said = terminal.type(command)
-    assert said.exit_code == 2
-    return said.err
+    result = terminal.type(command)
+    assert result.exit_code == 2
+    return result.err
 
 
 def test_bad_setting_is_wrong_usage_and_named(terminal: Terminal) -> None:
@@ -28,26 +28,26 @@ def test_bad_setting_is_wrong_usage_and_named(terminal: Terminal) -> None:
 def test_address_that_can_never_be_one_of_ray_is_refused_at_once(
     terminal: Terminal, address: str
 ) -> None:
-    said = _refusal(terminal, "fitter", ray_address=address)
+    result = _refusal(terminal, "fitter", ray_address=address)
 
-    assert "TRAINFARE_RAY_ADDRESS" in said
-    assert "ray://HOST:PORT" in said
-    assert "Value error" not in said
+    assert "TRAINFARE_RAY_ADDRESS" in result
+    assert "ray://HOST:PORT" in result
+    assert "Value error" not in result
 
 
 def test_settings_that_do_not_go_together_are_told_without_a_name(terminal: Terminal) -> None:
-    said = _refusal(terminal, "doctor", oidc_issuer="https://issuer.example")
+    result = _refusal(terminal, "doctor", oidc_issuer="https://issuer.example")
 
-    assert "TRAINFARE_OIDC_AUDIENCE" in said
-    assert "TRAINFARE_:" not in said
+    assert "TRAINFARE_OIDC_AUDIENCE" in result
+    assert "TRAINFARE_:" not in result
 
 
 def test_wrong_part_of_a_setting_is_told_once(terminal: Terminal) -> None:
-    said = _refusal(terminal, "doctor", oidc_algorithms='["HS256", "none"]', port=-1)
+    result = _refusal(terminal, "doctor", oidc_algorithms='["HS256", "none"]', port=-1)
 
-    assert said.count("TRAINFARE_OIDC_ALGORITHMS: Input should be 'RS256'") == 1
-    assert said.count("TRAINFARE_OIDC_ALGORITHMS") == 1
-    assert "TRAINFARE_PORT: Input should be" in said
+    assert result.count("TRAINFARE_OIDC_ALGORITHMS: Input should be 'RS256'") == 1
+    assert result.count("TRAINFARE_OIDC_ALGORITHMS") == 1
+    assert "TRAINFARE_PORT: Input should be" in result
 
 
 @pytest.mark.parametrize(
@@ -86,9 +86,9 @@ def test_issuer_that_cannot_be_trusted_is_refused_by_name(
 ) -> None:
     terminal.set(oidc_issuer="https://issuer.example", oidc_audience="trainfare")
 
-    said = _refusal(terminal, "migrate", **{f"oidc_{name}": url})
+    result = _refusal(terminal, "migrate", **{f"oidc_{name}": url})
 
-    assert f"Error: TRAINFARE_OIDC_{name.upper()}: {shown} is neither https" in said
+    assert f"Error: TRAINFARE_OIDC_{name.upper()}: {shown} is neither https" in result
 
 
 @pytest.mark.parametrize("host", ["no.such.host.invalid", "192.0.2.7", "h" * 70])
@@ -97,11 +97,11 @@ def test_address_of_another_machine_is_refused_as_such(
 ) -> None:
     terminal.set(database_url=sqlite_url, host=host, require_keys="false")
 
-    said = terminal.type("serve", "--port", 0)
+    result = terminal.type("serve", "--port", 0)
 
-    assert said.exit_code == 1
-    assert f"Error: Cannot listen on {host}:0: " in said.err
-    assert "Remedy: Name an address of this machine with --host (TRAINFARE_HOST)" in said.err
+    assert result.exit_code == 1
+    assert f"Error: Cannot listen on {host}:0: " in result.err
+    assert "Remedy: Name an address of this machine with --host (TRAINFARE_HOST)" in result.err
 
 
 def test_child_has_the_settings_of_its_parent(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -47,11 +47,11 @@ def _forecast(workers: int, **changes: Any) -> dict[str, Any]:
 def test_what_forecasts_share_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
     show_forecasts([_forecast(1), _forecast(2)])
 
-    said = capsys.readouterr()
-    assert said.err.count("T4") == 1
-    assert "T4" not in said.out
-    assert said.err.count("No price. Give one.") == 1
-    assert "1 more of the 2" in said.err
+    captured = capsys.readouterr()
+    assert captured.err.count("T4") == 1
+    assert "T4" not in captured.out
+    assert captured.err.count("No price. Give one.") == 1
+    assert "1 more of the 2" in captured.err
 
 
 def test_what_was_asked_besides_has_columns_of_its_own(
@@ -102,10 +102,10 @@ def test_nearest_candidate_says_what_would_have_to_change(
     show_recommendation(answer)
     show_recommendation({**answer, "nearest": None})
 
-    said = capsys.readouterr()
-    assert "Nearest: 4 x T4 (g4dn.xlarge): 1 min (90% interval 50 s to 1 min 10 s)" in said.out
-    assert "The deadline is too short." in said.err
-    assert said.err.count("Not qualified: deadline 2, out_of_memory 1.") == 2
+    captured = capsys.readouterr()
+    assert "Nearest: 4 x T4 (g4dn.xlarge): 1 min (90% interval 50 s to 1 min 10 s)" in captured.out
+    assert "The deadline is too short." in captured.err
+    assert captured.err.count("Not qualified: deadline 2, out_of_memory 1.") == 2
 
 
 def test_best_candidate_is_told_in_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
@@ -192,9 +192,9 @@ def test_upload_tells_skipped_rows_and_oddities(capsys: pytest.CaptureFixture[st
         },
     )  # fmt: skip
 
-    said = capsys.readouterr().err
-    assert "row 7, workers: must be positive" in said
-    assert "an odd unit" in said
+    stderr = capsys.readouterr().err
+    assert "row 7, workers: must be positive" in stderr
+    assert "an odd unit" in stderr
 
 
 def test_table_shows_lists_and_nothing(capsys: pytest.CaptureFixture[str]) -> None:
@@ -244,18 +244,18 @@ _NONE: dict[str, Any] = {"workloads": [], "next_page_token": None}
 
 def test_service_that_recovers_is_waited_for(terminal: Terminal) -> None:
     with _answering((503, _AWAY), (503, _AWAY), (200, _NONE)) as url:
-        said = terminal.type("workloads", "--url", url)
+        result = terminal.type("workloads", "--url", url)
 
-    assert said.exit_code == 0
-    assert said.err.count("trying again") == 1
+    assert result.exit_code == 0
+    assert result.err.count("trying again") == 1
 
 
 def test_service_that_stays_away_is_told_by_its_problem(terminal: Terminal) -> None:
     with _answering(*[(503, _AWAY)] * 4) as url:
-        said = terminal.type("workloads", "--url", url)
+        result = terminal.type("workloads", "--url", url)
 
-    assert said.exit_code == 1
-    assert "database_unavailable" in said.err
+    assert result.exit_code == 1
+    assert "database_unavailable" in result.err
 
 
 _LIMITED = {
@@ -267,20 +267,20 @@ _LIMITED = {
 def test_pause_that_the_service_asks_for_is_told_and_kept(terminal: Terminal) -> None:
     began = time.monotonic()
     with _answering((429, _LIMITED), (200, _NONE), retry_after_s=3) as url:
-        said = terminal.type("workloads", "--url", url)
+        result = terminal.type("workloads", "--url", url)
 
-    assert said.exit_code == 0
-    assert "No answer yet (status 429); trying again in 3 s." in said.err
+    assert result.exit_code == 0
+    assert "No answer yet (status 429); trying again in 3 s." in result.err
     assert time.monotonic() - began >= 3
 
 
 def test_pause_of_hours_is_told_and_not_waited_for(terminal: Terminal) -> None:
     with _answering((429, _LIMITED), retry_after_s=7200) as url:
-        said = terminal.type("workloads", "--url", url)
+        result = terminal.type("workloads", "--url", url)
 
-    assert said.exit_code == 1
-    assert "trying again" not in said.err
-    assert "Remedy: Try again in 2 h." in said.err
+    assert result.exit_code == 1
+    assert "trying again" not in result.err
+    assert "Remedy: Try again in 2 h." in result.err
 
 
 def test_lists_are_read_page_after_page(terminal: Terminal) -> None:
@@ -302,10 +302,10 @@ def test_many_faults_are_counted(terminal: Terminal) -> None:
     fault = {"row": 1, "field": "workers", "value": -1, "message": "too few", "remedy": "More."}
     problem = {**_AWAY, "status": 422, "code": "invalid_rows", "errors": [fault] * 25}
     with _answering((422, problem)) as url:
-        said = terminal.type("workloads", "--url", url)
+        result = terminal.type("workloads", "--url", url)
 
-    assert said.err.count("row 1, workers: too few (got -1)") == 20
-    assert "and 5 more" in said.err
+    assert result.err.count("row 1, workers: too few (got -1)") == 20
+    assert "and 5 more" in result.err
 
 
 @pytest.mark.parametrize(
@@ -315,10 +315,10 @@ def test_proxy_before_the_service_is_thought_of(
     terminal: Terminal, status: int, remedy: str
 ) -> None:
     with _answering(*[(status, "<html>nginx</html>")] * 4) as url:
-        said = terminal.type("workloads", "--url", url)
+        result = terminal.type("workloads", "--url", url)
 
-    assert said.exit_code == 3
-    assert remedy in said.err
+    assert result.exit_code == 3
+    assert remedy in result.err
 
 
 def test_certificate_that_nobody_known_signed_is_told_with_what_to_do(
@@ -329,18 +329,18 @@ def test_certificate_that_nobody_known_signed_is_told_with_what_to_do(
 
     monkeypatch.setattr(httpx2.Client, "request", distrust)
 
-    said = terminal.type("workloads", "--url", "https://127.0.0.1:1")
+    result = terminal.type("workloads", "--url", "https://127.0.0.1:1")
 
-    assert said.exit_code == 3
-    assert "SSL_CERT_FILE" in said.err
+    assert result.exit_code == 3
+    assert "SSL_CERT_FILE" in result.err
 
 
 def test_problem_of_a_stranger_is_not_taken_for_ours(terminal: Terminal) -> None:
     with _answering((404, {"message": "nginx"})) as url:
-        said = terminal.type("workloads", "--url", url)
+        result = terminal.type("workloads", "--url", url)
 
-    assert said.exit_code == 3
-    assert "not as this service does" in said.err
+    assert result.exit_code == 3
+    assert "not as this service does" in result.err
 
 
 @pytest.mark.parametrize(
@@ -359,10 +359,10 @@ def test_document_of_a_stranger_is_not_taken_for_ours(
     terminal: Terminal, line: tuple[str, ...], document: Any
 ) -> None:
     with _answering((200, document)) as url:
-        said = terminal.type(line[0], "--url", url, *line[1:])
+        result = terminal.type(line[0], "--url", url, *line[1:])
 
-    assert said.exit_code == 3
-    assert "not as this service does" in said.err
+    assert result.exit_code == 3
+    assert "not as this service does" in result.err
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a disk that is full")
@@ -382,6 +382,6 @@ def test_output_without_room_is_told_in_a_line(line: tuple[str, ...]) -> None:
 
 
 def test_list_of_commands_cuts_none_short(terminal: Terminal) -> None:
-    said = terminal.type("--help")
+    result = terminal.type("--help")
 
-    assert "..." not in said.out.partition("Commands:")[2]
+    assert "..." not in result.out.partition("Commands:")[2]

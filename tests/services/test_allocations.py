@@ -111,14 +111,14 @@ def test_allocation_equals_brute_force(goal: Goal, capacity: dict[str, int]) -> 
         )
         solver = allocate_makespan if goal is Goal.MAKESPAN else allocate
 
-        found = solver(options, len(jobs), np.array(list(capacity.values())), time_limit_s=30)
+        allocation = solver(options, len(jobs), np.array(list(capacity.values())), time_limit_s=30)
 
         expected = best_by_trying(request, forecasts)
-        assert (found is None) == (expected is None)
-        if found is not None and expected is not None:
-            assert found.is_exact
-            assert (found.choice != NOTHING).all()
-            chosen = rows[found.choice].tolist()
+        assert (allocation is None) == (expected is None)
+        if allocation is not None and expected is not None:
+            assert allocation.is_exact
+            assert (allocation.choice != NOTHING).all()
+            chosen = rows[allocation.choice].tolist()
             assert worth(request, forecasts, chosen) == pytest.approx(expected, rel=1e-9)
             solved += 1
     assert solved > 100

@@ -7,7 +7,7 @@ from app.domain.quotas import Limit
 from app.services.identity.anonymous import AnonymousCaller
 from app.services.wiring import Services
 from tests.support.clock import FakeClock
-from tests.support.outage import give_back, take_away
+from tests.support.outage import make_available, make_unavailable
 
 
 async def _settled(caller: AnonymousCaller) -> Principal:
@@ -36,14 +36,14 @@ def test_known_limit_holds_while_the_database_is_away(services: Services, clock:
     services.projects.limit("default", {Limit.REQUESTS_PER_MINUTE: 7})
     caller = AnonymousCaller(services.context)
     asyncio.run(caller.principal())
-    take_away(services.context.database)
+    make_unavailable(services.context.database)
     clock.advance(6.0)
 
-    found = asyncio.run(_settled(caller))
+    limits = asyncio.run(_settled(caller))
 
-    give_back(services.context.database)
-    assert found.requests_per_minute == 7
-    assert found.key_id is None
+    make_available(services.context.database)
+    assert limits.requests_per_minute == 7
+    assert limits.key_id is None
 
 
 def test_application_that_was_closed_meanwhile_finds_its_caller(

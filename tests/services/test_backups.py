@@ -103,7 +103,7 @@ def test_restored_database_has_every_row_and_forecasts_the_same(
     rows = _rows(database)
     assert _rows(empty) == rows
     assert written == restored
-    assert written.rows == sum(len(each) for each in rows.values())
+    assert written.rows == sum(len(rows_of_table) for rows_of_table in rows.values())
     assert len(rows["regressor"]) == len(rows["price"]) == len(rows["forecast"]) == 1
     assert _answer(build_services(_context(empty, services))) == before
 

@@ -54,10 +54,10 @@ def test_labels_that_are_set_at_once_all_stand(services: Services) -> None:
 
     for some in names:
         changes = [RunChange(None, None, {name: "x"}) for name in some]
-        _at_once(*(partial(services.runs.change, _CALLER, run_id, each) for each in changes))
+        _at_once(*(partial(services.runs.change, _CALLER, run_id, change) for change in changes))
 
-    found = services.runs.get(DEFAULT_PROJECT, run_id).labels
-    assert sorted(found) == sorted(name for some in names for name in some)
+    stored = services.runs.get(DEFAULT_PROJECT, run_id).labels
+    assert sorted(stored) == sorted(name for some in names for name in some)
 
 
 def test_acknowledgement_stands_beside_a_promotion_of_its_report(
@@ -72,9 +72,9 @@ def test_acknowledgement_stands_beside_a_promotion_of_its_report(
             partial(services.ci.promote, _CALLER, report_id),
         )
 
-        found = services.ci.get(DEFAULT_PROJECT, report_id)
-        assert found.acknowledgement is not None
-        assert found.promoted_at is not None
+        stored = services.ci.get(DEFAULT_PROJECT, report_id)
+        assert stored.acknowledgement is not None
+        assert stored.promoted_at is not None
 
 
 def test_workload_is_removed_beside_promotions_of_its_reports(
@@ -88,7 +88,7 @@ def test_workload_is_removed_beside_promotions_of_its_reports(
         ended.append(report_id)
 
     for number in range(_ROUNDS):
-        reports = [_report(client, 3 * number + each) for each in range(3)]
+        reports = [_report(client, 3 * number + index) for index in range(3)]
 
         _at_once(
             *(partial(promote, report_id) for report_id in reports),
@@ -133,8 +133,8 @@ def test_label_stands_beside_a_promotion_of_its_run(client: TestClient, services
             partial(services.ci.promote, _CALLER, report_id),
         )
 
-        found = services.runs.get(DEFAULT_PROJECT, run_id)
-        assert (found.labels.get("seen"), found.excluded) == ("yes", False)
+        stored = services.runs.get(DEFAULT_PROJECT, run_id)
+        assert (stored.labels.get("seen"), stored.excluded) == ("yes", False)
 
 
 def test_limits_that_are_set_at_once_all_stand(services: Services) -> None:
@@ -169,7 +169,7 @@ def test_runs_and_workloads_are_removed_once(services: Services) -> None:
     removed = ("run.delete", "workload.delete")
     entries = services.access.list_audit("default", limit=100)
     assert len(refused) == 4 * _ROUNDS
-    assert len([each for each in entries if each.action in removed]) == 2 * _ROUNDS
+    assert len([entry for entry in entries if entry.action in removed]) == 2 * _ROUNDS
 
 
 def test_grid_factor_is_withdrawn_once(client: TestClient, services: Services) -> None:

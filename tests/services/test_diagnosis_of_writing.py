@@ -79,12 +79,12 @@ def test_postgresql_that_is_only_read_is_named(
         pytest.skip("SQLite has a test of its own")
 
     with closing(_with_options(database, options)) as limited:
-        found = _diagnosed(limited, settings)
+        check = _diagnosed(limited, settings)
 
-    assert not found.is_ok
-    assert found.detail.startswith("is refused: ")
-    assert reason in found.detail
-    assert "standby" in found.remedy
+    assert not check.is_ok
+    assert check.detail.startswith("is refused: ")
+    assert reason in check.detail
+    assert "standby" in check.remedy
 
 
 def test_postgresql_that_is_only_read_is_not_ready(settings: Settings, database: Database) -> None:
@@ -104,10 +104,10 @@ def test_sequences_that_a_user_may_not_use_are_named(
     settings: Settings, database: Database, limited_role: str
 ) -> None:
     with closing(_with_options(database, f"-c role={limited_role}")) as limited:
-        found = _diagnosed(limited, settings)
+        check = _diagnosed(limited, settings)
 
-    assert not found.is_ok
-    assert "permission denied for sequence workload_id_seq" in found.detail
+    assert not check.is_ok
+    assert "permission denied for sequence workload_id_seq" in check.detail
 
 
 def test_file_of_sqlite_that_is_only_read_is_named(settings: Settings, database: Database) -> None:
@@ -116,10 +116,10 @@ def test_file_of_sqlite_that_is_only_read_is_named(settings: Settings, database:
 
     # Its connection keeps the files beside it, without which nobody could even read.
     with database.engine.connect(), closing(Database(_only_read(database))) as limited:
-        found = _diagnosed(limited, settings)
+        check = _diagnosed(limited, settings)
 
-    assert not found.is_ok
-    assert found.detail == "is refused: attempt to write a readonly database"
+    assert not check.is_ok
+    assert check.detail == "is refused: attempt to write a readonly database"
 
 
 def _only_read(database: Database) -> str:

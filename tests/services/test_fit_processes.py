@@ -181,11 +181,11 @@ def test_words_of_a_child_are_logged_with_the_fit_they_belong_to(
 ) -> None:
     computer.compute(make_task(QUICK), ignore)
     spoiled: Any = replace(make_task(QUICK), evidence=cast("Any", Speaking()))
-    told: list[dict[str, str]] = []
+    reported: list[dict[str, str]] = []
 
     def note(record: logging.LogRecord) -> bool:
         if record.getMessage() == "fit process: something odd":
-            told.append(dict(log_fields.current.get()))
+            reported.append(dict(log_fields.current.get()))
         return True
 
     caplog.handler.addFilter(note)
@@ -198,4 +198,4 @@ def test_words_of_a_child_are_logged_with_the_fit_they_belong_to(
         computer.compute(spoiled, ignore)
     computer.close()
 
-    assert told == [{"fit": "fit_1"}]
+    assert reported == [{"fit": "fit_1"}]

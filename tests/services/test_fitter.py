@@ -27,7 +27,7 @@ from app.services.wiring import Services, build_services
 from app.settings import Settings
 from app.storage.database import Database
 from models import FORMAT_VERSION
-from tests.support.outage import give_back, take_away
+from tests.support.outage import make_available, make_unavailable
 from tests.support.regressors import QUICK, store_runs
 
 pytestmark = pytest.mark.lengthy
@@ -46,7 +46,7 @@ class ReturningEvent(threading.Event):
     @override
     def wait(self, timeout: float | None = None) -> bool:
         self.pauses += 1
-        give_back(self._database)
+        make_available(self._database)
         return super().wait(0)
 
 
@@ -58,7 +58,7 @@ class OutageComputer(InProcessComputer):
 
     @override
     def compute(self, task: FitTask, on_progress: OnProgress) -> FitOutcome:
-        take_away(self._database)
+        make_unavailable(self._database)
         return super().compute(task, on_progress)
 
 
@@ -120,7 +120,7 @@ def test_fitter_told_to_stop_does_not_wait_for_the_database(services: Services, 
         fitter.step()
 
     fitter.run()
-    give_back(context.database)
+    make_available(context.database)
     assert services.fits.get(DEFAULT_PROJECT, asked.fit_id).state is FitState.RUNNING
 
 
@@ -135,7 +135,7 @@ def test_database_that_is_away_is_waited_for(services: Services, asked: Fit) -> 
             stop.set()
             return outcome
 
-    take_away(context.database)
+    make_unavailable(context.database)
     fitter = Fitter(FittingService(context), LastComputer(), context.settings, stop=stop)
 
     fitter.run()
@@ -195,11 +195,11 @@ def test_fitter_without_its_database_tells_the_log_only(
             stop.set()
         return utc_now()
 
-    take_away(database)
+    make_unavailable(database)
 
     run_until(stop, ServiceContext(database, settings, now))
 
-    give_back(database)
+    make_available(database)
     assert alive(ServiceContext(database, settings)) == 0
 
 

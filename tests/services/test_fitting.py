@@ -80,7 +80,7 @@ class NotingComputer(InProcessComputer):
         return super().compute(task, on_progress)
 
 
-def ask(services: Services, request: FitRequest = QUICK) -> Fit:
+def request_fit(services: Services, request: FitRequest = QUICK) -> Fit:
     return services.fits.request_fit(DEFAULT_PROJECT, SLUG, request)[0]
 
 
@@ -107,18 +107,18 @@ def test_step_without_a_queued_fit_does_nothing(services: Services) -> None:
 
 def test_fit_publishes_version_one(services: Services, clock: FakeClock) -> None:
     workload_id = store_runs(services.context, SLUG)
-    asked = ask(services)
+    requested = request_fit(services)
 
     has_worked = make_fitter(services.context).step()
 
-    ended = look(services, asked)
+    ended = look(services, requested)
     version = services.regressors.get(DEFAULT_PROJECT, SLUG, 1)
     assert has_worked
     assert (ended.state, ended.progress, ended.regressor_version) == (FitState.SUCCEEDED, 1.0, 1)
     assert (ended.published, ended.step, ended.ended_at) == (True, "published version 1", clock())
     tried = [candidate.regressor for candidate in ended.candidates]
     assert tried == ["log_linear", "pooled.log_linear"]
-    assert (version.is_published, version.n_runs, version.fit_id) == (True, 12, asked.fit_id)
+    assert (version.is_published, version.n_runs, version.fit_id) == (True, 12, requested.fit_id)
     assert version.numeric_ranges["workers"] == (1.0, 8.0)
     assert version.category_levels["gpu_type"] == ("T4",)
     assert published(services) == 1
@@ -128,7 +128,7 @@ def test_fit_publishes_version_one(services: Services, clock: FakeClock) -> None
 
 def test_fit_knows_boards_of_other_memories_by_their_chips(services: Services) -> None:
     store_runs(services.context, SLUG, gpu_type="H100-64GB")
-    ask(services)
+    request_fit(services)
     computer = NotingComputer()
 
     fitter_with(services, computer).step()
@@ -192,36 +192,36 @@ def test_deleted_workload_has_no_artefact(services: Services) -> None:
 
 def test_running_fit_stops_when_it_is_cancelled(services: Services) -> None:
     store_runs(services.context, SLUG)
-    asked = ask(services)
-    computer = InterruptedComputer(lambda: services.fits.cancel(DEFAULT_PROJECT, asked.fit_id))
+    requested = request_fit(services)
+    computer = InterruptedComputer(lambda: services.fits.cancel(DEFAULT_PROJECT, requested.fit_id))
 
     fitter_with(services, computer).step()
 
-    ended = look(services, asked)
+    ended = look(services, requested)
     assert (ended.state, ended.step) == (FitState.CANCELLED, "cancelled")
     assert published(services) is None
 
 
 def test_fit_cancelled_while_it_is_published_is_cancelled(services: Services) -> None:
     store_runs(services.context, SLUG)
-    asked = ask(services)
+    requested = request_fit(services)
 
     class LateComputer(InProcessComputer):
         @override
         def compute(self, task: FitTask, on_progress: OnProgress) -> FitOutcome:
             outcome = super().compute(task, on_progress)
-            services.fits.cancel(DEFAULT_PROJECT, asked.fit_id)
+            services.fits.cancel(DEFAULT_PROJECT, requested.fit_id)
             return outcome
 
     fitter_with(services, LateComputer()).step()
 
-    assert look(services, asked).state is FitState.CANCELLED
+    assert look(services, requested).state is FitState.CANCELLED
     assert published(services) is None
 
 
 def test_late_fitter_publishes_nothing(services: Services, clock: FakeClock) -> None:
     store_runs(services.context, SLUG)
-    asked = ask(services)
+    requested = request_fit(services)
     fitting = FittingService(services.context)
     late = fitting.claim("late")
     assert late is not None
@@ -233,14 +233,14 @@ def test_late_fitter_publishes_nothing(services: Services, clock: FakeClock) -> 
 
     fitting.leave(late)
     assert not is_published
-    ended = look(services, asked)
+    ended = look(services, requested)
     assert (ended.state, ended.attempts, ended.regressor_version) == (FitState.SUCCEEDED, 2, 1)
     assert len(services.regressors.list_page(DEFAULT_PROJECT, SLUG).items) == 1
 
 
 def test_fit_that_is_lost_under_way_is_left_alone(services: Services, clock: FakeClock) -> None:
     store_runs(services.context, SLUG)
-    asked = ask(services)
+    requested = request_fit(services)
 
     def lose() -> None:
         clock.advance(services.context.settings.lease_s)
@@ -248,43 +248,43 @@ def test_fit_that_is_lost_under_way_is_left_alone(services: Services, clock: Fak
 
     fitter_with(services, InterruptedComputer(lose)).step()
 
-    ended = look(services, asked)
+    ended = look(services, requested)
     assert (ended.state, ended.attempts) == (FitState.SUCCEEDED, 2)
 
 
 def test_stopping_fitter_gives_its_fit_back(services: Services) -> None:
     store_runs(services.context, SLUG)
-    asked = ask(services)
+    requested = request_fit(services)
     stop = threading.Event()
 
     fitter_with(services, InterruptedComputer(stop.set), stop).step()
 
-    waiting = look(services, asked)
+    waiting = look(services, requested)
     assert (waiting.state, waiting.attempts) == (FitState.QUEUED, 0)
     make_fitter(services.context).step()
-    assert look(services, asked).attempts == 1
+    assert look(services, requested).attempts == 1
 
 
 def test_lost_computation_is_retried_and_then_fails(services: Services) -> None:
     store_runs(services.context, SLUG)
-    asked = ask(services)
+    requested = request_fit(services)
     fitter = fitter_with(services, DyingComputer())
 
     states = []
     while fitter.step():
-        states.append(look(services, asked).state)
+        states.append(look(services, requested).state)
 
     assert states == [FitState.QUEUED, FitState.QUEUED, FitState.FAILED]
-    assert look(services, asked).problem == FitProblem("computation_lost", "killed")
+    assert look(services, requested).problem == FitProblem("computation_lost", "killed")
 
 
 def test_bug_fails_the_fit_and_not_the_fitter(services: Services) -> None:
     store_runs(services.context, SLUG)
-    asked = ask(services)
+    requested = request_fit(services)
 
     has_worked = fitter_with(services, BrokenComputer()).step()
 
-    ended = look(services, asked)
+    ended = look(services, requested)
     assert has_worked
     assert ended.problem is not None
     assert (ended.state, ended.problem.code) == (FitState.FAILED, "internal")
@@ -292,13 +292,13 @@ def test_bug_fails_the_fit_and_not_the_fitter(services: Services) -> None:
 
 def test_runs_that_vanish_before_the_fit_fail_it(services: Services) -> None:
     store_runs(services.context, SLUG)
-    asked = ask(services)
+    requested = request_fit(services)
     with services.context.database.engine.begin() as connection:
         connection.exec_driver_sql("DELETE FROM run")
 
     make_fitter(services.context).step()
 
-    ended = look(services, asked)
+    ended = look(services, requested)
     assert ended.problem is not None
     assert (ended.state, ended.problem.code) == (FitState.FAILED, "no_regressor")
 
@@ -307,12 +307,12 @@ def test_artefact_that_cannot_be_read_again_fails_the_fit(
     services: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store_runs(services.context, SLUG)
-    asked = ask(services)
+    requested = request_fit(services)
     monkeypatch.setattr(models, "dumps", lambda _portfolio: b"no artefact")
 
     make_fitter(services.context).step()
 
-    ended = look(services, asked)
+    ended = look(services, requested)
     assert ended.problem is not None
     assert (ended.state, ended.problem.code) == (FitState.FAILED, "fit_failed")
 
@@ -323,7 +323,7 @@ def test_failed_fit_leaves_the_published_version_serving(
     store_runs(services.context, SLUG)
     fit(services, SLUG)
     clock.advance(10)
-    ask(services)
+    request_fit(services)
 
     fitter_with(services, BrokenComputer()).step()
 
@@ -332,14 +332,14 @@ def test_failed_fit_leaves_the_published_version_serving(
 
 def test_run_steps_until_it_is_told_to_stop(services: Services) -> None:
     store_runs(services.context, SLUG)
-    asked = ask(services)
+    requested = request_fit(services)
     stop = threading.Event()
     thread = threading.Thread(target=fitter_with(services, InProcessComputer(), stop).run)
 
     thread.start()
-    while not look(services, asked).state.is_final:
+    while not look(services, requested).state.is_final:
         stop.wait(0.01)
     stop.set()
     thread.join()
 
-    assert look(services, asked).state is FitState.SUCCEEDED
+    assert look(services, requested).state is FitState.SUCCEEDED

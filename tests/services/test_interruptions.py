@@ -56,7 +56,7 @@ def test_bounds_are_nested_and_other_rows_stay_as_they_are() -> None:
         assert lower[[0, 2]].tolist() == expected[0][[0, 2]].tolist()
         assert upper[[0, 2]].tolist() == expected[1][[0, 2]].tolist()
         assert upper[1] > expected[1][1]
-    bounds = [forecast.interval(each) for each in np.linspace(0.1, 0.999, 30).tolist()]
+    bounds = [forecast.interval(value) for value in np.linspace(0.1, 0.999, 30).tolist()]
     assert (np.diff([upper[1] for _, upper in bounds]) >= 0).all()
     assert (np.diff([lower[1] for lower, _ in bounds]) <= 0).all()
 

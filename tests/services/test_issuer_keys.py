@@ -29,9 +29,9 @@ def test_known_key_serves_while_an_invented_one_is_looked_for(
         known = await keys.find("first")
         clock.advance(31)
         issuer.gate.clear()
-        issuer.asked.clear()
+        issuer.was_called.clear()
         invented = [asyncio.create_task(keys.find("invented")) for _ in range(40)]
-        await asyncio.to_thread(issuer.asked.wait)
+        await asyncio.to_thread(issuer.was_called.wait)
         assert await keys.find("first") is known
         assert not any(each.done() for each in invented)
         issuer.gate.set()

@@ -22,7 +22,7 @@ def make_records(context: ServiceContext, workload_id: WorkloadId, n: int) -> li
     ]
 
 
-def kept(context: ServiceContext, records: list[LedgerRecord]) -> list[bool]:
+def are_stored(context: ServiceContext, records: list[LedgerRecord]) -> list[bool]:
     with context.database.reading() as stores:
         return [
             stores.forecasts.get(DEFAULT_PROJECT, record.forecast_id) is not None
@@ -45,7 +45,7 @@ def test_records_are_written_in_order_at_the_latest_at_the_end(services: Service
         writer.put(record)
     writer.close()
 
-    assert kept(context, records) == [True] * 3
+    assert are_stored(context, records) == [True] * 3
     assert writer.dropped == 0
 
 
@@ -75,7 +75,7 @@ def test_record_that_cannot_be_stored_is_dropped_alone(
         writer.put(record)
     writer.close()
 
-    assert kept(context, [first, damaged, twice, last]) == [True, False, True, True]
+    assert are_stored(context, [first, damaged, twice, last]) == [True, False, True, True]
     assert writer.dropped == 2
     named = [vars(record).get("forecast") for record in caplog.records]
     assert named == [damaged.forecast_id, twice.forecast_id]
@@ -91,7 +91,7 @@ def test_record_of_a_removed_workload_is_left_out(services: Services) -> None:
 
     writer.flush()
 
-    assert kept(context, [orphan, good]) == [False, True]
+    assert are_stored(context, [orphan, good]) == [False, True]
     writer.close()
 
 

@@ -126,8 +126,8 @@ def test_fits_of_several_workloads_are_queued_beside_an_operators(
 
         _after_first(monkeypatch, FitStore, "request", refit_all)
         with context.database.transaction() as stores:
-            found = stores.workloads.find_many(DEFAULT_PROJECT, map(Slug, ("a", "b")))
-            newest_first = [found[Slug("b")], found[Slug("a")]]
+            workloads = stores.workloads.find_many(DEFAULT_PROJECT, map(Slug, ("a", "b")))
+            newest_first = [workloads[Slug("b")], workloads[Slug("a")]]
             now, settings = context.now(), context.settings
             queued = request_refits(stores, DEFAULT_PROJECT, newest_first, now, settings)
         queued_by_operator = refit[0].result()

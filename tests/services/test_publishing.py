@@ -4,7 +4,14 @@ from dataclasses import replace
 
 from app.domain.fits import PublishMode
 from app.services.wiring import Services
-from tests.services.test_fitting import SLUG, InterruptedComputer, ask, fitter_with, look, published
+from tests.services.test_fitting import (
+    SLUG,
+    InterruptedComputer,
+    fitter_with,
+    look,
+    published,
+    request_fit,
+)
 from tests.support.clock import FakeClock
 from tests.support.regressors import QUICK, fit, store_runs
 
@@ -55,7 +62,7 @@ def test_if_better_yields_to_a_version_published_meanwhile(
     for _ in range(2):
         clock.advance(10)
         fit(services, SLUG)
-    asked = ask(services, replace(QUICK, publish=PublishMode.IF_BETTER))
+    requested = request_fit(services, replace(QUICK, publish=PublishMode.IF_BETTER))
 
     def roll_back() -> None:
         with services.context.database.transaction() as stores:
@@ -63,7 +70,7 @@ def test_if_better_yields_to_a_version_published_meanwhile(
 
     fitter_with(services, InterruptedComputer(roll_back)).step()
 
-    ended = look(services, asked)
+    ended = look(services, requested)
     assert ended.step == "stored version 3, not published: version 1 was published meanwhile"
     assert published(services) == 1
 

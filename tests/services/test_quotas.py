@@ -25,7 +25,7 @@ from app.services.wiring import Services, build_services
 from app.settings import Settings
 from app.storage.database import Database
 from tests.support.clock import FakeClock
-from tests.support.outage import give_back, take_away
+from tests.support.outage import make_available, make_unavailable
 
 _OWNER = Principal(DEFAULT_PROJECT, frozenset(Scope))
 
@@ -127,7 +127,7 @@ def test_uploads_to_a_workload_that_is_removed_are_counted(services: Services) -
     listed = services.workloads.list_page(DEFAULT_PROJECT).items
     with services.context.database.transaction() as stores:
         counted = stores.quotas.add_runs(DEFAULT_PROJECT, 0)
-    assert counted == sum(sum(each.runs.values()) for each in listed)
+    assert counted == sum(sum(entry.runs.values()) for entry in listed)
 
 
 def test_limit_that_is_lifted_and_set_again_counts_anew(services: Services) -> None:
@@ -157,7 +157,7 @@ def test_uploads_at_once_never_exceed_the_limit(services: Services) -> None:
 
     assert sum(accepted) == 2
     counts = services.workloads.list_page(DEFAULT_PROJECT).items
-    assert sum(sum(each.runs.values()) for each in counts) == 8
+    assert sum(sum(count.runs.values()) for count in counts) == 8
 
 
 def test_limit_set_during_uploads_counts_all_of_them(services: Services) -> None:
@@ -292,9 +292,9 @@ def test_limits_are_listed_and_audited(services: Services) -> None:
 @pytest.fixture
 def replicas(settings: Settings, clock: FakeClock) -> Iterator[list[RequestRates]]:
     databases = [Database(settings.url, pool_size=2) for _ in range(3)]
-    yield [RequestRates(ServiceContext(each, settings, clock)) for each in databases]
-    for each in databases:
-        each.close()
+    yield [RequestRates(ServiceContext(database, settings, clock)) for database in databases]
+    for database in databases:
+        database.close()
 
 
 async def _spend(replicas: list[RequestRates], requests: int, limit: int) -> int:
@@ -322,11 +322,11 @@ def test_one_busy_replica_may_spend_the_whole_limit(replicas: list[RequestRates]
 def test_rates_go_on_in_each_process_while_the_database_is_away(
     replicas: list[RequestRates], database: Database
 ) -> None:
-    take_away(database)
+    make_unavailable(database)
     try:
         assert asyncio.run(_spend(replicas[:1], 100, 60)) == 60
     finally:
-        give_back(database)
+        make_available(database)
 
 
 def test_clock_that_runs_late_gets_no_second_window(

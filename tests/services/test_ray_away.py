@@ -18,7 +18,7 @@ from app.fitter import Fitter
 from app.services.computing.ray_cluster import RayComputer
 from app.services.fitting import FittingService
 from app.services.wiring import Services
-from tests.support.ray_nodes import before_others
+from tests.support.ray_nodes import raised_priority
 from tests.support.regressors import QUICK, store_runs
 from tests.support.server import start_process
 
@@ -50,7 +50,7 @@ def _start(folder: str, ports: tuple[int, int]) -> subprocess.Popen[str]:
         f"--port={ports[0]}", f"--ray-client-server-port={ports[1]}",
     ]  # fmt: skip
     for _ in range(_TRIES):
-        with before_others(give_way_again=True):
+        with raised_priority(restores_children=True):
             process = subprocess.Popen(
                 command,
                 env={**os.environ, "RAY_TMPDIR": folder, "RAY_AUTH_MODE": "disabled"},
@@ -92,18 +92,18 @@ def test_fit_waits_for_a_cluster_that_is_away(services: Services, *, from_a_node
             while not computer.is_ready():
                 pass
             fitter = Fitter(FittingService(context), computer, context.settings, beat_s=0.1)
-        asked, _ = services.fits.request_fit(DEFAULT_PROJECT, Slug("resnet"), QUICK)
+        requested, _ = services.fits.request_fit(DEFAULT_PROJECT, Slug("resnet"), QUICK)
 
         while computer.is_ready():
             # The connection notices its end a moment later.
             fitter.step()
-        meanwhile = services.fits.get(DEFAULT_PROJECT, asked.fit_id)
+        meanwhile = services.fits.get(DEFAULT_PROJECT, requested.fit_id)
         with running_head(folder, ports):
-            while services.fits.get(DEFAULT_PROJECT, asked.fit_id).state is FitState.QUEUED:
+            while services.fits.get(DEFAULT_PROJECT, requested.fit_id).state is FitState.QUEUED:
                 fitter.step()
             computer.close()
 
-    ended = services.fits.get(DEFAULT_PROJECT, asked.fit_id)
+    ended = services.fits.get(DEFAULT_PROJECT, requested.fit_id)
     assert meanwhile.state is FitState.QUEUED
     assert ended.state is FitState.SUCCEEDED
     assert ended.attempts - meanwhile.attempts == 1
@@ -115,7 +115,7 @@ def test_fitter_that_starts_before_its_cluster_serves_once_it_is_there(
 ) -> None:
     ports = _free_ports()
     store_runs(services.context, "resnet")
-    asked, _ = services.fits.request_fit(DEFAULT_PROJECT, Slug("resnet"), QUICK)
+    requested, _ = services.fits.request_fit(DEFAULT_PROJECT, Slug("resnet"), QUICK)
     running = start_process("fitter", database_url=database_url, ray_address=_address(ports))
     running.wait_for_line("no Ray cluster answers")
     running.wait_for_line("no Ray cluster answers")
@@ -129,7 +129,7 @@ def test_fitter_that_starts_before_its_cluster_serves_once_it_is_there(
         running.drain()
 
     assert running.wait() == 0
-    ended = services.fits.get(DEFAULT_PROJECT, asked.fit_id)
+    ended = services.fits.get(DEFAULT_PROJECT, requested.fit_id)
     assert (ended.state, ended.attempts) == (FitState.SUCCEEDED, 1)
 
 

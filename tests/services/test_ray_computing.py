@@ -222,15 +222,15 @@ def test_fit_goes_on_when_its_node_is_lost(
         steps.append(step)
         if step == "encoding" and not gate.exists():
             # Whichever it is computed on.
-            cluster.lose_one()
-            cluster.lose_one()
+            cluster.kill_node()
+            cluster.kill_node()
             gate.touch()
-            cluster.add_one()
+            cluster.add_node()
 
     try:
         outcome = computer.compute(task, lose_the_nodes)
     finally:
-        cluster.add_one()
+        cluster.add_node()
 
     assert "encoding" in steps
     assert outcome == InProcessComputer().compute(task, ignore)
@@ -239,13 +239,13 @@ def test_fit_goes_on_when_its_node_is_lost(
 def test_fitter_publishes_what_the_cluster_computed(cluster: RayNodes, services: Services) -> None:
     settings = Settings(ray_address=cluster.address, data_dir=services.context.settings.data_dir)
     store_runs(services.context, "resnet")
-    asked, _ = services.fits.request_fit(DEFAULT_PROJECT, Slug("resnet"), QUICK)
+    requested, _ = services.fits.request_fit(DEFAULT_PROJECT, Slug("resnet"), QUICK)
     computer = open_computer(settings, 0.1)
 
     Fitter(FittingService(services.context), computer, settings, beat_s=0.1).step()
 
     computer.close()
-    ended = services.fits.get(DEFAULT_PROJECT, asked.fit_id)
+    ended = services.fits.get(DEFAULT_PROJECT, requested.fit_id)
     assert (ended.state, ended.regressor_version) == (FitState.SUCCEEDED, 1)
 
 

@@ -49,15 +49,15 @@ def test_fit_of_which_nothing_is_told_is_lost_and_the_cluster_reached_anew(
             f"127.0.0.1:{head.getsockname()[1]}", clock=lambda: cluster.elapsed_s
         )
         was_ready = computer.is_ready()
-        told: list[str] = []
+        reported: list[str] = []
 
         with pytest.raises(ComputationLostError, match="has not responded for 360 s"):
-            computer.compute(make_task(FitRequest()), lambda _share, step: told.append(step))
+            computer.compute(make_task(FitRequest()), lambda _share, step: reported.append(step))
 
         # Somebody listens at the address, but the connection leads nowhere.
         assert was_ready
         assert cluster.connections == []
         assert [computer.is_ready(), computer.is_ready()] == [True, True]
         assert cluster.connections == [360.0]
-        assert set(told) == {"starting"}
+        assert set(reported) == {"starting"}
         computer.close()

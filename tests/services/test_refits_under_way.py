@@ -74,7 +74,7 @@ def _end(services: Services, begun: Begun) -> None:
 
 
 def _states(services: Services) -> list[FitState]:
-    return [each.state for each in services.fits.list_page(DEFAULT_PROJECT, _SLUG).items]
+    return [item.state for item in services.fits.list_page(DEFAULT_PROJECT, _SLUG).items]
 
 
 def test_runs_of_an_upload_under_way_are_not_taken_for_seen(

@@ -25,7 +25,7 @@ def context(services: Services) -> ServiceContext:
     return services.context
 
 
-def kept(context: ServiceContext) -> set[str]:
+def kept_forecasts(context: ServiceContext) -> set[str]:
     with Session(context.database.engine) as session:
         return set(session.scalars(sa.select(ForecastRow.id)))
 
@@ -46,7 +46,7 @@ def test_old_ones_go_but_those_that_runs_name(context: ServiceContext, at_once: 
 
     assert service.count_forecasts(_MONTH) == 4
     assert service.prune_forecasts(_MONTH) == 4
-    assert kept(context) == {old[2], *new}
+    assert kept_forecasts(context) == {old[2], *new}
     assert service.prune_forecasts(_MONTH) == 0
 
 
@@ -62,10 +62,10 @@ def test_other_projects_keep_theirs(context: ServiceContext) -> None:
 
     assert service.count_forecasts(_MONTH, project="other") == 2
     assert service.prune_forecasts(_MONTH, project="other") == 2
-    assert kept(context) == set(mine)
-    assert kept(context).isdisjoint(theirs)
+    assert kept_forecasts(context) == set(mine)
+    assert kept_forecasts(context).isdisjoint(theirs)
     with context.database.reading() as stores:
-        assert [each.action for each in stores.access.list_audit(other)] == ["forecast.prune"]
+        assert [entry.action for entry in stores.access.list_audit(other)] == ["forecast.prune"]
         assert stores.access.list_audit(DEFAULT_PROJECT) == []
 
 
@@ -97,4 +97,4 @@ def test_unknown_project_removes_nothing(context: ServiceContext, project: str) 
     with pytest.raises(NotFoundError, match=f"'{project}'"):
         RetentionService(context).prune_forecasts(_MONTH, project=project)
 
-    assert kept(context) == set(old)
+    assert kept_forecasts(context) == set(old)

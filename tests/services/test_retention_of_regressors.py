@@ -35,9 +35,9 @@ def workload_id(services: Services) -> WorkloadId:
     return store_runs(services.context, "w")
 
 
-def kept(services: Services, slug: Slug = _W) -> list[int]:
+def kept_versions(services: Services, slug: Slug = _W) -> list[int]:
     page = services.regressors.list_page(DEFAULT_PROJECT, slug, page_size=100)
-    return sorted(each.version for each in page.items if each.is_artifact_kept)
+    return sorted(item.version for item in page.items if item.is_artifact_kept)
 
 
 def fit_versions(services: Services, clock: FakeClock, count: int, slug: str = "w") -> None:
@@ -67,7 +67,7 @@ def test_old_versions_lose_their_artefact_and_keep_their_record(
     after = services.regressors.list_page(DEFAULT_PROJECT, _W).items
     assert [each.artifact_sha256 for each in after] == [each.artifact_sha256 for each in before]
     assert [each.artifact_bytes for each in after] == [each.artifact_bytes for each in before]
-    assert kept(services) == [5]
+    assert kept_versions(services) == [5]
     assert fit(services, "w").regressor_version == 6
 
 
@@ -79,7 +79,7 @@ def test_version_that_answered_within_the_age_stays(services: Services, clock: F
 
     assert prune(services) == 1
 
-    assert kept(services) == [2, 3, 4]
+    assert kept_versions(services) == [2, 3, 4]
 
 
 @pytest.mark.usefixtures("workload_id")
@@ -92,7 +92,7 @@ def test_version_that_was_rolled_back_to_stays_and_so_does_the_newest(
 
     assert prune(services) == 1
 
-    assert kept(services) == [1, 3]
+    assert kept_versions(services) == [1, 3]
 
 
 @pytest.mark.usefixtures("workload_id")
@@ -103,7 +103,7 @@ def test_newest_stays_where_none_was_ever_published(services: Services, clock: F
 
     assert prune(services) == 1
 
-    assert kept(services) == [2]
+    assert kept_versions(services) == [2]
 
 
 @pytest.mark.usefixtures("workload_id")
@@ -114,7 +114,7 @@ def test_last_published_version_of_each_format_stays(services: Services, clock: 
 
     assert prune(services) == 3
 
-    assert kept(services) == [3, 5]
+    assert kept_versions(services) == [3, 5]
 
 
 def test_other_projects_keep_theirs_and_it_is_audited(services: Services, clock: FakeClock) -> None:
@@ -132,7 +132,7 @@ def test_other_projects_keep_theirs_and_it_is_audited(services: Services, clock:
     assert service.count_regressors(_MONTH, project="other") == 2
     assert service.prune_regressors(_MONTH, project="other") == 2
 
-    assert kept(services) == [1, 2]
+    assert kept_versions(services) == [1, 2]
     with services.context.database.reading() as stores:
         actions = [entry.action for entry in stores.access.list_audit(other)]
         mine = [entry.action for entry in stores.access.list_audit(DEFAULT_PROJECT)]
@@ -148,7 +148,7 @@ def test_unknown_project_removes_nothing(services: Services, clock: FakeClock) -
     with pytest.raises(NotFoundError, match="nobody"):
         RetentionService(services.context).prune_regressors(_MONTH, project="nobody")
 
-    assert kept(services) == [1, 2]
+    assert kept_versions(services) == [1, 2]
 
 
 @pytest.mark.usefixtures("workload_id")
@@ -170,10 +170,10 @@ def test_removed_version_is_refused_and_the_others_answer(
         client.post("/v1/forecasts", json={**question, "regressor_version": 1}),
     ]
 
-    assert {(each.status_code, each.json()["code"]) for each in refused} == {
+    assert {(answer.status_code, answer.json()["code"]) for answer in refused} == {
         (422, "invalid_request")
     }
-    assert all("was removed" in each.json()["detail"] for each in refused)
+    assert all("was removed" in answer.json()["detail"] for answer in refused)
     assert not client.get("/v1/workloads/w/regressors/1").json()["artifact_kept"]
     assert client.get("/v1/workloads/w/regressors/2").json()["artifact_kept"]
     assert client.post("/v1/forecasts", json=question).json()["regressor_version"] == 2
@@ -209,7 +209,7 @@ def test_backup_brings_back_what_was_removed_as_removed(
 
     backups.restore(tmp_path / "all.tfb", overwrite=True)
 
-    assert kept(services) == [2]
+    assert kept_versions(services) == [2]
 
 
 @pytest.mark.usefixtures("workload_id")
@@ -217,14 +217,14 @@ def test_look_for_versions_reads_no_artefact(services: Services, clock: FakeCloc
     fit_versions(services, clock, 2)
 
     with recorded_queries(services.context.database) as queries:
-        kept(services)
+        kept_versions(services)
 
     assert not any("regressor.artifact," in query for query in queries)
 
 
 def in_threads(*steps: Callable[[], object]) -> list[BaseException | None]:
     with ThreadPoolExecutor(len(steps)) as pool:
-        return [each.exception() for each in [pool.submit(step) for step in steps]]
+        return [future.exception() for future in [pool.submit(step) for step in steps]]
 
 
 def test_version_published_while_it_is_looked_at_keeps_its_artefact(
@@ -248,4 +248,4 @@ def test_version_published_while_it_is_looked_at_keeps_its_artefact(
 
     assert in_threads(publish, remove) == [None, None]
 
-    assert kept(services) == [1, 3]
+    assert kept_versions(services) == [1, 3]

@@ -21,13 +21,13 @@ def test_halves_are_rounded_as_texts_are(mantissa: int, exponent: int, digits: i
     value = float(f"{mantissa}5e{exponent}")
 
     for times in (2, 50):
-        told = significant(np.array([value] * times), digits)
-        assert told == [float(f"{value:.{digits}g}")] * times
+        rounded = significant(np.array([value] * times), digits)
+        assert rounded == [float(f"{value:.{digits}g}")] * times
 
 
 def test_ten_thousand_durations_are_rounded_alike() -> None:
     seconds = np.exp(np.random.default_rng(7).normal(6.0, 4.0, 10_000))
 
-    found = significant(seconds, 7)
+    rounded = significant(seconds, 7)
 
-    assert found == [float(f"{value:.7g}") for value in seconds.tolist()]
+    assert rounded == [float(f"{value:.7g}") for value in seconds.tolist()]

@@ -15,7 +15,7 @@ from app.services.serving import RegressorCache
 from app.services.wiring import Services
 from app.settings import Settings
 from tests.support.clock import FakeClock
-from tests.support.outage import give_back, take_away
+from tests.support.outage import make_available, make_unavailable
 from tests.support.regressors import fit, publish_regressor, store_runs
 
 FITTED = Slug("fitted")
@@ -153,12 +153,12 @@ def test_known_regressor_answers_while_the_database_is_away(
     cache.get(DEFAULT_PROJECT, FITTED)
     prices.book(DEFAULT_PROJECT)
     clock.advance(1.5)
-    take_away(services.context.database)
+    make_unavailable(services.context.database)
 
     stale = cache.get(DEFAULT_PROJECT, FITTED)
     again = cache.in_memory(DEFAULT_PROJECT, FITTED, None, services.context.now())
     book = prices.book(DEFAULT_PROJECT)
-    give_back(services.context.database)
+    make_available(services.context.database)
     clock.advance(1.5)
 
     assert stale.is_stale
@@ -171,14 +171,14 @@ def test_known_regressor_answers_while_the_database_is_away(
 
 def test_nothing_known_is_unavailable_while_the_database_is_away(services: Services) -> None:
     cache = RegressorCache(services.context)
-    take_away(services.context.database)
+    make_unavailable(services.context.database)
 
     with pytest.raises(StorageUnavailableError):
         cache.get(DEFAULT_PROJECT, FITTED)
     with pytest.raises(StorageUnavailableError):
         services.prices.book(DEFAULT_PROJECT)
 
-    give_back(services.context.database)
+    make_available(services.context.database)
 
 
 def test_prices_are_read_again_when_they_are_old(

@@ -20,7 +20,7 @@ from app.services.wiring import Services, build_services
 from app.settings import Settings
 from app.storage.database import Database
 from tests.support.clock import FakeClock
-from tests.support.realised import ASKED
+from tests.support.realised import QUESTION
 from tests.support.regressors import publish_regressor
 
 FITTED = Slug("fitted")
@@ -95,17 +95,19 @@ def test_forecasts_go_on_while_the_server_is_silent(
     services.projects.limit("default", {Limit.REQUESTS_PER_MINUTE: 1000})
     _, token = services.access.create_key("ci", [Scope.READ])
     headers = {"Authorization": f"Bearer {token}"}
-    asked = {**ASKED, "record": False}
+    question = {**QUESTION, "record": False}
     with TestClient(build_app(hasty, services), raise_server_exceptions=False) as client:
-        client.post("/v1/forecasts", json=asked, headers=headers)
+        client.post("/v1/forecasts", json=question, headers=headers)
         clock.advance(60)
 
         with _silent(database):
-            answers = [client.post("/v1/forecasts", json=asked, headers=headers) for _ in range(3)]
+            answers = [
+                client.post("/v1/forecasts", json=question, headers=headers) for _ in range(3)
+            ]
         clock.advance(60)
-        spoken = client.post("/v1/forecasts", json=asked, headers=headers)
+        spoken = client.post("/v1/forecasts", json=question, headers=headers)
 
     assert [answer.status_code for answer in answers] == [200, 200, 200]
-    told = [each["code"] for each in answers[-1].json()["warnings"]]
-    assert "stale_regressor" in told
+    codes = [warning["code"] for warning in answers[-1].json()["warnings"]]
+    assert "stale_regressor" in codes
     assert spoken.status_code == 200

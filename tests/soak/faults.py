@@ -86,9 +86,9 @@ def _step_clock(fleet: Fleet, stop: threading.Event) -> None:
 
 def _lose_ray_node(fleet: Fleet, stop: threading.Event) -> None:
     assert fleet.ray is not None
-    fleet.ray.lose_one()
+    fleet.ray.kill_node()
     stop.wait(_NODE_AWAY_S)
-    fleet.ray.add_one()
+    fleet.ray.add_node()
 
 
 ALL: Final = (

@@ -21,39 +21,39 @@ class Listening:
 
     state: ServerState
     port: int = 0
-    taken: list[GuardedProtocol] = field(default_factory=list)
+    connections: list[GuardedProtocol] = field(default_factory=list)
     received: int = 0
-    is_over: bool = False
+    is_closed: bool = False
     """Whether a connection was closed."""
-    _has_come: asyncio.Event = field(default_factory=asyncio.Event)
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def count(self, data: bytes) -> None:
         """Count data that was passed to a connection."""
         self.received += len(data)
-        self._has_come.set()
+        self._changed.set()
 
     def end(self) -> None:
         """Note that a connection was closed."""
-        self.is_over = True
-        self._has_come.set()
+        self.is_closed = True
+        self._changed.set()
 
-    async def takes(self, count: int) -> list[GuardedProtocol]:
+    async def wait_for_connections(self, count: int) -> list[GuardedProtocol]:
         """Return the connections once there are at least `count`."""
-        while len(self.taken) < count:
-            self._has_come.clear()
-            await self._has_come.wait()
-        return self.taken
+        while len(self.connections) < count:
+            self._changed.clear()
+            await self._changed.wait()
+        return self.connections
 
-    def take(self, connection: GuardedProtocol) -> None:
+    def add_connection(self, connection: GuardedProtocol) -> None:
         """Note a new connection."""
-        self.taken.append(connection)
-        self._has_come.set()
+        self.connections.append(connection)
+        self._changed.set()
 
-    async def receives(self, total: int) -> None:
+    async def wait_for_bytes(self, total: int) -> None:
         """Wait until `total` bytes have been passed to the connections, or one was closed."""
-        while self.received < total and not self.is_over:
-            self._has_come.clear()
-            await self._has_come.wait()
+        while self.received < total and not self.is_closed:
+            self._changed.clear()
+            await self._changed.wait()
 
 
 @asynccontextmanager
@@ -83,7 +83,7 @@ async def listening(
         @override
         def connection_made(self, transport: asyncio.Transport) -> None:  # as in uvicorn
             super().connection_made(transport)
-            served.take(self)
+            served.add_connection(self)
 
         @override
         def data_received(self, data: bytes) -> None:
@@ -115,7 +115,7 @@ async def send_in_pieces(
     for piece in pieces:
         total = served.received + len(piece)
         writer.write(piece)
-        await served.receives(total)
+        await served.wait_for_bytes(total)
 
 
 async def read_answer(reader: asyncio.StreamReader) -> bytes:

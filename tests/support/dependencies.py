@@ -32,20 +32,27 @@ def pins(lock: Path = LOCK) -> dict[str, str]:
 def write_sbom(target: Path, lock: Path = LOCK) -> None:
     """Write the software bill of materials of a lock file."""
     command = ["-W", "ignore", "-m", "cyclonedx_py", "requirements", str(lock)]
-    about = ["--pyproject", str(ROOT / "pyproject.toml"), "--mc-type", "application"]
-    form = ["--output-reproducible", "--of", "JSON", "--sv", "1.6", "-o", str(target)]
-    subprocess.run([sys.executable, *command, *about, *form], check=True)
+    metadata_options = ["--pyproject", str(ROOT / "pyproject.toml"), "--mc-type", "application"]
+    output_options = ["--output-reproducible", "--of", "JSON", "--sv", "1.6", "-o", str(target)]
+    subprocess.run([sys.executable, *command, *metadata_options, *output_options], check=True)
 
 
 def read_advisories(lock: Path = LOCK) -> Mapping[str, Any] | None:
     """Return the advisory database's report on a lock file, None if it does not answer."""
-    asked = ["-m", "pip_audit", "-r", str(lock), "--disable-pip", "--require-hashes"]
-    form = ["-f", "json", "--progress-spinner", "off", "--timeout", str(_ADVISORY_TIMEOUT_S)]
-    answer = subprocess.run(
-        [sys.executable, *asked, *form], check=False, capture_output=True, text=True
+    command = ["-m", "pip_audit", "-r", str(lock), "--disable-pip", "--require-hashes"]
+    output_options = [
+        "-f",
+        "json",
+        "--progress-spinner",
+        "off",
+        "--timeout",
+        str(_ADVISORY_TIMEOUT_S),
+    ]
+    process = subprocess.run(
+        [sys.executable, *command, *output_options], check=False, capture_output=True, text=True
     )
     try:
-        report: Mapping[str, Any] = json.loads(answer.stdout)
+        report: Mapping[str, Any] = json.loads(process.stdout)
     except ValueError:
         return None
     return report
@@ -57,16 +64,18 @@ def judge_advisories(report: Mapping[str, Any] | None) -> tuple[bool, list[str]]
     A report that knows no package at all means that the database cannot be reached: package mirrors
     answer like this.
     """
-    found = [] if report is None else report["dependencies"]
-    audited = [each for each in found if "skip_reason" not in each]
+    packages = [] if report is None else report["dependencies"]
+    audited = [package for package in packages if "skip_reason" not in package]
     if not audited:
         return True, ["Advisories: not run: no advisory database reachable."]
-    weak = [(each, entry) for each in audited for entry in each["vulns"]]
-    lines = [f"Advisories: {len(audited)} of {len(found)} packages looked up, {len(weak)} known."]
+    weak = [(package, entry) for package in audited for entry in package["vulns"]]
+    lines = [
+        f"Advisories: {len(audited)} of {len(packages)} packages looked up, {len(weak)} known."
+    ]
     lines += [
-        f"  {each['name']} {each['version']}: {entry['id']},"
+        f"  {package['name']} {package['version']}: {entry['id']},"
         f" fixed in {', '.join(entry['fix_versions']) or 'no version'}"
-        for each, entry in weak
+        for package, entry in weak
     ]
     return not weak, lines
 
@@ -74,17 +83,17 @@ def judge_advisories(report: Mapping[str, Any] | None) -> tuple[bool, list[str]]
 def licence_of(package: str) -> str | None:
     """Return the licence that an installed package declares, None if it is not installed."""
     try:
-        told = metadata(package)
+        package_metadata = metadata(package)
     except PackageNotFoundError:
         return None
     classifiers = [
         line.rpartition("::")[2].strip()
-        for line in told.get_all("Classifier", [])
+        for line in package_metadata.get_all("Classifier", [])
         if line.startswith("License ::")
     ]
     # The free text may be the whole licence; its first line is then the name.
-    text = _first(told.get_all("License")).strip().partition("\n")[0]
-    return _first(told.get_all("License-Expression")) or "; ".join(classifiers) or text
+    text = _first(package_metadata.get_all("License")).strip().partition("\n")[0]
+    return _first(package_metadata.get_all("License-Expression")) or "; ".join(classifiers) or text
 
 
 def _first(values: list[str] | None) -> str:
@@ -99,8 +108,8 @@ def judge_licences(licences: Mapping[str, str | None]) -> tuple[bool, list[str]]
         for name, licence in licences.items()
         if licence is not None and (not licence or is_refused(licence))
     ]
-    looked = len(licences) - len(absent)
-    line = f"Licences: {looked} packages looked at, {len(bad)} not allowed"
+    n_examined = len(licences) - len(absent)
+    line = f"Licences: {n_examined} packages looked at, {len(bad)} not allowed"
     return not bad, [f"{line}; {len(absent)} of other systems are not installed here.", *bad]
 
 
@@ -116,11 +125,11 @@ def audit() -> int:
         judge_advisories(read_advisories()),
         judge_licences({name: licence_of(name) for name in pins()}),
     ]
-    _say(line for _, lines in verdicts for line in lines)
+    _print_lines(line for _, lines in verdicts for line in lines)
     return 0 if all(is_good for is_good, _ in verdicts) else 1
 
 
-def _say(lines: Iterable[str]) -> None:
+def _print_lines(lines: Iterable[str]) -> None:
     for line in lines:
         sys.stdout.write(f"{line}\n")
 

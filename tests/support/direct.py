@@ -15,7 +15,7 @@ from app.cli.processes.guarded_protocol import GuardedProtocol
 from app.services.wiring import Services
 from tests.support.connections import listening, read_answer, send_in_pieces
 
-ASKED: dict[str, Any] = {
+QUESTION: dict[str, Any] = {
     "workload": "fitted",
     "configuration": {"gpu_type": "T4", "workers": 4},
     "work": {"dataset_size": 1000},
@@ -40,9 +40,11 @@ def request(
     **changes: Any,
 ) -> bytes:
     """Return a request as sent on the wire; `changes` apply to the question."""
-    sent = orjson.dumps({**ASKED, **changes}) if body is None else body
-    told = [f"content-length: {len(sent) if length is None else length}"] if length != -1 else []
-    lines = [line, "host: x", "content-type: application/json", *headers, *told]
+    sent = orjson.dumps({**QUESTION, **changes}) if body is None else body
+    length_header = (
+        [f"content-length: {len(sent) if length is None else length}"] if length != -1 else []
+    )
+    lines = [line, "host: x", "content-type: application/json", *headers, *length_header]
     return "\r\n".join([*lines, "", ""]).encode() + sent
 
 
@@ -92,7 +94,7 @@ class Stage:
         """The state that the application gives the server."""
         return {"direct_answers": self.application.state.direct_answers}
 
-    def hear(
+    def send_pieces(
         self, pieces: Sequence[bytes], protocol: type[GuardedProtocol] = Direct, **more: Any
     ) -> bytes:
         """Send the pieces over one connection; return all data received until it was closed."""
@@ -108,7 +110,7 @@ class Stage:
 
         return alike(asyncio.run(talk()))
 
-    def converse(
+    def exchange(
         self, requests: Sequence[bytes], protocol: type[GuardedProtocol] = Direct
     ) -> list[bytes]:
         """Send each request after the answer to the one before; return the answers."""
@@ -117,8 +119,8 @@ class Stage:
             async with listening(self.application, protocol, self.state) as served:
                 reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
                 answers = []
-                for each in requests:
-                    writer.write(each)
+                for request_bytes in requests:
+                    writer.write(request_bytes)
                     answers.append(await read_answer(reader))
                 writer.close()
                 return answers

@@ -25,22 +25,22 @@ class SmallDisk:
             state = os.statvfs(self.path)
             used = max((state.f_blocks - state.f_bfree) * state.f_frsize, _PAGE_BYTES)
             # Fails if something was written meanwhile: then more space is in use.
-            if _mounted("-o", f"remount,size={used}", str(self.path)):
+            if _mount("-o", f"remount,size={used}", str(self.path)):
                 return
         raise AssertionError("somebody writes faster than the disk can be made small")
 
     def free(self) -> None:
         """Restore the full size."""
-        assert _mounted("-o", f"remount,size={self._size_bytes}", str(self.path))
+        assert _mount("-o", f"remount,size={self._size_bytes}", str(self.path))
 
 
-def _mounted(*arguments: str) -> bool:
+def _mount(*arguments: str) -> bool:
     command = ["mount", *arguments]
     try:
-        ended = subprocess.run(command, check=False, stderr=subprocess.DEVNULL)
+        process = subprocess.run(command, check=False, stderr=subprocess.DEVNULL)
     except FileNotFoundError:
         return False
-    return ended.returncode == 0
+    return process.returncode == 0
 
 
 @contextmanager
@@ -52,7 +52,7 @@ def small_disk(size_bytes: int) -> Iterator[SmallDisk | None]:
         path = Path(folder) / "disk"
         path.mkdir()
         options = f"size={size_bytes},mode=0755"
-        if not _mounted("-t", "tmpfs", "-o", options, "trainfare-tests", str(path)):
+        if not _mount("-t", "tmpfs", "-o", options, "trainfare-tests", str(path)):
             yield None
             return
         try:

@@ -29,15 +29,15 @@ class Issuer(HTTPServer):
         self.keys: list[dict[str, Any]] = [self.public("first", alg="RS256")]
         self.discovery: dict[str, Any] = {"issuer": self.url, "jwks_uri": f"{self.url}/keys"}
         self.documents: dict[str, bytes] = {}
-        self.asked, self.gate = threading.Event(), threading.Event()
-        """`asked` is set by a request; answers wait until `gate` is set."""
+        self.was_called, self.gate = threading.Event(), threading.Event()
+        """`was_called` is set by a request; answers wait until `gate` is set."""
         self.gate.set()
 
-    def public(self, kid: str, **more: str) -> dict[str, Any]:
+    def public(self, kid: str, **members: str) -> dict[str, Any]:
         """Return a public key as the issuer publishes it."""
         key = self.private[kid].public_key()
         kind = RSAAlgorithm if isinstance(key, rsa.RSAPublicKey) else ECAlgorithm
-        return {**kind.to_jwk(key, as_dict=True), "kid": kid, **more}
+        return {**kind.to_jwk(key, as_dict=True), "kid": kid, **members}
 
     def add_curve_key(self, kid: str) -> None:
         """Create another key and publish it."""
@@ -66,10 +66,12 @@ class Issuer(HTTPServer):
             "project": "default",
             "scope": "read openid",
         }
-        kept = {name: value for name, value in {**standard, **claims}.items() if value is not None}
+        stated = {
+            name: value for name, value in {**standard, **claims}.items() if value is not None
+        }
         signer = self.private[kid or "first"] if key is None else key
         headers = None if kid is None else {"kid": kid}
-        return jwt.encode(kept, signer, algorithm=algorithm, headers=headers)
+        return jwt.encode(stated, signer, algorithm=algorithm, headers=headers)
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -77,7 +79,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Answer with the document at the path."""
         assert isinstance(self.server, Issuer)
         self.server.fetched.append(self.path)
-        self.server.asked.set()
+        self.server.was_called.set()
         self.server.gate.wait()
         body = self.server.document(self.path)
         with contextlib.suppress(ConnectionError):  # the client may have disconnected

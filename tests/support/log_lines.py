@@ -34,11 +34,11 @@ class LogLines(logging.Handler):
 def log_lines(level: int = logging.INFO) -> Iterator[LogLines]:
     """Yield the lines that are logged within the block."""
     lines, root = LogLines(), logging.getLogger()
-    before = root.level
+    previous_level = root.level
     root.addHandler(lines)
     root.setLevel(level)
     try:
         yield lines
     finally:
-        root.setLevel(before)
+        root.setLevel(previous_level)
         root.removeHandler(lines)

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from app.storage.database import Database
 
 
-def take_away(database: Database) -> None:
+def make_unavailable(database: Database) -> None:
     """Make a test's database fail for everyone, including open connections."""
     if database.is_sqlite:
         with database.engine.begin() as connection:
@@ -25,14 +25,14 @@ def take_away(database: Database) -> None:
         )
 
 
-def give_back(database: Database) -> None:
-    """Undo `take_away`; does nothing if the database is available."""
+def make_available(database: Database) -> None:
+    """Undo `make_unavailable`; does nothing if the database is available."""
     if database.is_sqlite:
         with database.engine.begin() as connection:
             for table in sa.inspect(connection).get_table_names():
                 if table.startswith("gone_"):
-                    kept = table.removeprefix("gone_")
-                    connection.exec_driver_sql(f"ALTER TABLE {table} RENAME TO {kept}")
+                    original = table.removeprefix("gone_")
+                    connection.exec_driver_sql(f"ALTER TABLE {table} RENAME TO {original}")
         return
     name = database.engine.url.database
     with psycopg.connect(os.environ["TRAINFARE_TEST_POSTGRESQL_URL"], autocommit=True) as admin:

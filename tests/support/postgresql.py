@@ -29,9 +29,9 @@ TRAINFARE_TEST_POSTGRESQL_URL; `make unit` tests with SQLite alone."""
 
 
 def _binaries() -> Path | None:
-    found = shutil.which("initdb")
-    if found and (Path(found).resolve().parent / "postgres").exists():
-        return Path(found).resolve().parent
+    initdb = shutil.which("initdb")
+    if initdb and (Path(initdb).resolve().parent / "postgres").exists():
+        return Path(initdb).resolve().parent
     versions = Path("/usr/lib/postgresql").glob("*/bin/initdb")
     newest = sorted(versions, key=lambda path: float(path.parts[-3]))
     return newest[-1].parent if newest else None

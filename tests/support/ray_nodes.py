@@ -10,9 +10,9 @@ from typing import Any, Final
 
 from ray.cluster_utils import Cluster
 
-_TRIES: Final = 10
-_SEEN_WITHIN_S: Final = 120.0
-_FIRST: Final = -15
+_MAX_ATTEMPTS: Final = 10
+_STARTUP_TIMEOUT_S: Final = 120.0
+_HIGH_PRIORITY: Final = -15
 """The niceness of processes that must start within Ray's fixed timeout of half a minute."""
 
 
@@ -29,9 +29,9 @@ class RayNodes:
         self._folder = folder
         self._cluster = Cluster()
         # The first is the head, without cores: every task runs on a node that can be lost.
-        self._start(cores=0, gives_way=False)
+        self._start(cores=0, is_lowered_again=False)
         self._nodes = [self._start(cores=1) for _ in range(2)]
-        self._cluster.wait_for_nodes(_SEEN_WITHIN_S)
+        self._cluster.wait_for_nodes(_STARTUP_TIMEOUT_S)
 
     @property
     def address(self) -> str:
@@ -39,17 +39,17 @@ class RayNodes:
         address: str = self._cluster.address
         return address
 
-    def _start(self, cores: int, *, gives_way: bool = True) -> Any:
+    def _start(self, cores: int, *, is_lowered_again: bool = True) -> Any:
         """Start a node; retry if it exceeds Ray's fixed timeout on a busy machine."""
-        for attempt in range(1, _TRIES + 1):
+        for attempt in range(1, _MAX_ATTEMPTS + 1):
             before = _children()
             try:
-                with before_others(give_way_again=gives_way):
+                with raised_priority(restores_children=is_lowered_again):
                     return self._cluster.add_node(wait=False, num_cpus=cores)
             except Exception as error:  # noqa: BLE001 - Ray raises no narrower one on its timeout
                 print(f"Ray node, attempt {attempt}: {error}", flush=True)  # noqa: T201 - a script
                 self._end_half_started(_children() - before)
-        raise RuntimeError(f"No Ray node came up in {_TRIES} attempts.")
+        raise RuntimeError(f"No Ray node came up in {_MAX_ATTEMPTS} attempts.")
 
     def _end_half_started(self, process_ids: set[int]) -> None:
         for process_id in process_ids:
@@ -59,11 +59,11 @@ class RayNodes:
                 if os.fsencode(self._folder) in command:
                     os.kill(process_id, signal.SIGKILL)
 
-    def lose_one(self) -> None:
+    def kill_node(self) -> None:
         """Kill the oldest node by SIGKILL."""
         self._cluster.remove_node(self._nodes.pop(0), allow_graceful=False)
 
-    def add_one(self) -> None:
+    def add_node(self) -> None:
         """Start a new node, however long that takes on a busy machine."""
         self._nodes.append(self._start(cores=1))
 
@@ -74,32 +74,34 @@ class RayNodes:
 
 def _children(process: int | str = "self") -> set[int]:
     """Return the child processes of a process."""
-    found: set[int] = set()
+    children: set[int] = set()
     for thread in Path(f"/proc/{process}/task").glob("*"):
         with suppress(OSError):
-            found.update(int(each) for each in (thread / "children").read_text().split())
-    return found
+            children.update(
+                int(process_id) for process_id in (thread / "children").read_text().split()
+            )
+    return children
 
 
 @contextmanager
-def before_others(*, give_way_again: bool) -> Iterator[None]:
+def raised_priority(*, restores_children: bool) -> Iterator[None]:
     """Start processes in the block with higher priority, so that they meet Ray's start timeout.
 
-    With `give_way_again` they get this process's priority back once they are up. Without root
+    With `restores_children` they get this process's priority back once they are up. Without root
     rights priorities stay as they are.
     """
-    ours, before = os.getpriority(os.PRIO_PROCESS, 0), _children()
+    own_priority, children_before = os.getpriority(os.PRIO_PROCESS, 0), _children()
     with suppress(PermissionError):
-        os.setpriority(os.PRIO_PROCESS, 0, _FIRST)
+        os.setpriority(os.PRIO_PROCESS, 0, _HIGH_PRIORITY)
     try:
         yield
     finally:
-        os.setpriority(os.PRIO_PROCESS, 0, ours)
-        started = list(_children() - before) if give_way_again else []
+        os.setpriority(os.PRIO_PROCESS, 0, own_priority)
+        started = list(_children() - children_before) if restores_children else []
         for process in started:
             for thread in Path(f"/proc/{process}/task").glob("*"):
                 with suppress(ProcessLookupError):
-                    os.setpriority(os.PRIO_PROCESS, int(thread.name), ours)
+                    os.setpriority(os.PRIO_PROCESS, int(thread.name), own_priority)
             started += _children(process)
 
 
@@ -107,14 +109,14 @@ def before_others(*, give_way_again: bool) -> Iterator[None]:
 def running_ray() -> Iterator[RayNodes]:
     """Yield a cluster that ends with the block and that no other program connects to."""
     with TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True) as folder:
-        others = os.environ.get("RAY_TMPDIR")
+        previous_folder = os.environ.get("RAY_TMPDIR")
         os.environ["RAY_TMPDIR"] = folder
         nodes = RayNodes(Path(folder))
         try:
             yield nodes
         finally:
             nodes.close()
-            if others is None:
+            if previous_folder is None:
                 del os.environ["RAY_TMPDIR"]
             else:
-                os.environ["RAY_TMPDIR"] = others
+                os.environ["RAY_TMPDIR"] = previous_folder

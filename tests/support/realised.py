@@ -8,7 +8,7 @@ from app.domain.access import DEFAULT_PROJECT
 from app.services.wiring import Services
 from tests.support.regressors import publish_regressor
 
-ASKED: Final[dict[str, Any]] = {
+QUESTION: Final[dict[str, Any]] = {
     "workload": "fitted",
     "configuration": {"gpu_type": "T4", "workers": 4},
     "work": {"dataset_size": 1000},
@@ -20,10 +20,10 @@ def realise_forecast(client: TestClient, services: Services, ratio: float = 1.0)
     """Record a forecast of a workload, fitted if missing, and a run `ratio` times as long."""
     if client.get("/v1/workloads/fitted").status_code != 200:
         publish_regressor(services)
-    forecast = client.post("/v1/forecasts", json=ASKED).json()
+    forecast = client.post("/v1/forecasts", json=QUESTION).json()
     services.forecasts.recorded(DEFAULT_PROJECT, forecast["forecast_id"])
     run = {
-        **ASKED,
+        **QUESTION,
         "duration_seconds": ratio * forecast["duration_seconds"]["median"],
         "forecast_id": forecast["forecast_id"],
     }

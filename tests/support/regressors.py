@@ -15,7 +15,7 @@ from app.services.context import ServiceContext
 from app.services.fitting import FittingService
 from app.services.wiring import Services
 from app.storage.tables import RunRow, WorkloadRow
-from tests.support.remembering import RememberingComputer
+from tests.support.remembering import CachingComputer
 
 _OWN_CHARACTERS = 11
 QUICK = FitRequest(regressors=("log_linear",))
@@ -65,9 +65,9 @@ def store_runs(
 
 def _run_names(project_id: ProjectId, slug: str, now: datetime, count: int) -> list[str]:
     """Return run names that are the same in all tests, so that their fits are identical too."""
-    head = earliest_identifier("run", now)
-    own = sha256(f"{project_id}/{slug}".encode()).hexdigest()[:_OWN_CHARACTERS]
-    return [f"{head}{own}{number:04}" for number in range(count)]
+    prefix = earliest_identifier("run", now)
+    digest = sha256(f"{project_id}/{slug}".encode()).hexdigest()[:_OWN_CHARACTERS]
+    return [f"{prefix}{digest}{number:04}" for number in range(count)]
 
 
 def make_fitter(context: ServiceContext, stop: threading.Event | None = None) -> Fitter:
@@ -84,12 +84,12 @@ def fit(
     project_id: ProjectId = DEFAULT_PROJECT,
 ) -> Fit:
     """Request a fit, compute it and return it once ended."""
-    asked, _ = services.fits.request_fit(project_id, Slug(workload), request)
+    requested, _ = services.fits.request_fit(project_id, Slug(workload), request)
     context = services.context
-    fitter = Fitter(FittingService(context), RememberingComputer(), context.settings)
+    fitter = Fitter(FittingService(context), CachingComputer(), context.settings)
     while fitter.step():
         pass
-    return services.fits.get(project_id, asked.fit_id)
+    return services.fits.get(project_id, requested.fit_id)
 
 
 def publish_regressor(

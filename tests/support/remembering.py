@@ -12,7 +12,7 @@ from models import FORMAT_VERSION
 _outcomes: Final[dict[bytes, tuple[FitOutcome, list[tuple[float, str]]]]] = {}
 
 
-class RememberingComputer(Computer):
+class CachingComputer(Computer):
     """Computes in the calling process, and reuses the outcome of an equal task.
 
     A fit depends only on its task (`tests/models/test_reproducibility.py`), so computing it again
@@ -23,16 +23,16 @@ class RememberingComputer(Computer):
     def compute(self, task: FitTask, on_progress: OnProgress) -> FitOutcome:
         key = sha256(pickle.dumps((FORMAT_VERSION, task))).digest()
         if key not in _outcomes:
-            told: list[tuple[float, str]] = []
+            reports: list[tuple[float, str]] = []
 
-            def follow(share: float, step: str) -> None:
-                told.append((share, step))
+            def record(share: float, step: str) -> None:
+                reports.append((share, step))
                 on_progress(share, step)
 
-            _outcomes[key] = compute_fit(task, follow), told
+            _outcomes[key] = compute_fit(task, record), reports
             return _outcomes[key][0]
-        outcome, told = _outcomes[key]
-        for share, step in told:
+        outcome, reports = _outcomes[key]
+        for share, step in reports:
             on_progress(share, step)
         return outcome
 

@@ -32,9 +32,9 @@ class RunningProcess:
         assert self.process.stderr is not None
         for line in self.process.stderr:
             self.lines.append(line)
-            found = re.search(pattern, line)
-            if found:
-                return found
+            match = re.search(pattern, line)
+            if match:
+                return match
         raise AssertionError("the process ended before: " + "".join(self.lines))
 
     def drain(self) -> None:
@@ -53,11 +53,11 @@ class RunningProcess:
     def wait_until_logged(self, text: str, *, times: int = 1) -> None:
         """Wait until `times` of the drained lines contain `text`."""
 
-        def has_come() -> bool:
+        def is_logged() -> bool:
             return sum(text in line for line in self.lines) >= times
 
         with self._has_grown:
-            if not self._has_grown.wait_for(has_come, _LOG_TIMEOUT_S):
+            if not self._has_grown.wait_for(is_logged, _LOG_TIMEOUT_S):
                 raise AssertionError(f"{text!r} was not logged: " + "".join(self.lines))
 
     def end(self) -> int:
@@ -86,15 +86,15 @@ def start_process(
 
     `environment` holds further environment variables.
     """
-    kept = {name: value for name, value in os.environ.items() if "TRAINFARE_" not in name}
-    given = {f"TRAINFARE_{name.upper()}": str(value) for name, value in settings.items()}
+    inherited = {name: value for name, value in os.environ.items() if "TRAINFARE_" not in name}
+    variables = {f"TRAINFARE_{name.upper()}": str(value) for name, value in settings.items()}
     process = subprocess.Popen(
         [sys.executable, "-m", "app.cli", *arguments],
         env={
-            **kept,
+            **inherited,
             "OMP_NUM_THREADS": "1",
             "TRAINFARE_DATABASE_URL": database_url,
-            **given,
+            **variables,
             **(environment or {}),
         },
         stdin=subprocess.DEVNULL,

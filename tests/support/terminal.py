@@ -13,7 +13,7 @@ from app import cli
 
 
 @dataclass(frozen=True)
-class Said:
+class CommandResult:
     """The output of a command and its exit code."""
 
     out: str
@@ -34,12 +34,12 @@ def _loggers() -> Iterator[logging.Logger]:
 
 
 @contextmanager
-def _logging_kept() -> Iterator[None]:
+def _restored_logging() -> Iterator[None]:
     """Restore logging afterwards: a command configures that of its process, which tests share."""
-    kept = {logger: (logger.level, logger.handlers[:]) for logger in _loggers()}
+    saved = {logger: (logger.level, logger.handlers[:]) for logger in _loggers()}
     yield
     for logger in _loggers():
-        level, handlers = kept.get(logger, (logging.NOTSET, []))
+        level, handlers = saved.get(logger, (logging.NOTSET, []))
         logger.setLevel(level)
         logger.handlers[:] = handlers
 
@@ -56,15 +56,15 @@ class Terminal:
         for name, value in settings.items():
             self._monkeypatch.setenv(f"TRAINFARE_{name.upper()}", str(value))
 
-    def type(self, *arguments: object) -> Said:
+    def type(self, *arguments: object) -> CommandResult:
         """Run one command to its end."""
         self._monkeypatch.setattr("sys.argv", ["trainfare", *(str(word) for word in arguments)])
         self._capsys.readouterr()
         exit_code = 0
-        with _logging_kept():
+        with _restored_logging():
             try:
                 cli.main()
             except SystemExit as end:
                 exit_code = int(end.code or 0)
-        said = self._capsys.readouterr()
-        return Said(said.out, said.err, exit_code)
+        captured = self._capsys.readouterr()
+        return CommandResult(captured.out, captured.err, exit_code)

@@ -17,7 +17,7 @@ class Caller:
     headers: Sequence[tuple[bytes, bytes]] = (_JSON,)
     status: int | None = None
     answer: bytes = b""
-    told: dict[bytes, bytes] = field(default_factory=dict)
+    response_headers: dict[bytes, bytes] = field(default_factory=dict)
 
     def scope(self) -> Scope:
         """Return the ASGI scope of the request, as a server passes it."""
@@ -41,7 +41,7 @@ class Caller:
     async def send(self, message: Message) -> None:
         """Keep the answer."""
         if message["type"] == "http.response.start":
-            self.status, self.told = message["status"], dict(message["headers"])
+            self.status, self.response_headers = message["status"], dict(message["headers"])
         else:
             self.answer += message["body"]
 
