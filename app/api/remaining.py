@@ -13,7 +13,7 @@ from app.api.schemas.remaining import RemainingIn, RemainingOut
 from app.domain.instants import second_text
 from app.domain.negotiation import preferred
 from app.domain.remaining import Remaining
-from app.domain.wording import say_chance, say_seconds, say_share
+from app.domain.wording import say_probability, say_seconds, say_share
 
 router = APIRouter(prefix="/v1/forecasts", tags=["forecasts"])
 _NOTABLE = 0.05
@@ -77,12 +77,12 @@ def remaining_text(document: Document) -> str:
     lines[-1] += f": {pace}."
     weight = document["observed_weight"]
     lines.append(
-        f"The answer rests {say_chance(weight)} on its progress so far and"
-        f" {say_chance(1 - weight)} on the forecast."
+        f"The answer rests {say_probability(weight)} on its progress so far and"
+        f" {say_probability(1 - weight)} on the forecast."
     )
     if document["ends_at"] is not None:
         lines.append(f"It ends about {document['ends_at']}.")
     if document["deadline_probability"] is not None:
-        odds = say_chance(document["deadline_probability"])
-        lines.append(f"It keeps the deadline with probability {odds}.")
+        probability = say_probability(document["deadline_probability"])
+        lines.append(f"It keeps the deadline with probability {probability}.")
     return "\n".join(lines) + "\n"

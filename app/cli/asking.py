@@ -9,12 +9,12 @@ from app.cli.remedies import in_cli_words
 from app.cli.wording import interval, money, percent
 from app.domain.flat_fields import say_members
 from app.domain.wording import (
-    ODDS,
+    PROBABILITIES,
     say_capacity,
     say_count,
     say_objective,
-    say_odds,
     say_parts,
+    say_probabilities,
     say_rejected,
     say_seconds,
 )
@@ -51,7 +51,11 @@ def _row(
 def _optional_columns(forecast: Mapping[str, Any]) -> dict[str, object]:
     """Return the optional columns, with None for what was not requested."""
     parts = None if forecast.get("taught_by") is None else say_parts(forecast) or None
-    return {**dict.fromkeys(ODDS.values()), **say_odds(forecast), "where the time goes": parts}
+    return {
+        **dict.fromkeys(PROBABILITIES.values()),
+        **say_probabilities(forecast),
+        "where the time goes": parts,
+    }
 
 
 def show_forecasts(forecasts: list[dict[str, Any]], objective: str = "") -> None:

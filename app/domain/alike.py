@@ -168,9 +168,13 @@ def rows_by_regressor(
 ) -> Mapping[tuple[Slug, int | None], list[int]]:
     """Return the rows that ask each version of each workload's regressor, in the order asked."""
     key_columns = column_of(requests, "workload"), column_of(requests, "regressor_version")
-    distinct = [column.distinct for column in key_columns if isinstance(column, Repeated)]
-    if len(distinct) == len(key_columns):  # all share them
-        return {(distinct[0][0], distinct[1][0]): list(range(len(requests)))} if requests else {}
+    shared = [
+        column.distinct[0]
+        for column in key_columns
+        if isinstance(column, Repeated) and len(column.distinct) == 1
+    ]
+    if requests and len(shared) == len(key_columns):
+        return {(shared[0], shared[1]): list(range(len(requests)))}
     groups: defaultdict[tuple[Slug, int | None], list[int]] = defaultdict(list)
     for row, regressor in enumerate(zip(*key_columns, strict=True)):
         groups[regressor].append(row)

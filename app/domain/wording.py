@@ -16,7 +16,7 @@ _RESOLUTIONS: Final = ((_SHORT_S, 0.1), (_HOUR, 1.0), (_DAY, _MINUTE), (_YEAR, _
 """Bounds of durations with the resolution to which those below are told, up to a year."""
 _OTHER_OFFERS: Final = {"spot", "reserved"}
 _MIN_SHARE, _MIN_PROBABILITY = 0.01, 1e-4
-ODDS: Final = {"deadline": "keeps the deadline", "budget": "keeps the budget"}
+PROBABILITIES: Final = {"deadline": "keeps the deadline", "budget": "keeps the budget"}
 """The limits that a forecast may keep, with their wording."""
 _FIGURES: Final = {"energy": ("kilowatt_hours", "kWh"), "carbon": ("kg_co2e", "kg CO2e")}
 """Objectives besides duration and cost: the member of a forecast's energy, and its unit."""
@@ -131,30 +131,30 @@ def say_share(share: float) -> str:
     return f"{100 * share:.4g}%"
 
 
-def say_odds(forecast: Mapping[str, Any]) -> dict[str, str]:
+def say_probabilities(forecast: Mapping[str, Any]) -> dict[str, str]:
     """Return the probabilities that a forecast keeps the requested limits, by their wording.
 
     Examples
     --------
-    >>> say_odds({"probability": {"deadline": 0.98, "budget": 2e-7}})
+    >>> say_probabilities({"probability": {"deadline": 0.98, "budget": 2e-7}})
     {'keeps the deadline': '98%', 'keeps the budget': 'under 0.01%'}
-    >>> say_odds({"probability": None})
+    >>> say_probabilities({"probability": None})
     {}
     """
     probabilities = forecast.get("probability") or {}
     return {
-        ODDS[name]: say_chance(probabilities[name])
-        for name in ODDS
+        PROBABILITIES[name]: say_probability(probabilities[name])
+        for name in PROBABILITIES
         if probabilities.get(name) is not None
     }
 
 
-def say_chance(probability: float) -> str:
+def say_probability(probability: float) -> str:
     """Return a probability as a percentage, a tiny one without an exponent.
 
     Examples
     --------
-    >>> say_chance(0.5), say_chance(2e-7), say_chance(0.0)
+    >>> say_probability(0.5), say_probability(2e-7), say_probability(0.0)
     ('50%', 'under 0.01%', '0%')
     """
     return "under 0.01%" if 0 < probability < _MIN_PROBABILITY else say_share(probability)

@@ -130,7 +130,7 @@ def test_key_that_was_revoked_while_a_body_was_sent_is_refused(
         return caller
 
     monkeypatch.setattr(keyed.access, "authenticate", admit_and_revoke)
-    monkeypatch.setattr(authentication, "_LONG_S", long_s)
+    monkeypatch.setattr(authentication, "_SLOW_BODY_S", long_s)
     with echoing_client(keyed.context.settings, keyed) as (client, _echo):
         answer = client.post("/v1/echo", headers=_bearer(token), content=b"[1]")
 
@@ -143,7 +143,7 @@ def test_body_that_took_long_is_taken_while_the_database_is_away(
     client: TestClient, keyed: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, token = _create(keyed)
-    monkeypatch.setattr(authentication, "_LONG_S", -1.0)
+    monkeypatch.setattr(authentication, "_SLOW_BODY_S", -1.0)
     assert client.post("/v1/echo", headers=_bearer(token)).is_success
     make_unavailable(keyed.context.database)
 

@@ -289,7 +289,7 @@ def test_an_endpoint_of_the_environment_that_is_no_use_stops_nothing(
 def test_a_collector_that_hangs_holds_up_no_end(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("app.telemetry._SEND_WITHIN_S", 0.1)
+    monkeypatch.setattr("app.telemetry._FLUSH_TIMEOUT_S", 0.1)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"http://127.0.0.1:{silent.getsockname()[1]}"
         with exporting(Settings(otlp_endpoint=address)) as provider:

@@ -7,7 +7,7 @@ from typing import Any
 from app.api.documents.forecasts import Document, forecast_document
 from app.api.schemas.quantities import plain_number, significant
 from app.domain.curves import Curve, CurvePoint, MeasuredPoint
-from app.domain.wording import align, say_count, say_number, say_odds, say_seconds
+from app.domain.wording import align, say_count, say_number, say_probabilities, say_seconds
 
 
 def _point(point: CurvePoint, now: datetime) -> Document:
@@ -70,11 +70,11 @@ def curve_text(document: Mapping[str, Any]) -> str:
         "s saved per money",
         "basis",
     ]
-    odds = [say_odds(point["forecast"]) for point in document["points"]]
-    limits = list(dict.fromkeys(name for probabilities in odds for name in probabilities))
+    probabilities = [say_probabilities(point["forecast"]) for point in document["points"]]
+    limits = list(dict.fromkeys(name for row in probabilities for name in row))
     rows = [
-        _row(point) + [probabilities.get(name, "-") for name in limits]
-        for point, probabilities in zip(document["points"], odds, strict=True)
+        _row(point) + [row.get(name, "-") for name in limits]
+        for point, row in zip(document["points"], probabilities, strict=True)
     ]
     table = align([*header, *limits], rows)
     measured = len(document["measured"])

@@ -11,8 +11,8 @@ from app.domain.wording import (
     say_enough_seconds,
     say_number,
     say_objective,
-    say_odds,
     say_parts,
+    say_probabilities,
     say_rejected,
     say_seconds,
     say_share,
@@ -137,7 +137,10 @@ def forecast_sentences(forecast: Document) -> str:
         ),
     ]
     lines += [*_spot_sentences(forecast), *_energy_sentences(forecast.get("energy") or {})]
-    lines += [f"It {what} with probability {odds}." for what, odds in say_odds(forecast).items()]
+    lines += [
+        f"It {what} with probability {probability}."
+        for what, probability in say_probabilities(forecast).items()
+    ]
     if forecast.get("to_target") is not None:
         lines.append(_target_sentence(forecast["to_target"]))
     limit = say_enough_seconds(forecast["time_limit_seconds"])
@@ -187,7 +190,7 @@ def _outcome(forecast: Document, objective: str) -> dict[str, str]:
         "cost": "-" if cost is None else f"{cost['median']} {cost['currency']}",
         "basis": forecast["basis"],
     }
-    return cells | say_objective(objective, forecast) | say_odds(forecast)
+    return cells | say_objective(objective, forecast) | say_probabilities(forecast)
 
 
 def forecast_table(forecasts: Sequence[Document], objective: str = "") -> str:

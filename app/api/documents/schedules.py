@@ -7,7 +7,7 @@ from app.api import problems
 from app.api.schemas.quantities import significant
 from app.domain.instants import second_text
 from app.domain.schedules import Band, RankedJob, Ranking
-from app.domain.wording import align, say_chance, say_count, say_number, say_seconds, say_share
+from app.domain.wording import align, say_count, say_number, say_probability, say_seconds, say_share
 
 Document = dict[str, Any]
 RANK_PATH = "/v1/schedules:rank"
@@ -61,7 +61,7 @@ def say_band(band: Mapping[str, float]) -> str:
 
 def say_on_time(probability: float | None) -> str:
     """Return the probability that a job keeps its deadline, a dash if it has none."""
-    return "-" if probability is None else say_chance(probability)
+    return "-" if probability is None else say_probability(probability)
 
 
 def ranking_text(document: Document) -> str:

@@ -35,8 +35,6 @@ from models import (
     mean_description,
 )
 
-"""Prefix that separates a parameter's column from the features that every workload has."""
-
 _MEMORY_STATUSES = frozenset({RunStatus.SUCCEEDED, RunStatus.OUT_OF_MEMORY})
 _FAR = 1e6
 _STOPPED_STATUSES = frozenset({RunStatus.PREEMPTED, RunStatus.TIMED_OUT, RunStatus.CANCELLED})
