@@ -1,6 +1,6 @@
 """Writes the costs of many forecasts as JSON: the text that bills share once per offer.
 
-The format is that of `forecast_documents.cost_document`.
+The format is that of `app.api.documents.forecasts.cost_document`.
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,6 +1,6 @@
 """Writes many forecasts by one regressor as JSON, member by member instead of row by row.
 
-The format of each member is that of `forecast_documents`, which writes one forecast.
+The format of each member is that of `app.api.documents.forecasts`, which writes one forecast.
 """
 
 from array import array

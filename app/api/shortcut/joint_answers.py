@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 class JointAnswer(NamedTuple):
     """One of several answers, with what it depends on and its JSON after the identifier.
 
-    `encoded_answers.with_identifier` completes the JSON; `until` is when the ages in it change;
-    `is_recorded` says whether it must be recorded.
+    `with_identifier` (`app.api.encoded.cache`) completes the JSON; `until` is when the ages in it
+    change; `is_recorded` says whether it must be recorded.
     """
 
     grounds: "WeakGrounds"
