@@ -144,11 +144,11 @@ def delete(
             service.remove(project)
     if as_json:
         print_json({"project": project, "removed" if yes else "removable": counts})
-    told = ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in counts.items())
+    summary = ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in counts.items())
     if not yes:
         raise RefusedError(
-            f"Project {project} has {told}; nothing was removed.",
+            f"Project {project} has {summary}; nothing was removed.",
             "Pass --yes to remove all of it for good; `trainfare backup` keeps a copy.",
         )
     if not as_json:
-        typer.echo(f"Project {project} is removed: {told}.")
+        typer.echo(f"Project {project} is removed: {summary}.")
