@@ -15,7 +15,7 @@ _FIRST: Final = (3, 6, 10, 20)
 _OF_LEVEL: Final = (0, 1, 3)
 """Numbers of configurations that are known of the type of machine asked."""
 
-_MOST_LEVELS: Final = 3
+_MAX_LEVELS: Final = 3
 _AXES: Final = ("workers", "dataset_size", "batch_size")
 _MACHINES: Final = ("gpu_type", "instance_type")
 
@@ -64,7 +64,7 @@ def _machine_tasks(profile: Profile, column: str, generator: np.random.Generator
     levels = sorted(set(types.tolist()) - {""})
     if len(levels) < 2 or "" in types:  # noqa: PLR2004 - nothing would be known of another one
         return
-    for level in generator.permutation(levels)[:_MOST_LEVELS].tolist():
+    for level in generator.permutation(levels)[:_MAX_LEVELS].tolist():
         of_level = generator.permutation(np.flatnonzero(types == level))
         for count in _OF_LEVEL:
             if len(of_level) > count:

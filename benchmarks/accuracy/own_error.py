@@ -11,7 +11,7 @@ from benchmarks.accuracy.judging import Judgement
 
 _DRAWS = 200
 _SEED = 1
-_LEAST_ERROR = 1e-4
+_MIN_ERROR = 1e-4
 _MAX_LOG = 50.0
 
 
@@ -98,5 +98,5 @@ def _share_known(
     individual = generator.standard_normal((_DRAWS, len(typical)))
     logs = pool.at(np.sqrt(rho) * common + np.sqrt(1 - rho) * individual) * np.log1p(typical)
     errors = np.abs(np.expm1(np.minimum(-logs, _MAX_LOG))).mean(axis=1)
-    ratios = item.own_estimate / np.maximum(errors, _LEAST_ERROR)
+    ratios = item.own_estimate / np.maximum(errors, _MIN_ERROR)
     return float(np.mean((ratios >= 0.5) & (ratios <= 2)))  # noqa: PLR2004 - the factor

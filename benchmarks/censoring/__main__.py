@@ -26,7 +26,7 @@ from models.metrics import mape
 SEED = 0
 LIMIT_QUANTILE = 0.7
 PREEMPTED_SHARE = 0.5
-FEWEST_RUNS = 8
+MIN_RUNS = 8
 ARMS = ("complete", "dropped", "lower bounds", "with progress")
 
 
@@ -70,7 +70,7 @@ def _parse() -> argparse.Namespace:
 def _chosen(tasks: Sequence[Task], count: int) -> list[Task]:
     """Return evenly spaced tasks of interpolation with enough runs."""
     useful = [
-        task for task in tasks if task.kind == "interpolation" and len(task.train) >= FEWEST_RUNS
+        task for task in tasks if task.kind == "interpolation" and len(task.train) >= MIN_RUNS
     ]
     return useful[:: max(1, -(-len(useful) // count))]
 

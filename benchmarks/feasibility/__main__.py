@@ -25,7 +25,7 @@ from models.accelerator_memory.fit import fit_memory_law
 
 N_QUESTIONS = 200
 SURE = 0.9
-LEAST_PROBABILITY = 1e-3
+MIN_PROBABILITY = 1e-3
 
 Judge = Callable[[Runs, Runs, bool], FloatArray]
 
@@ -159,7 +159,7 @@ def scores_of(results: Sequence[Result]) -> tuple[float, float, float, float, fl
     """
     probability = np.concatenate([result.chances for result in results])
     fits = np.concatenate([result.fits for result in results])
-    bounded = np.clip(probability, LEAST_PROBABILITY, 1 - LEAST_PROBABILITY)
+    bounded = np.clip(probability, MIN_PROBABILITY, 1 - MIN_PROBABILITY)
     loss = -np.log(np.where(fits == 1, bounded, 1 - bounded)).mean()
     sure, refused = probability >= SURE, probability <= 1 - SURE
     return (

@@ -43,7 +43,7 @@ from benchmarks.profiling.trial import (  # noqa: E402 - see above
     Trials,
 )
 
-LEAST_CONFIGURATIONS = 40
+MIN_CONFIGURATIONS = 40
 
 
 def main() -> None:
@@ -57,7 +57,7 @@ def main() -> None:
             append_reaches(part, arguments.out)
     if not reaches:
         raise SystemExit(
-            f"No workload with {LEAST_CONFIGURATIONS} configurations under {arguments.data}."
+            f"No workload with {MIN_CONFIGURATIONS} configurations under {arguments.data}."
         )
     print_reaches(reaches)
 
@@ -93,7 +93,7 @@ def _trials(arguments: argparse.Namespace, known: set[tuple[str, int]]) -> Itera
     replay = Replay(hardware, arguments.growth, members, arguments.held_out, arguments.stop_rule)
     workloads = [
         workload
-        for workload in read_workloads(arguments.data, LEAST_CONFIGURATIONS)
+        for workload in read_workloads(arguments.data, MIN_CONFIGURATIONS)
         if not arguments.only or workload.name in arguments.only
     ]
     for start in range(0, arguments.seeds, SEEDS_PER_SPLIT):

@@ -19,8 +19,8 @@ from models import (
     fit_portfolio,
 )
 
-_FEWEST_RUNS = 5
-_MOST_RUNS = 400
+_MIN_RUNS = 5
+_MAX_RUNS = 400
 
 
 class Forecaster:
@@ -39,10 +39,10 @@ class Forecaster:
         for job in past:
             groups[job.workload].append(job)
         self._portfolios: dict[str, FittedPortfolio] = {}
-        known = {name: jobs for name, jobs in groups.items() if len(jobs) >= _FEWEST_RUNS}
+        known = {name: jobs for name, jobs in groups.items() if len(jobs) >= _MIN_RUNS}
         for name, jobs in track(known.items(), "Fitting", disable=not os.isatty(1)):
-            self._portfolios[name] = _fit(jobs[-_MOST_RUNS:], time_budget_s)
-        self._rest = _fit(list(past)[-_MOST_RUNS:], time_budget_s)
+            self._portfolios[name] = _fit(jobs[-_MAX_RUNS:], time_budget_s)
+        self._rest = _fit(list(past)[-_MAX_RUNS:], time_budget_s)
 
     def expected_seconds(self, jobs: Sequence[Job], workers: Sequence[int]) -> FloatArray:
         """Return the mean forecast of each job on a number of workers, shape (n_jobs,)."""

@@ -138,7 +138,7 @@ def test_run_tells_name_peak_and_energy_of_all_workers(
     workload: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("trainfare_client.collectors.energy._LEAST_SECONDS", 0.0)
+    monkeypatch.setattr("trainfare_client.collectors.energy._MIN_SECONDS", 0.0)
     monkeypatch.setenv("WORLD_SIZE", "4")
 
     with record(workload, settings=settings, quiet=True) as run:

@@ -16,7 +16,7 @@ from trainfare_client.errors import UnknownWorkloadError
 from trainfare_client.settings import read_settings
 
 _ROOT = Path(__file__).parents[2]
-_MOST_LOOKS = 2000
+_MAX_LOOKS = 2000
 
 
 @pytest.fixture
@@ -166,7 +166,7 @@ def test_worker_that_is_killed_leaves_a_run_with_its_outcome(
     with pytest.raises(ray.train.TrainingFailedError):
         _trainer(loop, tmp_path, [], {"rank": rank}).fit()
     # A process beside the worker tells of it, perhaps after Ray has.
-    (run,) = next(filter(None, (_runs_so_far(client, workload) for _ in range(_MOST_LOOKS))))
+    (run,) = next(filter(None, (_runs_so_far(client, workload) for _ in range(_MAX_LOOKS))))
 
     assert run["status"] == "failed"
     assert run["configuration"]["workers"] == 2

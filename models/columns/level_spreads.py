@@ -13,10 +13,10 @@ from models.tables import FeatureTable, FloatArray
 SPREADS = (1.0, 0.3, 0.1)
 """Factors that compete: effects are typically a factor of 1.6, 16 % or 5 %."""
 
-_LEAST_LEVELS = 3
+_MIN_LEVELS = 3
 """Two levels have one difference, which says almost nothing about the spread of differences."""
 
-_LEAST_LOG_ODDS = 3.0
+_MIN_LOG_ODDS = 3.0
 """Strong evidence (20 to 1; Kass and Raftery 1995, J. Am. Statist. Assoc. 90)."""
 
 _ROUNDS = 2
@@ -104,7 +104,7 @@ class _Spreads:
 
     def _is_learnable(self, category: int) -> bool:
         levels, offsets = self.layout.levels[category], self.layout.offsets[category]
-        return levels >= _LEAST_LEVELS and not any(offsets)
+        return levels >= _MIN_LEVELS and not any(offsets)
 
     def _best(
         self, spreads: tuple[float, ...], category: int, templates: tuple[Template, ...]
@@ -112,7 +112,7 @@ class _Spreads:
         trials = [(*spreads[:category], factor, *spreads[category + 1 :]) for factor in SPREADS]
         evidences = [self._evidence(trial, templates) for trial in trials]
         best = int(np.argmax(evidences))
-        return trials[best if evidences[best] - evidences[0] > _LEAST_LOG_ODDS else 0]
+        return trials[best if evidences[best] - evidences[0] > _MIN_LOG_ODDS else 0]
 
     def _evidence(self, spreads: tuple[float, ...], templates: tuple[Template, ...]) -> float:
         layout = replace(self.layout, level_spreads=spreads)

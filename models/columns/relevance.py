@@ -19,12 +19,12 @@ IRRELEVANT = 0.1
 STRONG = 3.0
 """Factor on the deviations of a strong parameter's exponents, for which 1 to 3 are common."""
 
-_LEAST_LOG_ODDS = 1.0
-_LEAST_LOG_ODDS_OF_FEW = 3.0
+_MIN_LOG_ODDS = 1.0
+_MIN_LOG_ODDS_OF_FEW = 3.0
 """Fewer than 12 configurations confuse parameters by chance, and so need strong evidence
 (20 to 1; Kass and Raftery 1995, J. Am. Statist. Assoc. 90(430), 773-795)."""
 
-_LEAST_UNEXPLAINED_SHARE = 0.01
+_MIN_UNEXPLAINED_SHARE = 0.01
 """Least share of a parameter's variance not explained by others for the runs to show its effect."""
 
 
@@ -71,9 +71,9 @@ def with_relevance(layout: Layout, X: FloatArray, y: FloatArray, seed: int) -> L
         return layout
     factors = np.array(layout.relevances)
     for column in columns:
-        if _unexplained_share(layout.numeric(X), column) < _LEAST_UNEXPLAINED_SHARE:
+        if _unexplained_share(layout.numeric(X), column) < _MIN_UNEXPLAINED_SHARE:
             continue
-        if _log_odds_of_zero(best, _exponents(best, layout.n_numeric, column)) > _LEAST_LOG_ODDS:
+        if _log_odds_of_zero(best, _exponents(best, layout.n_numeric, column)) > _MIN_LOG_ODDS:
             factors[column] = IRRELEVANT
     return replace(layout, relevance=tuple(factors.tolist()))
 
@@ -91,11 +91,11 @@ def _with_strong(
         )
     except (ValueError, np.linalg.LinAlgError):
         return layout
-    threshold = _LEAST_LOG_ODDS if len(y) >= FEW_CONFIGURATIONS else _LEAST_LOG_ODDS_OF_FEW
+    threshold = _MIN_LOG_ODDS if len(y) >= FEW_CONFIGURATIONS else _MIN_LOG_ODDS_OF_FEW
     are_jointly_strong = wide_law.evidence - usual_law.evidence > threshold
     for column in columns:
         log_odds = _log_odds_of_wide(wide_law, 1 + column)
-        is_strong = log_odds > threshold or (are_jointly_strong and log_odds > -_LEAST_LOG_ODDS)
+        is_strong = log_odds > threshold or (are_jointly_strong and log_odds > -_MIN_LOG_ODDS)
         factors[column] = STRONG if is_strong else 1.0
     return replace(layout, relevance=tuple(factors.tolist())) if factors.max() > 1 else layout
 

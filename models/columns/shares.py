@@ -9,10 +9,10 @@ from models.laws.scaling_laws import ScalingLaw
 from models.questions.regimes import FEW_CONFIGURATIONS
 from models.tables import FeatureTable, FloatArray
 
-_LEAST_LEVELS, _MOST_COLUMNS = 3, 4
+_MIN_LEVELS, _MAX_COLUMNS = 3, 4
 """Fewest levels that show how a share acts, and most shares of a workload that are examined."""
 
-_LEAST_LOG_ODDS = 1.0
+_MIN_LOG_ODDS = 1.0
 
 
 def with_shares(encoder: Encoder, features: FeatureTable, y: FloatArray, seed: int) -> Encoder:
@@ -51,7 +51,7 @@ def with_shares(encoder: Encoder, features: FeatureTable, y: FloatArray, seed: i
     if len(y) < FEW_CONFIGURATIONS:
         return encoder
     shares = [item for item in encoder.numeric if _is_share(item, encoder, features)]
-    if not 0 < len(shares) <= _MOST_COLUMNS:
+    if not 0 < len(shares) <= _MAX_COLUMNS:
         return encoder
     best_evidence = _evidence(encoder, features, y, seed)
     for feature in shares:
@@ -60,7 +60,7 @@ def with_shares(encoder: Encoder, features: FeatureTable, y: FloatArray, seed: i
             tuple(logarithmic if item is feature else item for item in encoder.numeric)
         )
         evidence = _evidence(trial, features, y, seed)
-        if evidence > best_evidence + _LEAST_LOG_ODDS:
+        if evidence > best_evidence + _MIN_LOG_ODDS:
             encoder, best_evidence = trial, evidence
     return encoder
 
@@ -70,7 +70,7 @@ def _is_share(feature: NumericFeature, encoder: Encoder, features: FeatureTable)
     is_linear = feature.used and feature.transform == "scaled" and not feature.quotient
     has_companion = any(companion.of == feature.column for companion in encoder.companions)
     levels = np.unique(values[~np.isnan(values)])
-    return is_linear and not has_companion and len(levels) >= _LEAST_LEVELS and levels[0] == 0
+    return is_linear and not has_companion and len(levels) >= _MIN_LEVELS and levels[0] == 0
 
 
 def _evidence(encoder: Encoder, features: FeatureTable, y: FloatArray, seed: int) -> float:

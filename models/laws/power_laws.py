@@ -19,7 +19,7 @@ _MISFIT_A, _MISFIT_B = 2.0, 2 * 0.04**2
 _FIRST_MISFIT = 0.04
 """Least misfit variance to start from (20 %), so that first steps follow the data's shape."""
 
-_MAX_STEPS, _MOST_DAMPING, _TOLERANCE = 40, 1e8, 1e-3
+_MAX_STEPS, _MAX_DAMPING, _TOLERANCE = 40, 1e8, 1e-3
 """Most steps, damping at which the search gives up, and change at which it has converged."""
 
 _RESIDUALS_PER_INDEPENDENT = 10
@@ -158,7 +158,7 @@ def fit_law(layout: Layout, prior: LawPrior, X: FloatArray, y: FloatArray) -> Fi
         after = (y - new_f) @ (y - new_f) / misfit + new_offset @ new_prior_gradient
         if after > before:
             damping *= 8
-            if damping > _MOST_DAMPING:
+            if damping > _MAX_DAMPING:
                 break
             continue
         damping = max(damping / 8, 1e-9)

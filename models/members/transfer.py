@@ -19,10 +19,10 @@ BESIDE_GPU_SD = 0.15
 UNMEASURED_GPU_SD = 2.5
 """The same of a GPU type where no run has a GPU: one may be as fast as 50 CPU cores, or as one."""
 
-_LEAST_SPREAD = 0.3
+_MIN_SPREAD = 0.3
 """Least spread of a category for an unseen level, which may differ by more than the measured do."""
 
-_LEAST_WEIGHT = 1e-3
+_MIN_WEIGHT = 1e-3
 _SEEN_SD = 0.1
 """Log standard deviation of the effect of a measured level with few runs."""
 
@@ -296,7 +296,7 @@ class LevelTransfer:
         if column == "gpu_type":
             return (UNKNOWN_GPU_SD if self._has_gpu_types else UNMEASURED_GPU_SD) ** 2
         is_beside_gpu = column == "instance_type" and self._names_gpu(codes)
-        spread = max(self.encoder.categories[category].spread, _LEAST_SPREAD)
+        spread = max(self.encoder.categories[category].spread, _MIN_SPREAD)
         return (spread * (BESIDE_GPU_SD if is_beside_gpu else UNKNOWN_SD)) ** 2
 
     def _names_gpu(self, codes: IntArray) -> bool:
@@ -322,7 +322,7 @@ class LevelTransfer:
         if effects is None or not (is_known.any() and self._is_known(category, level)):
             return None
         # Another open category may have given a stand-in no weight; it stays a stand-in.
-        weights = np.maximum(weights, _LEAST_WEIGHT)
+        weights = np.maximum(weights, _MIN_WEIGHT)
         distinct, indices = np.unique(codes[is_known], return_inverse=True)
         names = [*(levels[code] for code in distinct), level]
         _, covariance = effects.joint(names, self.encoder.hardware)

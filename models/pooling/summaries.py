@@ -31,7 +31,7 @@ _WIDE_SD, _INSTANCE_SD, _OTHER_SD = 2.0, 0.15, 0.5
 The first is so wide that only the runs count; with the narrow others, an effect that could be
 either's is ascribed to the GPU type."""
 
-_LEAST_INFORMATION = 0.05
+_MIN_INFORMATION = 0.05
 """Information below this, relative to that of the template's prior, is left out."""
 
 _DIGITS = 5
@@ -319,7 +319,7 @@ def _estimates(law: FittedLaw, names: Sequence[str | None]) -> dict[str, tuple[f
         prior_information = float(prior.sds[index]) ** -2
         posterior = 1 / float(law.covariance[index, index])
         information = posterior - prior_information
-        if name is None or information <= _LEAST_INFORMATION * prior_information:
+        if name is None or information <= _MIN_INFORMATION * prior_information:
             continue
         location = (
             law.theta[index] * posterior - prior.means[index] * prior_information

@@ -38,7 +38,7 @@ _LENGTH_SD, _OTHER_SD = 0.7, 1.0
 _BOX = 3.5
 """Half width of the search box of the logs, in prior standard deviations."""
 
-_LEAST_NOISE, _LEAST_NOISE_SD = 1e-4, 0.05
+_MIN_NOISE, _MIN_NOISE_SD = 1e-4, 0.05
 """Least deviation of repetitions, and least prior deviation of its log."""
 
 _MAX_LOG_PARAMETER = 50.0
@@ -357,8 +357,8 @@ class GaussianProcess(PortfolioRegressor):
         n_numeric, n_categories = self.layout.n_numeric, len(self.layout.levels)
         dof = self.noise_dof
         variance = pooled_variance(self.noise_sd**2, dof, max(_NOISE_DOF - dof, 0))
-        noise = max(float(np.sqrt(variance)), _LEAST_NOISE)
-        log_noise_sd = 1 / np.sqrt(2 * dof) + _LEAST_NOISE_SD if dof else _OTHER_SD
+        noise = max(float(np.sqrt(variance)), _MIN_NOISE)
+        log_noise_sd = 1 / np.sqrt(2 * dof) + _MIN_NOISE_SD if dof else _OTHER_SD
         strengths = [_STRENGTH * min(factor, 1.0) for factor in self.layout.relevances]
         lengths, shares = [_LENGTH] * n_numeric, [_SHARE] * n_categories
         means = [_DEVIATION, _ROUGHNESS, noise, *strengths, *lengths, *shares]

@@ -15,17 +15,17 @@ SQRT5 = math.sqrt(5.0)
 N_DEVIATIONS = 3
 """Number of hyper-parameters before those of the kernel's shape: s, tau, sigma."""
 
-_LEAST_SAVING = 4
-_FEWEST_SORTED = 48
+_MIN_SAVING = 4
+_MIN_SORTED = 48
 """With fewer questions, sorting their values takes longer than answering them."""
 
 PART = 256
 """Questions answered at a time, so that intermediate results fit a processor's cache."""
 
-_MOST_VALUES = 1024
+_MAX_VALUES = 1024
 """A feature with more values gets no table, which would not fit the cache."""
 
-_MOST_BROADCAST = 20_000
+_MAX_BROADCAST = 20_000
 """Up to this many correlations, one pass over all features beats a NumPy call per feature."""
 
 
@@ -142,7 +142,7 @@ class ServingKernel:
         return self._prepare(x * self._rates, codes)
 
     def _product(self, questions: FloatArray, codes: IntArray | FloatArray) -> FloatArray:
-        if len(questions) >= _FEWEST_SORTED:
+        if len(questions) >= _MIN_SORTED:
             return np.concatenate(list(self._prepare(questions, codes).parts()))
         if len(questions) == 1:
             product = self._single_product(questions[0])
@@ -183,7 +183,7 @@ class ServingKernel:
 
     def _few_products(self, questions: FloatArray) -> FloatArray:
         product = np.full((len(questions), self.n_rows), self._unit)
-        if 0 < questions.size * self.n_rows <= _MOST_BROADCAST:
+        if 0 < questions.size * self.n_rows <= _MAX_BROADCAST:
             # All features at once, multiplied in order; features that questions share take one row.
             (varied,) = np.logical_or.reduce(questions != questions[0]).nonzero()
             known, strengths = self._known, self._strengths[:, None]
@@ -206,8 +206,8 @@ class ServingKernel:
         ):
             values, value_index = np.unique(column, return_inverse=True)
             # Many features have few distinct values: one correlation for each pair of values.
-            is_tabulated = _LEAST_SAVING * len(values) * len(levels) < len(column) * self.n_rows
-            if is_tabulated and len(values) <= _MOST_VALUES:
+            is_tabulated = _MIN_SAVING * len(values) * len(levels) < len(column) * self.n_rows
+            if is_tabulated and len(values) <= _MAX_VALUES:
                 table = _factor(values[:, None], levels, strength).take(inverse, axis=1)
                 factors.append(_TabulatedFactor(table, value_index))
             else:

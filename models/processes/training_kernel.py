@@ -10,7 +10,7 @@ from models.numerics.triangles import is_lower
 from models.processes.kernels import N_DEVIATIONS, SQRT5, KernelParameters, matern52
 from models.tables import FloatArray, IntArray
 
-_LEAST_SAVING = 4
+_MIN_SAVING = 4
 """A table of value pairs is used where configuration pairs are this many times more."""
 
 
@@ -198,7 +198,7 @@ def _pairs_of(n: int) -> tuple[IntArray, IntArray]:
 def _distances(column: FloatArray, rows: IntArray, columns: IntArray) -> _Pairs:
     """Return the distances |x - x'| of a feature between each pair of configurations."""
     values, inverse = np.unique(column, return_inverse=True)
-    if _LEAST_SAVING * len(values) ** 2 > len(rows):
+    if _MIN_SAVING * len(values) ** 2 > len(rows):
         return _Pairs(np.abs(column[rows] - column[columns]), None)
     differences = np.abs(np.subtract.outer(values, values)).ravel()
     return _Pairs(differences, inverse[rows] * len(values) + inverse[columns])

@@ -17,7 +17,7 @@ from models.tables import SMALLEST, BoolArray, FeatureTable, FloatArray, IntArra
 _MARGIN = 0.01
 """A value this much further from its companion than any run, in units of the feature, is apart."""
 
-_LEAST_VARIANCE = 0.01
+_MIN_VARIANCE = 0.01
 """Variance of standardised features below which a direction counts as hardly varied."""
 
 _WORK: Final = frozenset({"dataset_size", "epochs"})
@@ -119,7 +119,7 @@ def find_plane(encoder: Encoder, X: FloatArray) -> Plane | None:
     centred = X[:, varied] - middle[varied]
     scale = np.sqrt((centred**2).mean(axis=0))
     spread, axes = np.linalg.eigh(centred.T @ centred / len(X) / np.outer(scale, scale))
-    flat = axes[:, spread < _LEAST_VARIANCE]
+    flat = axes[:, spread < _MIN_VARIANCE]
     is_on_plane = np.sqrt((flat**2).sum(axis=1)) > _MIN_LOADING
     on_plane = [
         used[column] for column, is_on in zip(varied, is_on_plane.tolist(), strict=True) if is_on

@@ -48,7 +48,7 @@ MIN_AXIS_LEVELS = 3
 MAX_AXES, MAX_LEVELS_HELD_OUT = 8, 3
 """Most axes, and levels of a category, with held-out sets: each costs a refit of all members."""
 
-_LEAST_SHARE_TRAINED = 1 / 3
+_MIN_SHARE_TRAINED = 1 / 3
 
 LEAVES_AXIS = 0.02
 """A question further out than this share of the measured range is an extrapolation."""
@@ -237,7 +237,7 @@ def transfer_folds(encoder: Encoder, codes: IntArray, regimes: RegimeMap) -> lis
             # Configurations are in the order of their hashes: the first ones are a random choice.
             test = np.flatnonzero(column == code)[n_kept:]
             train = np.setdiff1d(np.arange(len(codes)), test)
-            min_training = max(MIN_TRAINING, _LEAST_SHARE_TRAINED * len(codes))
+            min_training = max(MIN_TRAINING, _MIN_SHARE_TRAINED * len(codes))
             if len(test) >= n_kept and len(train) >= min_training:
                 folds.append(Fold(category.column, train, test))
     return folds

@@ -19,10 +19,10 @@ from models.tables import BoolArray, FeatureTable, FloatArray, IntArray, RunTabl
 MAX_NAMED_RUNS = 3
 """How many runs of one configuration an artefact remembers by name."""
 
-_PAIR, _FEWEST_REPEATED, _FEWEST_TO_ONE = 2, 3, 6
+_PAIR, _MIN_REPEATED, _MIN_TO_ONE = 2, 3, 6
 """Runs of a pair, fewest repeated configurations for a deviation, and those per contradiction."""
 
-_LEAST_SCALE, _UNKNOWN_SCALE, _LEAST_PROBABILITY = 0.02, 0.1, 0.5
+_MIN_SCALE, _UNKNOWN_SCALE, _MIN_PROBABILITY = 0.02, 0.1, 0.5
 """Least deviation of repetitions, that of too few, and least probability of an accident."""
 
 UNBOUNDED = 1e3
@@ -206,13 +206,13 @@ def _contradicted(deviations: Sequence[FloatArray]) -> BoolArray:
         return contradicted
     repeated = [runs for runs in deviations if len(runs) > 1]
     scale = _UNKNOWN_SCALE
-    if len(repeated) >= _FEWEST_REPEATED:
-        scale = max(robust_sd(single_run_deviations(repeated)), _LEAST_SCALE)
+    if len(repeated) >= _MIN_REPEATED:
+        scale = max(robust_sd(single_run_deviations(repeated)), _MIN_SCALE)
     gaps = np.array([np.ptp(deviations[row]) for row in pairs])
     is_contradicted = (
-        accident_probability(gaps, np.full(len(pairs), 2 * scale**2)) > _LEAST_PROBABILITY
+        accident_probability(gaps, np.full(len(pairs), 2 * scale**2)) > _MIN_PROBABILITY
     )
-    if is_contradicted.sum() <= max(len(repeated) // _FEWEST_TO_ONE, 1):
+    if is_contradicted.sum() <= max(len(repeated) // _MIN_TO_ONE, 1):
         contradicted[pairs] = is_contradicted
     return contradicted
 

@@ -11,14 +11,14 @@ from models.tables import FloatArray
 _T_DOF = 4.0
 """Degrees of freedom of Student's t: a straggler among repetitions has little influence."""
 
-_LEAST_LOG_ODDS = 4.0
+_MIN_LOG_ODDS = 4.0
 """Least log odds, divided by the number of configurations: few of them mislead more easily."""
 
-_LEAST_SD, _MOST_SD, _N_SDS = 1e-3, 1.0, 32
-_LEAST_JITTER, _MOST_JITTER, _N_JITTERS = 1e-3, 2.0, 40
+_MIN_SD, _MAX_SD, _N_SDS = 1e-3, 1.0, 32
+_MIN_JITTER, _MAX_JITTER, _N_JITTERS = 1e-3, 2.0, 40
 """The grids of the relative noise, and of the jitter relative to the shortest duration."""
 
-_FEWEST, _MOST_COMPARED = 8, 1_000
+_FEWEST, _MAX_COMPARED = 8, 1_000
 """Fewest repeated configurations that can call for jitter, and most that are compared."""
 
 
@@ -121,16 +121,16 @@ def find_jitter(log_duration: FloatArray, variance: FloatArray, dof: FloatArray)
     if len(variance) < _FEWEST:
         return None
     # Configurations are in the order of their hashes: the first ones are a random choice.
-    y, v, dof = (values[:_MOST_COMPARED] for values in (log_duration, variance, dof))
+    y, v, dof = (values[:_MAX_COMPARED] for values in (log_duration, variance, dof))
     # Relative to the shortest, which is exact: the unit of the durations does not matter.
     shortest = float(y.min())
     y = y - shortest
-    sds = np.geomspace(_LEAST_SD, _MOST_SD, _N_SDS)
-    jitters = np.log(np.geomspace(_LEAST_JITTER, _MOST_JITTER, _N_JITTERS))
+    sds = np.geomspace(_MIN_SD, _MAX_SD, _N_SDS)
+    jitters = np.log(np.geomspace(_MIN_JITTER, _MAX_JITTER, _N_JITTERS))
     jitter_variances = _jitter_variance(jitters[:, None] - y)
     without_jitter = np.array([_log_likelihoods(np.full(len(y), sd**2), v, dof) for sd in sds])
     with_jitter = np.array([_log_likelihoods(sd**2 + jitter_variances, v, dof) for sd in sds])
-    if _log_odds(with_jitter.reshape(-1, len(y)), without_jitter) < _LEAST_LOG_ODDS / len(y):
+    if _log_odds(with_jitter.reshape(-1, len(y)), without_jitter) < _MIN_LOG_ODDS / len(y):
         return None
     with_jitter = with_jitter.sum(axis=2)
     posterior = np.exp(with_jitter - with_jitter.max())

@@ -17,7 +17,7 @@ _PRIOR_DEVIATIONS = normal_quantiles(20)
 _HEAVY_RATIO = 1.3
 """Ratio of the 95 % quantile to the normal one above which a side is heavy."""
 
-_LEAST_RATIO = 1.001
+_MIN_RATIO = 1.001
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ def _rising(bounds: FloatArray, normal: FloatArray) -> tuple[float, ...]:
     """Return bounds no narrower than half the normal ones, each above the previous one."""
     rising: list[float] = []
     for bound in np.maximum(bounds, normal / 2).tolist():
-        rising.append(max(bound, rising[-1] * _LEAST_RATIO) if rising else bound)
+        rising.append(max(bound, rising[-1] * _MIN_RATIO) if rising else bound)
     return tuple(rising)
 
 

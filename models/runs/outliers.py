@@ -10,9 +10,9 @@ from models.runs.configurations import Configurations
 from models.tables import RunTable
 
 MAX_NAMED = 50
-FEWEST_REPETITIONS = 3
+MIN_REPETITIONS = 3
 
-_SCALES, _LEAST_DEVIATION = 5.0, 0.1
+_SCALES, _MIN_DEVIATION = 5.0, 0.1
 """Robust deviations, and log units, beyond which a run is far."""
 
 
@@ -42,7 +42,7 @@ def find_outliers(runs: RunTable, configurations: Configurations) -> tuple[Outli
     >>> [(outlier.run_id, outlier.ratio) for outlier in find_outliers(table, collapse(table))]
     [('e', 3.0)]
     """
-    if configurations.counts.max() < FEWEST_REPETITIONS:
+    if configurations.counts.max() < MIN_REPETITIONS:
         return ()
     # Estimates of unfinished runs come after the completed runs.
     group = configurations.group[: runs.n_runs]
@@ -50,13 +50,13 @@ def find_outliers(runs: RunTable, configurations: Configurations) -> tuple[Outli
     deviation, own_sd = np.zeros(len(logs)), np.zeros(len(logs))
     order = np.argsort(group, kind="stable")
     for rows in np.split(order, np.flatnonzero(np.diff(group[order])) + 1):
-        if len(rows) >= FEWEST_REPETITIONS:
+        if len(rows) >= MIN_REPETITIONS:
             deviation[rows] = logs[rows] - np.median(logs[rows])
             own_sd[rows] = robust_sd(deviation[rows])
-    repeated = configurations.counts[group] >= FEWEST_REPETITIONS
+    repeated = configurations.counts[group] >= MIN_REPETITIONS
     spread = configurations.spreads[group]
     pooled = spread * robust_sd((deviation / spread)[repeated])
-    is_far = np.abs(deviation) > np.maximum(_SCALES * np.maximum(own_sd, pooled), _LEAST_DEVIATION)
+    is_far = np.abs(deviation) > np.maximum(_SCALES * np.maximum(own_sd, pooled), _MIN_DEVIATION)
     outliers = [
         Outlier(
             runs.run_ids[row],

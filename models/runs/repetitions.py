@@ -8,7 +8,7 @@ from models.tables import FloatArray
 PRIOR_NOISE_SD = 0.02
 """Prior log standard deviation of repetitions."""
 
-_LEAST_DOF = 2
+_MIN_DOF = 2
 
 
 def pooled_variance(variance: float, dof: int, prior_dof: int) -> float:
@@ -47,7 +47,7 @@ def half_widths_of_repetitions(configurations: Configurations) -> FloatArray:
 
     unbounded = np.full(len(configurations.counts), UNBOUNDED)
     dof = configurations.noise_dof
-    if dof < _LEAST_DOF:
+    if dof < _MIN_DOF:
         return unbounded
     variance = pooled_variance(configurations.noise_variance, dof, 1)
     deviations = configurations.spreads * np.sqrt(variance * (1 + 1 / configurations.counts))

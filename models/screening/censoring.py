@@ -13,10 +13,10 @@ from models.reports import UnfinishedCounts
 from models.runs.configurations import collapse, configuration_keys
 from models.tables import BoolArray, FloatArray, IntArray, RunTable
 
-LEAST_PROGRESS = 0.2
+MIN_PROGRESS = 0.2
 """Below this share of the work, the start-up time dominates elapsed / progress."""
 
-LEAST_SURPRISE = 0.5
+MIN_SURPRISE = 0.5
 """A bound is informative if the law gives a shorter run more than this probability."""
 
 _ITERATIONS = 3
@@ -80,7 +80,7 @@ def impute(
     if not len(chosen):
         return Imputed(runs, frozenset(), UnfinishedCounts(uninformative=unfinished.n_runs))
     stopped = unfinished.take(chosen)
-    by_progress = stopped.progress >= LEAST_PROGRESS
+    by_progress = stopped.progress >= MIN_PROGRESS
     logs, informative = _estimate(runs, stopped, by_progress, hardware, seed)
     kept = np.flatnonzero(by_progress | informative)
     n_by_progress = int(by_progress.sum())
@@ -94,9 +94,9 @@ def impute(
 def _best_runs(keys: list[str], unfinished: UnfinishedRuns, completed: set[str]) -> IntArray:
     """Return the most informative run of each configuration: by progress, then by its bound.
 
-    Progress below `LEAST_PROGRESS` counts as unknown; among equal runs, the last by name is taken.
+    Progress below `MIN_PROGRESS` counts as unknown; among equal runs, the last by name is taken.
     """
-    progress = np.where(unfinished.progress >= LEAST_PROGRESS, unfinished.progress, -1.0)
+    progress = np.where(unfinished.progress >= MIN_PROGRESS, unfinished.progress, -1.0)
     order = np.lexsort((np.array(unfinished.run_ids), unfinished.elapsed_seconds, progress))
     best = {keys[row]: int(row) for row in order if keys[row] not in completed}
     return np.array([best[key] for key in sorted(best)], dtype=np.int64)
@@ -133,7 +133,7 @@ def _estimate(
         z = (bounds - mean) / scale
         expected = mean + scale * _hazard(z)
         logs = np.where(by_progress, logs, expected)
-        used = by_progress | (special.ndtr(z) > LEAST_SURPRISE)
+        used = by_progress | (special.ndtr(z) > MIN_SURPRISE)
     return logs, used
 
 

@@ -14,10 +14,10 @@ from models.runs.configurations import Configurations
 from models.runs.outliers import farthest
 from models.tables import FloatArray, RunTable
 
-_ODDS_OF_SLOWER, _LEAST_NOISE = 3.0, 0.02
+_ODDS_OF_SLOWER, _MIN_NOISE = 3.0, 0.02
 """Prior odds that the slower run had the accident, and the least deviation of repetitions."""
 
-_MOST_OTHERS = 100
+_MAX_OTHERS = 100
 """Most other configurations that are used to judge one."""
 
 
@@ -73,7 +73,7 @@ def settle_pairs(configurations: Configurations, encoder: Encoder, seed: int) ->
     logs, counts = configurations.log_duration.copy(), configurations.counts.copy()
     # On the grid of log durations, so that the unit does not matter.
     logs[contradicted] -= on_log_grid((is_slower - 0.5) * gap)
-    noise = np.maximum(configurations.noise_variances[contradicted], _LEAST_NOISE**2)
+    noise = np.maximum(configurations.noise_variances[contradicted], _MIN_NOISE**2)
     counts[contradicted] = noise / (noise + is_slower * (1 - is_slower) * gap**2)
     return replace(configurations, log_duration=logs, counts=counts)
 
@@ -86,7 +86,7 @@ def _compare(
     others = np.flatnonzero(~contradicted)
     if not len(others):
         return np.zeros(int(contradicted.sum())), np.ones(int(contradicted.sum()))
-    subset = others[random_subset(len(others), _MOST_OTHERS, seed)]
+    subset = others[random_subset(len(others), _MAX_OTHERS, seed)]
     X, center = encoder.encode(configurations.features).X, np.median(logs[subset])
     process = GaussianProcess(
         encoder.layout,

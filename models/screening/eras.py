@@ -20,22 +20,22 @@ FALSE_ALARM_RATE = 0.01
 
 MAX_CHANGE_POINTS = 3
 
-LEAST_SHIFT = 0.05
+MIN_SHIFT = 0.05
 """Smaller shifts, in log units, are not reported."""
 
-FEWEST_RUNS = 12
+MIN_RUNS = 12
 """Fewer runs show no change."""
 
 MAX_SEARCHED = 2_000
 """Of more runs, every second, third and so on by time is searched: few show a common shift."""
 
-_FEWEST_ON_A_SIDE, _MAX_SPLITS = 4, 60
+_MIN_ON_A_SIDE, _MAX_SPLITS = 4, 60
 """Fewest runs before and after a split, and most splits that are tried."""
 
 _N_BOOTSTRAPS = 299
 """Simulations: 300 with the runs themselves, so that one in a hundred is three."""
 
-_LEAST_SD = 0.01
+_MIN_SD = 0.01
 """Lower bound of the standard deviation of repetitions."""
 
 _PRIOR_SD = 0.3
@@ -86,7 +86,7 @@ def find_change_points(
     [(12.0, 0.4)]
     """
     changes: list[ChangePoint] = []
-    if runs.n_runs < FEWEST_RUNS or runs.started_at is None:
+    if runs.n_runs < MIN_RUNS or runs.started_at is None:
         return ()
     # The bootstrap draws run by run: sorted by time, so that the order of upload does not matter.
     order = np.lexsort((runs.duration_seconds, runs.started_at))
@@ -195,7 +195,7 @@ def _strongest(
     noise = _estimate_noise(residual - shift[0, 0] * split[:, 0], design, group, order)
     _, shift, variance = _likelihood_ratios(centred[:, None], split, design, noise)
     shrunken = float(shift[0, 0]) * _PRIOR_SD**2 / (_PRIOR_SD**2 + float(variance[0]))
-    return ChangePoint(float(splits[best]), shrunken) if abs(shrunken) >= LEAST_SHIFT else None
+    return ChangePoint(float(splits[best]), shrunken) if abs(shrunken) >= MIN_SHIFT else None
 
 
 def _splits(started_at: FloatArray | None) -> FloatArray:
@@ -203,7 +203,7 @@ def _splits(started_at: FloatArray | None) -> FloatArray:
     if started_at is None:
         return np.zeros(0)
     times, first = np.unique(np.sort(started_at), return_index=True)
-    least = max(_FEWEST_ON_A_SIDE, len(started_at) // 20)
+    least = max(_MIN_ON_A_SIDE, len(started_at) // 20)
     times = times[(first >= least) & (len(started_at) - first >= least)]
     return times[:: max(1, -(-len(times) // _MAX_SPLITS))]
 
@@ -247,8 +247,8 @@ def _estimate_noise(
     dof = max(len(means) - int(np.linalg.matrix_rank(effects)), 1)
     misfit_variance = float(residuals @ residuals) / float(stats.chi2.ppf(_MISFIT_QUANTILE, dof))
     if not len(differences):
-        return _Noise(group, sizes, max(misfit_variance, _LEAST_SD**2), 0.0)
-    variance = max(robust_sd(differences) ** 2 / 2, _LEAST_SD**2)
+        return _Noise(group, sizes, max(misfit_variance, _MIN_SD**2), 0.0)
+    variance = max(robust_sd(differences) ** 2 / 2, _MIN_SD**2)
     misfit = max(misfit_variance - variance * float(np.mean(1 / sizes)), 0.0)
     return _Noise(group, sizes, variance, misfit)
 
@@ -256,7 +256,7 @@ def _estimate_noise(
 def _clipped(residual: FloatArray) -> FloatArray:
     center = float(np.median(residual))
     scale = robust_sd(residual - center)
-    bound = _CLIP * max(scale, _LEAST_SD)
+    bound = _CLIP * max(scale, _MIN_SD)
     return np.clip(residual, center - bound, center + bound)
 
 

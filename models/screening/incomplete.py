@@ -12,16 +12,16 @@ from models.questions.regimes import FEW_CONFIGURATIONS, N_FOLDS
 from models.runs.configurations import Configurations, collapse
 from models.tables import BoolArray, FeatureTable, FloatArray, IntArray, RunTable
 
-_LEAST_GAIN = 0.2
+_MIN_GAIN = 0.2
 """Least relative reduction of the error on complete configurations; a heuristic."""
 
-_MOST_COLUMNS = 4
+_MAX_COLUMNS = 4
 """Most columns that are examined one by one: each takes a dozen small fits."""
 
 _FOLDS_OF_MANY = 2
 """Folds held out of more configurations than a law is fitted on: these are enough."""
 
-_LEAST_ERROR = 0.01
+_MIN_ERROR = 0.01
 """Smaller held-out log errors count as this: no law is that exact."""
 
 
@@ -67,11 +67,11 @@ def find_incomplete(
     incomplete = empty_mask[: features.n_rows]
     all_masks = _missing_masks(features, configurations.log_duration)
     cases = _CompleteCases.of(runs, configurations, hardware or {}, seed)
-    single_masks = [[mask] for mask in all_masks[:_MOST_COLUMNS]]
+    single_masks = [[mask] for mask in all_masks[:_MAX_COLUMNS]]
     for masks in [*single_masks, all_masks] if len(all_masks) > 1 else single_masks:
         wider = _union(incomplete, masks)
         wider &= incomplete | ~_is_unique(features, wider)
-        if wider.sum() > incomplete.sum() and cases.gain(incomplete, wider) >= _LEAST_GAIN:
+        if wider.sum() > incomplete.sum() and cases.gain(incomplete, wider) >= _MIN_GAIN:
             incomplete = wider
     return incomplete[configurations.group]
 
@@ -179,4 +179,4 @@ class _CompleteCases:
             refitted = law.refit_clone().fit(X[train], y[train])
             errors.append(np.abs(y[test] - refitted.predict(X[test])))
         noise = float(np.sqrt(self.squares[rows].sum() / max(self.dof[rows].sum(), 1.0)))
-        return float(np.maximum(np.concatenate(errors), max(noise, _LEAST_ERROR)).mean())
+        return float(np.maximum(np.concatenate(errors), max(noise, _MIN_ERROR)).mean())

@@ -19,19 +19,19 @@ from models.runs.configurations import Configurations
 from models.runs.outliers import farthest
 from models.tables import BoolArray, FloatArray, IntArray
 
-_LEAST_PROBABILITY = 0.5
+_MIN_PROBABILITY = 0.5
 """Probability of an accident above which a run is refuted."""
 
-_FEWEST_TO_ONE, _MOST_SUSPECTS, _MOST_CONFIGURATIONS = 6, 10, 2_000
+_MIN_TO_ONE, _MAX_SUSPECTS, _MAX_CONFIGURATIONS = 6, 10, 2_000
 """Configurations per suspect, most suspects, and most configurations that are searched."""
 
-_SUSPECT_SDS, _LEAST_DEVIATION = 3.0, 0.2
+_SUSPECT_SDS, _MIN_DEVIATION = 3.0, 0.2
 """A run is suspect beyond this many robust deviations, and beyond this log deviation."""
 
-_LEAST_SCALE, _STEPS, _TOLERANCE = 0.02, 20, 1e-4
+_MIN_SCALE, _STEPS, _TOLERANCE = 0.02, 20, 1e-4
 """Of the reweighted fit: least robust deviation, most steps, change at which it has converged."""
 
-_MOST_OTHERS = 100
+_MAX_OTHERS = 100
 """Most other configurations that are used to judge suspects."""
 
 _LOAD_SIGNS: dict[Role, float] = {"workers": -1.0, "dataset_size": 1.0, "local_batch": 1.0}
@@ -81,7 +81,7 @@ def without_refuted(configurations: Configurations, encoder: Encoder, seed: int)
     >>> [round(outlier.ratio) for outlier in name_refuted(measured, settled)]
     [8]
     """
-    if not FEW_CONFIGURATIONS <= len(configurations.keys) <= _MOST_CONFIGURATIONS:
+    if not FEW_CONFIGURATIONS <= len(configurations.keys) <= _MAX_CONFIGURATIONS:
         return configurations
     shifts = _Refutation(configurations, encoder, seed).shifts()
     if not shifts.any():
@@ -132,10 +132,10 @@ class _Refutation:
                 self._layout, self._X[suspects], self._X[rest]
             )
             if kept.all():
-                subset = rest[random_subset(len(rest), _MOST_OTHERS, self._seed)]
+                subset = rest[random_subset(len(rest), _MAX_OTHERS, self._seed)]
                 deviation, variance = self._compare(subset, suspects)
                 probability = accident_probability(deviation, variance)
-                kept = probability > _LEAST_PROBABILITY
+                kept = probability > _MIN_PROBABILITY
                 kept &= ~self._is_cleared(subset, suspects) if kept.all() else True
                 if kept.all():
                     share = ACCIDENT_SD**2 / (ACCIDENT_SD**2 + variance)
@@ -148,7 +148,7 @@ class _Refutation:
         """Return single runs far from a robust fit, only the farthest if there are many."""
         candidates = np.flatnonzero(self._is_single & (np.abs(residuals) > _SUSPECT_SDS))
         order = np.argsort(-np.abs(residuals[candidates]), kind="stable")
-        most = min(len(residuals) // _FEWEST_TO_ONE, _MOST_SUSPECTS)
+        most = min(len(residuals) // _MIN_TO_ONE, _MAX_SUSPECTS)
         return np.sort(candidates[order[:most]])
 
     def _compare(self, subset: IntArray, tested: IntArray) -> tuple[FloatArray, FloatArray]:
@@ -168,7 +168,7 @@ class _Refutation:
             for index in range(len(suspects)):
                 others = np.concatenate([subset, np.delete(suspects, index)])
                 moments = self._compare(others, suspects[index : index + 1])
-                is_cleared[index] = accident_probability(*moments)[0] <= _LEAST_PROBABILITY
+                is_cleared[index] = accident_probability(*moments)[0] <= _MIN_PROBABILITY
         return is_cleared
 
 
@@ -187,7 +187,7 @@ def robust_residuals(layout: Layout, X: FloatArray, y: FloatArray) -> FloatArray
         for template in TEMPLATES
     ]
     _, residual, scale = min(fits, key=lambda fit: fit[0])
-    return np.where(np.abs(residual) > _LEAST_DEVIATION, residual / scale, 0.0)
+    return np.where(np.abs(residual) > _MIN_DEVIATION, residual / scale, 0.0)
 
 
 def _reweighted(
@@ -214,7 +214,7 @@ def _reweighted(
 
 def _residuals(y: FloatArray, mean: FloatArray) -> tuple[FloatArray, float]:
     residual = y - mean
-    return residual, max(robust_sd(residual), _LEAST_SCALE)
+    return residual, max(robust_sd(residual), _MIN_SCALE)
 
 
 def _is_surrounded(layout: Layout, suspects: FloatArray, rest: FloatArray) -> BoolArray:

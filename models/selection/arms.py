@@ -27,13 +27,13 @@ _LOSS_EXPONENT = 4
 _POOL_CONFIGURATIONS = 4
 """Number of configurations that counts as much as a pool that does not sharpen forecasts."""
 
-_LEAST_SHARE_OF_UNSEEN = 0.75
+_MIN_SHARE_OF_UNSEEN = 0.75
 """Least share of the pool for what no run shows, where configurations are few."""
 
 _SHARES_OF_UNSEEN: Mapping[Kind, float] = {"new_level": 1.0, "constant_axis": 0.75}
 """Share of the pool from 12 configurations on, for an unseen level and an axis of one value."""
 
-_LEAST_LOSS, _LEAST_VARIANCE = 1e-9, 1e-8
+_MIN_LOSS, _MIN_VARIANCE = 1e-9, 1e-8
 """Smaller values are rounding errors."""
 
 
@@ -128,7 +128,7 @@ class Arms:
         if answers is None:
             return 1.0
         alone_variances, pooled_variances = (
-            np.maximum(combine(weights, answers.means, answers.variances)[1], _LEAST_VARIANCE)
+            np.maximum(combine(weights, answers.means, answers.variances)[1], _MIN_VARIANCE)
             for weights in (alone, pooled)
         )
         gain = float(np.exp(np.log(alone_variances / pooled_variances).mean()))
@@ -179,15 +179,15 @@ def pooled_share(
     if n_configurations < FEW_CONFIGURATIONS:
         pool_count = _POOL_CONFIGURATIONS * gain
         share = pool_count / (pool_count + n_configurations)
-        return max(share, _LEAST_SHARE_OF_UNSEEN) if kind in _SHARES_OF_UNSEEN else share
+        return max(share, _MIN_SHARE_OF_UNSEEN) if kind in _SHARES_OF_UNSEEN else share
     if kind in _SHARES_OF_UNSEEN:
         return _SHARES_OF_UNSEEN[kind]
     if np.isnan(alone) or np.isinf(pooled):
         return 0.0
     if np.isinf(alone):
         return 1.0
-    best = max(min(alone, pooled), _LEAST_LOSS)
-    odds = [(best / max(loss, _LEAST_LOSS)) ** _LOSS_EXPONENT for loss in (alone, pooled)]
+    best = max(min(alone, pooled), _MIN_LOSS)
+    odds = [(best / max(loss, _MIN_LOSS)) ** _LOSS_EXPONENT for loss in (alone, pooled)]
     return odds[1] / sum(odds)
 
 

@@ -84,16 +84,16 @@ term starts to matter can hardly be told from inside the range, so the two err t
 Two sizes of the data tell one exponent; a sum shares it out among its terms, and beyond them the
 steepest term takes over."""
 
-_LEAST_HELD_OUT = 3
+_MIN_HELD_OUT = 3
 """With fewer distinct configurations held out, weights are not learned from them."""
 
 _NEW_CANDIDATE = 0.05
 """Prior weight of a regressor that no table names."""
 
-_PENALTY, _LEAST_WEIGHT = 1.0, 0.02
+_PENALTY, _MIN_WEIGHT = 1.0, 0.02
 """Strength of the pull to the prior weights, and the weight below which `stack` cuts."""
 
-_TILT, _LEAST_RESIDUAL = 2.0, 0.01
+_TILT, _MIN_RESIDUAL = 2.0, 0.01
 """Exponent of the held-out errors in `tilt`, and the residual below which a hit is luck."""
 
 _REFUTATION_RATIO = 3.0
@@ -103,7 +103,7 @@ _NOISE = normal_quantiles(99)
 """Noise, in standard deviations, of the runs that a mean of repetitions stands for."""
 _NOISE /= _NOISE.std()
 
-_LEAST_SHARE = 0.05
+_MIN_SHARE = 0.05
 """A smaller weight is not worth the time that the member takes in every forecast."""
 
 
@@ -274,7 +274,7 @@ def stack(held_out: HeldOut, prior: FloatArray) -> FloatArray:
     optima = [start, *(minimise_on_simplex(loss, gradient, initial) for initial in (start, best))]
     chosen = min(optima, key=loss)
     weights = np.zeros(len(prior))
-    weights[active] = np.where(chosen < _LEAST_WEIGHT, 0.0, chosen)
+    weights[active] = np.where(chosen < _MIN_WEIGHT, 0.0, chosen)
     return _normalised(weights)
 
 
@@ -299,7 +299,7 @@ def choose_weights(
     prior = prior_weights(names, kind, axis, n_configurations)
     if n_configurations < FEW_CONFIGURATIONS:
         for tested in (inside, held_out if kind == "extrapolation" else None):
-            if tested is not None and tested.n_distinct >= _LEAST_HELD_OUT:
+            if tested is not None and tested.n_distinct >= _MIN_HELD_OUT:
                 prior = unrefuted(tested, prior)
     if held_out is None:
         return prior
@@ -309,12 +309,12 @@ def choose_weights(
     usable = np.where(has_forecast, prior, 0.0)
     # Where the prior gives none of them weight, all that did forecast count the same.
     prior = _normalised(usable if usable.sum() > 0 else has_forecast.astype(np.float64))
-    are_few = n_configurations < FEW_CONFIGURATIONS or held_out.n_distinct < _LEAST_HELD_OUT
+    are_few = n_configurations < FEW_CONFIGURATIONS or held_out.n_distinct < _MIN_HELD_OUT
     if are_few:
         return prior
     stacked = prior if kind == "transfer" else stack(held_out, prior)
     mixed = (stacked + tilt(held_out, prior)) / 2
-    return _normalised(np.where(mixed < _LEAST_SHARE, 0.0, mixed))
+    return _normalised(np.where(mixed < _MIN_SHARE, 0.0, mixed))
 
 
 def unrefuted(held_out: HeldOut, prior: FloatArray) -> FloatArray:
@@ -333,7 +333,7 @@ def unrefuted(held_out: HeldOut, prior: FloatArray) -> FloatArray:
     >>> unrefuted(held_out, np.full(3, 1 / 3)).round(3).tolist()
     [0.474, 0.474, 0.053]
     """
-    errors = np.sqrt(np.maximum(held_out.residual_variances(), _LEAST_RESIDUAL**2))
+    errors = np.sqrt(np.maximum(held_out.residual_variances(), _MIN_RESIDUAL**2))
     tested = np.isfinite(errors) & (prior > 0)
     if not tested.any():
         return prior
@@ -355,7 +355,7 @@ def tilt(held_out: HeldOut, prior: FloatArray) -> FloatArray:
     >>> tilt(held_out, np.array([0.5, 0.5])).round(3).tolist()
     [0.8, 0.2]
     """
-    residuals = np.maximum(np.abs(held_out.observed - held_out.means), _LEAST_RESIDUAL)
+    residuals = np.maximum(np.abs(held_out.observed - held_out.means), _MIN_RESIDUAL)
     logs = np.log(residuals) @ _normalised(held_out.weights)
     tilted = np.where(np.isfinite(logs), prior * np.exp(-_TILT * (logs - np.nanmin(logs))), 0.0)
     return _normalised(tilted)

@@ -20,7 +20,7 @@ from models.trees.lookup import TreeArrays, TreeTables
 MIN_TREE_CONFIGURATIONS = 20
 """Trees of fewer configurations would only repeat them."""
 
-_FEW_ROUNDS, _MOST_OF_FEW, _ROUNDS = 120, 60, 200
+_FEW_ROUNDS, _MAX_OF_FEW, _ROUNDS = 120, 60, 200
 """Number of trees for few configurations, how many are few, and number of trees for more."""
 
 _TREE_FIELDS = fields(TreeArrays)
@@ -223,7 +223,7 @@ class ResidualTrees(PortfolioRegressor):
 
 
 def _rounds(n_configurations: int) -> int:
-    return _FEW_ROUNDS if n_configurations <= _MOST_OF_FEW else _ROUNDS
+    return _FEW_ROUNDS if n_configurations <= _MAX_OF_FEW else _ROUNDS
 
 
 def _check_size(y: FloatArray) -> None:

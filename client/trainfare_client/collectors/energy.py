@@ -11,7 +11,7 @@ from trainfare_client.collectors.hardware import torch_cuda
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
-_LEAST_SECONDS: Final = 1.0
+_MIN_SECONDS: Final = 1.0
 """Drivers update the counter about ten times a second, which would distort a shorter span."""
 
 
@@ -95,7 +95,7 @@ class EnergyMeter:
             return None
         used = self._used()
         seconds = self._clock() - self._began_at
-        if not used or seconds < _LEAST_SECONDS:
+        if not used or seconds < _MIN_SECONDS:
             return None
         after = self._read()
         if not all(gpu in self._before and gpu in after for gpu in used):
