@@ -13,7 +13,7 @@ _NO_TEXT: Final = {
     b"\xfe\xff": "text in UTF-16",
 }
 """Formats by their first bytes, with which no records as UTF-8 text begin."""
-_TOLD_COMMA: Final = ["sep=", ""]
+_SEPARATOR_LINE: Final = ["sep=", ""]
 """Cells of `sep=,`, a line for spreadsheets that states the separator."""
 
 
@@ -44,7 +44,7 @@ def read_names(lines: Iterator[list[str]]) -> tuple[list[str], int]:
     """
     filled = filter(any, lines)
     names = [name.strip() for name in next(filled, [])]
-    if names == _TOLD_COMMA:
+    if names == _SEPARATOR_LINE:
         names = [name.strip() for name in next(filled, [])]
     width = len(names)
     while names and not names[-1]:
