@@ -284,7 +284,8 @@ def _build_feature(
     )  # fmt: skip
     known = apply_transform(draft, values)
     known = known[~np.isnan(known)]
-    center = float(known.mean())
+    # The mean of equal numbers may differ from them by rounding.
+    center = float(known.mean() if known.min() < known.max() else known[0])
     missing_share = float(np.isnan(values).mean())
     spread = float(known.std())
     spread = spread if spread > SWITCH_TOLERANCE * max(1.0, abs(center)) else 0.0

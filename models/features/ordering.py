@@ -1,10 +1,17 @@
-"""An order of configurations by content, independent of names and of the order of upload."""
+"""An order of configurations by content, independent of names, units and order of upload."""
 
 import hashlib
 
 import numpy as np
 
-from models.tables import CORE_COLUMNS, HARDWARE_COLUMNS, FeatureTable, FloatArray, IntArray
+from models.tables import (
+    CORE_COLUMNS,
+    HARDWARE_COLUMNS,
+    SMALLEST,
+    FeatureTable,
+    FloatArray,
+    IntArray,
+)
 
 NUMERIC = frozenset({*CORE_COLUMNS, *HARDWARE_COLUMNS})
 CATEGORICAL = frozenset({"gpu_type", "instance_type"})
@@ -23,7 +30,7 @@ def _numbers(features: FeatureTable, name: str) -> FloatArray:
 
 
 def numeric_parameters(features: FeatureTable, grades: IntArray | None = None) -> list[str]:
-    """Return the numeric columns that are parameters, in an order independent of names.
+    """Return the numeric columns that are parameters, in an order independent of names and units.
 
     Parameters
     ----------
@@ -40,9 +47,11 @@ def numeric_parameters(features: FeatureTable, grades: IntArray | None = None) -
     """
     grades = np.arange(features.n_rows) if grades is None else grades
 
-    def content(name: str) -> tuple[list[float], list[float]]:
+    def content(name: str) -> list[list[float]]:
         column = _numbers(features, name)
-        return np.sort(column).tolist(), column[np.lexsort((column, grades))].tolist()
+        ratios = _without_unit(column)
+        by_grade = np.lexsort((column, grades))
+        return [np.sort(ratios).tolist(), ratios[by_grade].tolist(), column[by_grade].tolist()]
 
     return sorted(set(features.numeric) - NUMERIC, key=lambda name: (content(name), name))
 
@@ -73,11 +82,11 @@ def categorical_parameters(features: FeatureTable, grades: IntArray | None = Non
 
 
 def structural_keys(features: FeatureTable, values: FloatArray) -> list[str]:
-    """Return a hash of each row (64 hex digits) that does not change when levels are renamed.
+    """Return a hash of each row (64 hex digits) that neither names of levels nor units change.
 
-    Levels are identified by their rows: rows are coloured by their numbers and `values`, levels by
-    the colours of their rows, rows by the colours of their levels, until no new colour appears.
-    Columns that never vary do not count.
+    Numbers count relative to the least of their column. Levels are identified by their rows: rows
+    are coloured by their numbers and `values`, levels by the colours of their rows, rows by the
+    colours of their levels, until no new colour appears. Columns that never vary do not count.
 
     Parameters
     ----------
@@ -105,7 +114,7 @@ def structural_keys(features: FeatureTable, values: FloatArray) -> list[str]:
     is_new = np.diff(values[rows], prepend=values[rows[:1]]) > 0
     grades = np.cumsum(is_new.astype(np.int64))
     columns = [
-        _numbers(features, name)
+        _without_unit(_numbers(features, name))
         for name in [
             *sorted(NUMERIC & features.numeric.keys()),
             *numeric_parameters(by_value, grades),
@@ -123,6 +132,14 @@ def structural_keys(features: FeatureTable, values: FloatArray) -> list[str]:
     ranks = _level_ranks(_ranked([*numbers, values]), categories)
     table = np.column_stack([np.zeros(features.n_rows), *numbers, *ranks])
     return [hashlib.sha256(row.tobytes()).hexdigest() for row in table]
+
+
+def _without_unit(column: FloatArray) -> FloatArray:
+    """Return the ratio of each number to the least magnitude above zero, to twelve digits."""
+    magnitudes = np.abs(column[np.isfinite(column) & (column != 0)])
+    unit = max(magnitudes.min(), SMALLEST) if len(magnitudes) else 1.0
+    fractions, exponents = np.frexp(column / unit)
+    return np.ldexp(fractions.round(12), exponents)
 
 
 def _codes(column: list[str | None]) -> IntArray:

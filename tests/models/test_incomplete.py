@@ -19,7 +19,7 @@ def _runs(*, left_out: Sequence[int] = (), column: str = "dataset_size") -> RunT
     size = np.exp(generator.uniform(7, 11, N))
     batch = np.exp2(generator.integers(5, 9, N)).astype(float)
     mode = generator.choice(["eager", "graph"], N).tolist()
-    slow = np.array([1.5 if each == "eager" else 1.0 for each in mode])
+    slow = np.array([2.0 if each == "eager" else 1.0 for each in mode])
     seconds = size * slow / workers * np.exp(0.03 * generator.standard_normal(N))
     numeric = {"workers": workers, "dataset_size": size, "param.noise": batch}
     if column in numeric:

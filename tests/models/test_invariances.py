@@ -200,6 +200,53 @@ def test_names_of_parameters_are_no_matter(n: int, names: Mapping[str, str]) -> 
     np.testing.assert_array_equal(found, expected)
 
 
+def _in_units(table: FeatureTable, units: Mapping[str, float]) -> FeatureTable:
+    numeric = {name: column * units.get(name, 1.0) for name, column in table.numeric.items()}
+    return FeatureTable(numeric, table.categorical, table.n_rows)
+
+
+@pytest.mark.parametrize("unit", [1e-9, 1 / 3, 1024.0])
+def test_units_of_the_dataset_size_are_no_matter(
+    runs: RunTable, portfolio: FittedPortfolio, unit: float
+) -> None:
+    units = {"dataset_size": unit}
+
+    found = _answers(
+        fit(_with(runs, _in_units(runs.features, units))), _in_units(_QUESTIONS, units)
+    )
+
+    np.testing.assert_allclose(found, _answers(portfolio, _QUESTIONS), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("offset", [0.0, -3.0])
+@pytest.mark.parametrize("units", [(1e-3, 1.0), (1.0, 1e-6), (60.0, 1024.0)])
+def test_units_of_parameters_are_no_matter(units: tuple[float, float], offset: float) -> None:
+    scales = dict(zip(("param.depth", "param.width"), units, strict=True))
+    tables = [_with_parameters(n, seed, _PLAIN) for n, seed in ((40, 0), (30, 1))]
+    for table in tables:
+        table.numeric["param.width"][:] += offset
+    runs, questions = tables
+    seconds = 90 * runs.numeric["param.depth"] ** 0.8 / runs.numeric["workers"]
+    seconds = seconds * np.linspace(1, 1.2, 40)
+    run_ids = [str(row) for row in range(40)]
+
+    found, expected = (
+        _answers(fit(RunTable(_in_units(runs, used), seconds, run_ids)), _in_units(questions, used))
+        for used in (scales, {})
+    )
+
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.filterwarnings("error")
+def test_numbers_of_any_size_have_different_keys() -> None:
+    numbers = np.array([-1e100, -5e-324, 0.0, np.nan, 5e-324, 1.0, 1 + 1e-9, 1e100])
+
+    keys = structural_keys(FeatureTable({"param.x": numbers}, {}, 8), np.ones(8))
+
+    assert len(set(keys)) == 8
+
+
 def test_columns_with_the_same_values_are_told_apart_by_the_durations() -> None:
     depth, width = np.array([1.0, 2.0, 1.0, 2.0]), np.array([1.0, 1.0, 2.0, 2.0])
     seconds = np.array([3.0, 7.0, 4.0, 9.0])

@@ -237,7 +237,7 @@ def test_parameters_in_proportion_are_answered_alike_for_all_workers() -> None:
     alone = [portfolio.predict(make_features([row])) for row in questions]
 
     assert {tuple(axis.name for axis in each.axes) for each in supports} == {
-        ("param.cores_per_worker", "param.memory_per_worker", "workers")
+        ("param.memory_per_worker", "param.cores_per_worker", "workers")
     }
     widths = np.log(forecast.quantile(0.95) / forecast.quantile(0.05))
     assert np.diff(widths).min() > 0
