@@ -3,12 +3,12 @@
 Usage: ``python -m benchmarks.accuracy --data DIR [--peers FILE.csv] [--prior
 left-out|project|shipped|alone] [--jobs N] [--sample N] [--only NAME ...] [--group NAME ...]
 [--unseen NAME ...] [--targets FILE] [--drawn SEED] [--plots DIR] --out result.csv``. DIR holds one
-folder per data set with ``runs.csv`` and ``tasks.json``, or CSV files of uploads, from which tasks
-are made; ``--drawn`` draws others from the folders' runs. The factory prior of a folder's tasks is
-made of the other folders (``left-out``); with ``project`` the folder's other workloads are known
-too, as in a service that has them in one project; ``shipped`` is the prior of the package, for
-folders that it has not seen. The goals at the end are judged by the tasks that were run, so a
-sample says less about them.
+folder per data set with ``runs.csv`` and ``tasks.json``, or CSV files of uploads; runs without
+``tasks.json`` are split by rule, and ``--drawn`` draws other tasks from any runs. The factory prior
+of a folder's tasks is made of the other folders (``left-out``); with ``project`` the folder's other
+workloads are known too, as in a service that has them in one project; ``shipped`` is the prior of
+the package, for folders that it has not seen. The goals at the end are judged by the tasks that
+were run, so a sample says less about them.
 """
 
 import argparse
@@ -37,7 +37,7 @@ from benchmarks.accuracy.goals import (  # noqa: E402 - see above
     read_targets,
 )
 from benchmarks.accuracy.judging import Judgement, judge  # noqa: E402 - see above
-from benchmarks.accuracy.profiles import read_profile_tasks  # noqa: E402 - see above
+from benchmarks.accuracy.profiles import split_tasks  # noqa: E402 - see above
 from benchmarks.accuracy.tables import summary_table  # noqa: E402 - see above
 from benchmarks.accuracy.traces import (  # noqa: E402 - see above
     SHIPPED_HARDWARE,
@@ -72,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = _parse(arguments)
     tasks = _read(options)
     if not tasks:
-        raise SystemExit(f"No folder with runs.csv and tasks.json, nor a CSV, in {options.data}.")
+        raise SystemExit(f"No folder with runs.csv, nor a CSV of runs, in {options.data}.")
     names = {row.get("gpu_type", "") for task in tasks for row in (*task.train, *task.test)}
     hardware = read_hardware(options.hardware, names)
     prior_of = _prior_of(options, hardware)
@@ -107,17 +107,17 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def _read(options: argparse.Namespace) -> list[Task]:
-    folders = sorted(path.parent for path in options.data.glob("*/tasks.json"))
-    if options.drawn is not None:
-        files = {folder.name: folder / "runs.csv" for folder in folders}
-        files = files or {path.stem: path for path in sorted(options.data.glob("*.csv"))}
-        tasks = [task for name in files for task in draw_tasks(files[name], name, options.drawn)]
-    elif folders:
-        tasks = [task for folder in folders for task in read_tasks(folder)]
-    else:
-        tasks = read_profile_tasks(options.data)
-    if options.only:
-        tasks = [task for task in tasks if task.folder in options.only]
+    files = {path.parent.name: path for path in sorted(options.data.glob("*/runs.csv"))}
+    files = files or {path.stem: path for path in sorted(options.data.glob("*.csv"))}
+    names = [name for name in files if not options.only or name in options.only]
+    tasks: list[Task] = []
+    for name in names:
+        if options.drawn is not None:
+            tasks += draw_tasks(files[name], name, options.drawn)
+        elif files[name].with_name("tasks.json").is_file():
+            tasks += read_tasks(files[name].parent)
+        else:
+            tasks += split_tasks(files[name], name)
     return tasks if options.sample is None else sample_tasks(tasks, options.sample)
 
 

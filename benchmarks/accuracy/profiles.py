@@ -7,7 +7,13 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.accuracy.traces import CATEGORICAL_COLUMNS, NUMERIC_COLUMNS, Row, Task, read_rows
+from benchmarks.accuracy.traces import (
+    CATEGORICAL_COLUMNS,
+    NUMERIC_COLUMNS,
+    Row,
+    Task,
+    read_completed,
+)
 
 FEW_SHOT = 6
 """Number of known configurations in a few-shot task."""
@@ -40,17 +46,13 @@ class Profile:
         return [_number(rows[0].get(column)) for rows in self.configurations]
 
 
-def read_profile_tasks(folder: Path) -> list[Task]:
-    """Return tasks from the succeeded runs of every CSV file of uploads in a folder.
+def split_tasks(path: Path, folder: str) -> Iterator[Task]:
+    """Yield tasks made of the succeeded runs of a CSV file of uploads.
 
     For each workload of at least eight configurations: 70 % of them known at random, six known at
     random, and all known except the largest level of each numeric column with three or more levels.
     """
-    return [task for path in sorted(folder.glob("*.csv")) for task in _tasks_of(path)]
-
-
-def _tasks_of(path: Path) -> Iterator[Task]:
-    for profile in read_profiles(path, path.stem):
+    for profile in read_profiles(path, folder):
         yield from _random_tasks(profile)
         yield from _axis_tasks(profile)
 
@@ -58,10 +60,7 @@ def _tasks_of(path: Path) -> Iterator[Task]:
 def read_profiles(path: Path, folder: str) -> Iterator[Profile]:
     """Yield the workloads of a CSV file that have at least eight configurations."""
     workloads: dict[str, dict[tuple[str, ...], list[Row]]] = {}
-    for number, row in enumerate(read_rows(path)):
-        if (row.get("status") or "succeeded") != "succeeded":
-            continue
-        row["run_id"] = row.get("run_id") or row.get("external_id") or f"row-{number}"
+    for row in read_completed(path):
         groups = workloads.setdefault(row["workload"], {})
         groups.setdefault(_configuration(row), []).append(row)
     for workload, groups in sorted(workloads.items()):

@@ -49,12 +49,19 @@ def read_rows(path: Path) -> Iterator[Row]:
 
     Uploads do the same, since data sheets and the results of other workloads are known by that
     name. A byte order mark, as written by spreadsheets, is not part of the first column's name.
+    Runs without an id are named by their row.
     """
     with path.open(newline="", encoding="utf-8-sig") as stream:
-        for row in csv.DictReader(stream):
+        for number, row in enumerate(csv.DictReader(stream)):
+            row["run_id"] = row.get("run_id") or row.get("external_id") or f"row-{number}"
             if row.get("gpu_type"):
                 row["gpu_type"] = canonical_gpu_name(row["gpu_type"])
             yield row
+
+
+def read_completed(path: Path) -> Iterator[Row]:
+    """Yield the runs of a CSV file that ended with success."""
+    return (row for row in read_rows(path) if (row.get("status") or "succeeded") == "succeeded")
 
 
 def read_tasks(folder: Path) -> list[Task]:

@@ -7,14 +7,21 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.accuracy.traces import Row, Task, read_rows, to_tables
+from benchmarks.accuracy.traces import Row, Task, read_completed, to_tables
 from models import RunTable
 
 MIN_CONFIGURATIONS = 8
 """Workloads with fewer configurations are not targets but still contribute."""
 
 MAX_TESTED_RUNS = 300
-_KEY_COLUMNS_LEFT_OUT = ("run_id", "duration_seconds", "cost_usd")
+_KEY_COLUMNS_LEFT_OUT = (
+    "run_id",
+    "external_id",
+    "status",
+    "started_at",
+    "duration_seconds",
+    "cost_usd",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +48,7 @@ def _key(row: Row) -> str:
     kept = [
         f"{name}={value}"
         for name, value in sorted(row.items())
-        if name not in _KEY_COLUMNS_LEFT_OUT and not name.startswith("phase.")
+        if name not in _KEY_COLUMNS_LEFT_OUT and not name.startswith(("phase.", "label."))
     ]
     return hashlib.sha256("\n".join(kept).encode()).hexdigest()
 
@@ -53,7 +60,7 @@ def read_workloads(data: Path, only: Sequence[str] | None = None) -> list[Measur
         if only and path.parent.name not in only:
             continue
         groups: dict[str, list[Row]] = {}
-        for row in read_rows(path):
+        for row in read_completed(path):
             groups.setdefault(row["workload"], []).append(row)
         workloads += [
             MeasuredWorkload(path.parent.name, name, tuple(rows)) for name, rows in groups.items()

@@ -7,7 +7,6 @@ workers than in the fit, or those on more data. The library is fitted for each s
 """
 
 import argparse
-import csv
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -16,18 +15,11 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.accuracy.judging import Judgement, judge
-from benchmarks.accuracy.traces import Row, Task
+from benchmarks.accuracy.traces import Row, Task, read_completed
 
 FOLDS = 4
 TIME_BUDGET_S = 20.0
 _AXES = ("workers", "dataset_size", "param.cpus_per_worker")
-
-
-def read_runs(file: Path) -> list[Row]:
-    """Return the succeeded runs of an export."""
-    with file.open(newline="") as stream:
-        rows = [row for row in csv.DictReader(stream) if row["status"] == "succeeded"]
-    return [{**row, "run_id": row["external_id"]} for row in rows]
 
 
 def splits(rows: Sequence[Row], seed: int) -> Iterator[tuple[str, list[Task]]]:
@@ -67,7 +59,7 @@ def main() -> None:
     parser.add_argument("--runs", type=Path, required=True, help="CSV export of the runs")
     parser.add_argument("--seed", type=int, default=1, help="of the random folds")
     arguments = parser.parse_args()
-    rows = read_runs(arguments.runs)
+    rows = list(read_completed(arguments.runs))
     table = Table(title=f"{len(rows)} runs, {len({_configuration(row) for row in rows})} cells")
     for column in ("question", "fitted on", "asked", "MAPE", "in 90% band", "band's width"):
         table.add_column(column, justify="left" if column == "question" else "right")

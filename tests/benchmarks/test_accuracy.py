@@ -22,7 +22,7 @@ from benchmarks.accuracy.goals import (
     regime_of,
 )
 from benchmarks.accuracy.plots import draw_curve
-from benchmarks.accuracy.profiles import read_profile_tasks
+from benchmarks.accuracy.profiles import split_tasks
 from benchmarks.accuracy.tables import geometric_mean, groups_of, median
 from benchmarks.accuracy.traces import Task, read_rows, to_tables
 from tests.benchmarks.judged import JUDGED
@@ -60,7 +60,7 @@ def find(goals: Sequence[Goal], name: str) -> Goal:
 
 
 def test_profiles_become_tasks_whose_sides_share_no_configuration(profiles: Path) -> None:
-    tasks = read_profile_tasks(profiles)
+    tasks = [*split_tasks(profiles / "own.csv", "own")]
 
     assert [(task.kind, task.axis) for task in tasks] == [
         ("interpolation", "random"),
@@ -136,7 +136,7 @@ def test_command_judges_data_sets_with_peers_in_several_processes(
 ) -> None:
     data, out, peers = tmp_path / "data", tmp_path / "result.csv", tmp_path / "peers.csv"
     (data / "set").mkdir(parents=True)
-    tasks = read_profile_tasks(profiles)[:1]
+    tasks = [*split_tasks(profiles / "own.csv", "own")][:1]
     rows = [{"gpu_type": "", **row} for task in tasks for row in (*task.train, *task.test)]
     with (data / "set" / "runs.csv").open("w", newline="") as stream:
         writer = csv.DictWriter(stream, list(rows[0]))
@@ -161,6 +161,24 @@ def test_command_judges_data_sets_with_peers_in_several_processes(
         found = list(csv.DictReader(stream))
     assert [float(row["ratio"]) < 1 for row in found] == [True]
     assert "ratio to the best peer" in capsys.readouterr().out
+
+
+def test_folders_without_tasks_are_split_by_rule(profiles: Path, tmp_path: Path) -> None:
+    data, out = tmp_path / "data", tmp_path / "result.csv"
+    (data / "set").mkdir(parents=True)
+    (profiles / "own.csv").rename(data / "set" / "runs.csv")
+
+    main(["--data", str(data), "--out", str(out), "--sample", "2", "--prior", "left-out"])
+
+    with out.open(newline="") as stream:
+        assert [row["data_set"] for row in csv.DictReader(stream)] == ["set", "set"]
+
+
+def test_runs_without_an_id_are_named_by_their_row(tmp_path: Path) -> None:
+    path = tmp_path / "runs.csv"
+    path.write_text("workload,external_id\none,ci-4\none,\n")
+
+    assert [row["run_id"] for row in read_rows(path)] == ["ci-4", "row-1"]
 
 
 def test_gpu_types_are_read_by_the_names_of_the_service(tmp_path: Path) -> None:

@@ -102,3 +102,21 @@ def test_prior_of_a_workload_never_holds_itself_nor_its_data_set_as_public(data:
             reports[arm] = prior.report.contributors, prior.report.factory
 
     assert reports == {"factory": ((), 1), "project": (("b",), 0), "both": (("b",), 1)}
+
+
+def test_configurations_are_those_of_completed_runs_whatever_else_a_row_tells(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "set").mkdir()
+    (tmp_path / "set" / "runs.csv").write_text(
+        "workload,status,started_at,duration_seconds,workers,label.git_sha\n"
+        "one,succeeded,2026-11-01T10:00:00Z,50,1,a1\n"
+        "one,,2026-11-02T10:00:00Z,52,1,b2\n"
+        "one,preempted,2026-11-03T10:00:00Z,9,1,c3\n"
+        "one,out_of_memory,2026-11-03T10:00:00Z,,2,c3\n"
+    )
+
+    workload = read_workloads(tmp_path)[0]
+
+    assert [len(rows) for rows in workload.configurations()] == [2]
+    assert workload.table().duration_seconds.tolist() == [50, 52]

@@ -7,16 +7,14 @@ import pytest
 
 from benchmarks.accuracy.judging import judge
 from benchmarks.accuracy.profiles import read_profiles
-from benchmarks.accuracy.traces import SHIPPED_HARDWARE, Row, Task, read_hardware, read_rows
+from benchmarks.accuracy.traces import SHIPPED_HARDWARE, Task, read_hardware, read_rows
 from models import PooledPrior, factory_summaries
 
 _STUDIES = Path(__file__).parents[2] / "examples" / "studies"
 
 
 def test_runs_of_a_session_on_one_gpu_forecast_another_one() -> None:
-    rows: list[Row] = [
-        {**row, "run_id": row["external_id"]} for row in read_rows(_STUDIES / "profiled-gpu.csv")
-    ]
+    rows = [*read_rows(_STUDIES / "profiled-gpu.csv")]
     session = tuple(row for row in rows if row["gpu_type"] == "H100")
     others = tuple(row for row in rows if row["gpu_type"] == "H200")
     hardware = read_hardware(SHIPPED_HARDWARE)
