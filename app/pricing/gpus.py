@@ -201,11 +201,11 @@ def boards_of_chip(name: str) -> tuple[tuple[str, ...], float] | None:
 
 def nearest_gpu_names(name: str, further: Collection[str] = ()) -> list[str]:
     """Return the known names that are most similar to an unknown one, the nearest first."""
-    known = {_squeeze(known_name): known_name for known_name in (*specifications(), *further)}
+    known = {_squeeze(family): variants for family, variants in families().items()}
+    known |= {_squeeze(known_name): (known_name,) for known_name in (*specifications(), *further)}
     spelling = _spellings(name[:_LONGEST_NAME])[1]
-    return [
-        known[match] for match in get_close_matches(spelling, known, n=_NEAREST_NAMES, cutoff=0.5)
-    ]
+    matches = get_close_matches(spelling, known, n=_NEAREST_NAMES, cutoff=0.5)
+    return list(dict.fromkeys(name for match in matches for name in known[match]))[:_NEAREST_NAMES]
 
 
 def resolve_gpu(name: str, measured: Collection[str]) -> str:

@@ -145,6 +145,10 @@ def test_unknown_name_comes_with_the_nearest() -> None:
     assert "H100" in caught.value.nearest
 
 
+def test_nearest_names_of_a_family_are_its_variants() -> None:
+    assert nearest_gpu_names("A100X")[:4] == list(variants_of("A100"))
+
+
 def test_nearest_names_include_those_measured() -> None:
     assert nearest_gpu_names("rig-77", ["rig-7"])[0] == "rig-7"
     assert nearest_gpu_names("?" * 500) == []
