@@ -177,8 +177,8 @@ def test_pointers_lead_into_the_document_that_was_sent(client: TestClient, opera
     [
         (b"\n" * 101_000, "more than 100000 lines"),
         (b"source\n" + b"x\n" * 10_001, "more than 10000"),
-        (b"," * 200, "no header"),
-        (b"a," * 200, "200 columns"),
+        (b"," * 200 + b"\n", "no header"),
+        (b"a," * 200 + b"\n", "200 columns"),
     ],
 )
 def test_tables_of_records_are_bounded_in_every_direction(
@@ -190,6 +190,22 @@ def test_tables_of_records_are_bounded_in_every_direction(
 
     assert answer.status_code == 422
     assert told in answer.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    "path", ["/v1/runs", "/v1/prices", "/v1/exchange-rates", "/v1/grid-factors"]
+)
+@pytest.mark.parametrize("rows", [2, 5000])
+def test_table_that_lost_its_line_breaks_is_told_how_curl_keeps_them(
+    client: TestClient, path: str, rows: int
+) -> None:
+    body = "workload,duration_seconds" + "a,5" * rows
+
+    answer = client.post(path, content=body, headers={"Content-Type": "text/csv"})
+
+    assert answer.status_code == 422
+    assert "no line breaks" in answer.json()["detail"]
+    assert "--data-binary, not with -d" in answer.json()["detail"]
 
 
 def test_name_of_megabytes_is_compared_with_no_field() -> None:

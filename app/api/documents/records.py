@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, Final, Generic, TypeVar
 
 import orjson
@@ -25,7 +25,11 @@ from app.domain.errors import (
 from app.domain.instants import instant_text
 from app.domain.spelling import nearest_field
 from app.services.uploads.formulas import guard_formula
-from app.services.uploads.separators import read_names, refuse_other_formats
+from app.services.uploads.separators import (
+    read_names,
+    refuse_lost_line_breaks,
+    refuse_other_formats,
+)
 
 MAX_RECORDS: Final = 10_000
 _MAX_LINES: Final = 2_000_000
@@ -180,7 +184,10 @@ def _nonempty_lines(body: bytes) -> Iterator[list[str]]:
     """Yield the non-empty lines of a CSV file; empty ones take no memory."""
     text = io.TextIOWrapper(io.BytesIO(body), encoding="utf-8-sig", newline="")
     try:
-        for number, line in enumerate(csv.reader(text, strict=True), start=1):
+        first_line = text.readline()
+        refuse_lost_line_breaks(first_line)
+        reader = csv.reader(chain([first_line], text), strict=True)
+        for number, line in enumerate(reader, start=1):
             if number > _MAX_LINES:
                 raise InvalidRequestError(f"The file has more than {_MAX_LINES} lines.")
             if any(cell.strip() for cell in line):

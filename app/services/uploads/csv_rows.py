@@ -15,7 +15,7 @@ from app.services.uploads.faults import FaultCollector
 from app.services.uploads.fields import MAX_NAMES, canonical_field, meant_field, unknown_field_fault
 from app.services.uploads.formulas import unguard_formula
 from app.services.uploads.json_values import MAX_VALUE_CHARACTERS
-from app.services.uploads.separators import read_names
+from app.services.uploads.separators import read_names, refuse_lost_line_breaks
 
 MAX_ROWS: Final = 1_000_000
 CHUNK_ROWS: Final = 8192
@@ -34,8 +34,8 @@ def read_csv(
     Raises
     ------
     InvalidRequestError
-        If the file is not UTF-8, has broken quotes, no header, a separator other than the comma, or
-        a line longer than a MiB.
+        If the file is not UTF-8, has broken quotes, no header, no line breaks, a separator other
+        than the comma, or a line longer than a MiB.
     UnknownFieldError
         If a column has a name that no field has.
     TooManyRowsError
@@ -76,11 +76,16 @@ def read_csv(
 
 
 def _lines(text: TextIOWrapper) -> Iterator[str]:
+    is_first = True
     while line := text.readline(MAX_VALUE_CHARACTERS + 1):
         if len(line) > MAX_VALUE_CHARACTERS:
             raise InvalidRequestError(
-                "A line is longer than one MiB. Put each run on a line of its own."
+                "A line is longer than one MiB. Put each run on a line of its own; curl keeps line"
+                " breaks with --data-binary, not with -d."
             )
+        if is_first:
+            refuse_lost_line_breaks(line)
+        is_first = False
         yield line
 
 

@@ -32,6 +32,21 @@ def refuse_other_formats(head: bytes) -> None:
         raise InvalidRequestError(f"The body is {found}: send text in UTF-8; save a table as CSV.")
 
 
+def refuse_lost_line_breaks(first_line: str) -> None:
+    """Refuse a table whose first line is all of it, as clients leave it that join lines.
+
+    Raises
+    ------
+    InvalidRequestError
+        If the line has text and does not end.
+    """
+    if first_line.strip() and first_line[-1] not in "\r\n":
+        raise InvalidRequestError(
+            "The file has no line breaks. Put the header and each row on a line of its own; curl"
+            " keeps line breaks with --data-binary, not with -d."
+        )
+
+
 def read_names(lines: Iterator[list[str]]) -> tuple[list[str], int]:
     """Return the names of a table's columns, and their number with nameless ones at the end.
 
