@@ -89,6 +89,18 @@ def test_unknown_price_gives_no_cost_but_a_duration(
     assert forecast["duration_seconds"]["median"] > 0
 
 
+def test_unpriced_question_without_hardware_is_told_to_name_it(
+    client: TestClient, published: Services
+) -> None:
+    [named], [unnamed] = (
+        [each for each in ask(client, **changes)["warnings"] if each["code"] == "price_unknown"]
+        for changes in ({"pricing": {"region": "mars-1"}}, {"configuration": {"workers": 2}})
+    )
+
+    assert "name gpu_type or instance_type" in unnamed["remedy"]
+    assert named["remedy"].startswith("Give pricing.price_per_hour")
+
+
 def test_stale_price_is_used_with_a_warning(client: TestClient, published: Services) -> None:
     old = {
         "gpu_type": "T4",

@@ -217,11 +217,11 @@ def _on_price(
     configuration: Configuration, offer: Offer | None, as_of: datetime
 ) -> Iterator[ForecastWarning]:
     if offer is None:
-        yield ForecastWarning(
-            "price_unknown",
-            "No price is known for this configuration.",
-            "Give pricing.price_per_hour, or store a price with POST /v1/prices.",
-        )
+        remedy = "Give pricing.price_per_hour, or store a price with POST /v1/prices."
+        if not (configuration.gpu_type or configuration.instance_type):
+            remedy = f"If the workers have a GPU, name gpu_type or instance_type. {remedy}"
+        message = "No price is known for this configuration."
+        yield ForecastWarning("price_unknown", message, remedy)
         return
     yield from _on_currency(offer, as_of)
     if is_stale(offer.price, as_of):
