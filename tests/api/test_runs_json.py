@@ -259,6 +259,7 @@ def test_instants_must_agree_with_each_other_and_the_duration(client: TestClient
         (make_json_run(batchsize=8), "batchsize", "'batch_size'"),
         (make_json_run(configuration={"worker": 8}), "configuration.worker", "workers'"),
         (make_json_run(param=8), "param", "param.NAME"),
+        ({"runs": [make_json_run()]}, "runs", "Send the list of runs itself"),
         (make_json_run(parameters={"workers": 8}), "param.workers", "'workers' itself"),
         (make_json_run(phases={"setup": 8}), "phase.setup", "phase.setup_seconds"),
         (make_json_run(resources={"gpu_utilisation": 0.9}), "resource.gpu_utilisation", "lization"),

@@ -10,7 +10,7 @@ from typing import IO, Any, Final
 import numpy as np
 
 from app.domain.columns import members_by_name
-from app.domain.errors import InvalidRequestError, TooManyRowsError
+from app.domain.errors import Fault, InvalidRequestError, TooManyRowsError
 from app.domain.flat_fields import CONFIGURATION, PARAMETER, WORK
 from app.services.uploads.chunks import Cell, RawChunk
 from app.services.uploads.csv_rows import MAX_ROWS
@@ -211,6 +211,10 @@ class _Flattener:
             self._faults.add(
                 row, shown, plain, f"{shown} is not an object.", 'Send {"name": value, ...}.'
             )
+        elif field is None and isinstance(cell, list) and cell and isinstance(cell[0], dict):
+            remedy = "Send the list of runs itself, without an object around it."
+            fault = Fault(f"There is no field {shown!r}.", remedy, field=shown, row=row)
+            self._faults.add_unknown_field(fault)
         elif field is None:
             self._faults.add_unknown_field(
                 unknown_field_fault(shown, row=row, known=_known_names(shown))
