@@ -16,7 +16,11 @@ from app.services.uploads.content import ContentWriter
 from app.services.uploads.links import note_unknown_forecasts
 from app.services.uploads.provisional import provisional_runs
 from app.services.uploads.reading import CheckedUpload, read_upload
-from app.services.uploads.spellings import note_counted_gpus, note_odd_parameters
+from app.services.uploads.spellings import (
+    note_absent_names,
+    note_counted_gpus,
+    note_odd_parameters,
+)
 from app.services.uploads.storing import MAX_LISTED_ROWS, Registered, UploadRegistrar, settle_drift
 from app.services.uploads.terms import (
     Finish,
@@ -161,6 +165,7 @@ class UploadService:
         registered = registrar.register(partial(self._context.lease_now, stores))
         note_odd_parameters(upload, registered.workloads)
         note_counted_gpus(upload)
+        note_absent_names(upload)
         note_unknown_forecasts(stores, project_id, upload, self._context.now())
         if not options.dry_run:
             charge_upload(stores, project_id, registered)

@@ -132,3 +132,16 @@ def test_gpu_types_that_tell_a_number_are_warned_of(client: TestClient) -> None:
     assert (of_a100["rows"], of_t4["rows"]) == ([1, 4], [3])
     assert "gpu_type 'A100' and workers 8" in of_a100["remedy"]
     assert "gpu_type 'T4' and workers 2" in of_t4["remedy"]
+
+
+def test_words_for_no_value_in_place_of_a_name_are_warned_of(client: TestClient) -> None:
+    header = "workload,duration_seconds,gpu_type,provider"
+    rows = ["a,5,#N/A,aws", "a,6,T4,None", "a,7,#N/A,", "a,8,,nanocloud"]
+
+    warnings = post_csv(client, header, *rows).json()["warnings"]
+
+    assert {warning["code"] for warning in warnings} == {"word_for_no_value"}
+    of_gpu, of_provider = warnings
+    assert (of_gpu["rows"], of_provider["rows"]) == ([1, 3], [2])
+    assert of_gpu["message"] == "gpu_type '#N/A' counts as a name of its own."
+    assert "leave the cell empty" in of_gpu["remedy"]

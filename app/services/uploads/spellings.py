@@ -1,4 +1,4 @@
-"""Finds values that look alike but count as different, and GPU types that include a number."""
+"""Finds values that look alike but count as different, and names that tell a number or nothing."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -9,10 +9,12 @@ from app.domain.identifiers import Slug
 from app.domain.workloads import Workload
 from app.pricing.gpus import counted_gpu
 from app.services.uploads.numbers import is_number
+from app.services.uploads.parameters import says_absence
 from app.services.uploads.reading import CheckedUpload
 from app.services.uploads.terms import Oddity
 
 _MAX_NAMED: Final = 10
+_NAMING_FIELDS: Final = ("gpu_type", "instance_type", "provider", "region")
 _MIXED_REMEDY: Final = (
     "If it should be a number, remove the workload, or use another parameter name, and send only"
     " numbers, with empty cells where there is none."
@@ -74,6 +76,30 @@ def note_counted_gpus(upload: CheckedUpload) -> None:
             " run again."
         )
         upload.oddities.note(Oddity("gpus_counted_in_name", message, remedy), row_numbers)
+
+
+def note_absent_names(upload: CheckedUpload) -> None:
+    """Warn of words for no value where a machine or a place is named: each counts as a name."""
+    rows: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for chunk in upload.chunks:
+        for field in _NAMING_FIELDS:
+            names = chunk.texts.get(field, ())
+            absent = {name for name in set(names) if name is not None and _says_nothing(name)}
+            if absent:
+                for row, name in zip(chunk.rows.tolist(), names, strict=True):
+                    if name in absent:
+                        rows[field, name].append(row)
+    for (field, name), row_numbers in sorted(rows.items())[:_MAX_NAMED]:
+        message = f"{field} {name!r} counts as a name of its own."
+        remedy = (
+            "Where there is none, leave it out (in CSV, leave the cell empty): DELETE"
+            " /v1/runs/{run}, and send the run again."
+        )
+        upload.oddities.note(Oddity("word_for_no_value", message, remedy), row_numbers)
+
+
+def _says_nothing(name: str) -> bool:
+    return says_absence(name) or name.casefold() == "none"
 
 
 def _note_miswritten(upload: CheckedUpload, slug: Slug, name: str) -> None:
