@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from fastapi.testclient import TestClient
 
+from app.domain.fits import FitRequest
 from app.services.wiring import Services
 from tests.support.regressors import fit
 
@@ -36,6 +37,11 @@ def shown_answers(page: str) -> list[tuple[list[str], list[str]]]:
 def words(line: str) -> list[str]:
     """Return the words of a line; its figures change with the engine and the day."""
     return [word for word in re.findall(r"[A-Za-z][A-Za-z_-]+", line) if word not in _UNITS]
+
+
+def figures(line: str) -> list[float]:
+    """Return the numbers of a line."""
+    return [float(number) for number in re.findall(r"\d+(?:\.\d+)?", line.replace(",", ""))]
 
 
 @pytest.fixture
@@ -70,3 +76,21 @@ def test_answers_read_as_those_shown(measured: TestClient, page: str) -> None:
         assert len(lines) >= 4
         for line, expected in zip(lines[:3], shown[:3], strict=True):
             assert words(line)[:6] == words(expected)[:6]
+
+
+def test_table_of_the_readme_has_the_figures_of_this_engine(
+    measured: TestClient, services: Services
+) -> None:
+    fit(services, "ddp-cnn-cpu", FitRequest())
+    [(command, shown)] = [
+        (command, shown)
+        for command, shown in shown_answers("README.md")
+        if "workers=1,2,4,8" in " ".join(command)
+    ]
+
+    answer = measured.get(
+        command[-1].removeprefix("localhost:8000"), headers={"Accept": "text/plain"}
+    )
+
+    for line, expected in zip(answer.text.splitlines()[3:7], shown[3:7], strict=True):
+        assert figures(line) == pytest.approx(figures(expected), rel=0.05)
