@@ -179,7 +179,7 @@ class InvalidRowsError(DomainError):
 
 
 class InvalidRunsError(InvalidRowsError):
-    """An upload of runs has bad rows and did not ask to leave them out."""
+    """An upload of runs has bad rows beside good ones and did not ask to leave them out."""
 
     remedy = "Fix the named rows and send all again; ?on_invalid=skip takes the good runs."
 

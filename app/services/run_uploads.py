@@ -109,9 +109,7 @@ class UploadService:
         """
         upload = read_upload(body, upload_format, self._canonical_gpu_name)
         if not options.skip_invalid:
-            _refuse_bad_rows(
-                upload, InvalidRunsError if options.offers_skipping else InvalidRowsError
-            )
+            _refuse_bad_rows(upload, offers_skipping=options.offers_skipping)
         # Judged before the transaction: judging reads the database on another connection.
         verdicts = self._judge(project_id, upload, options)
         if options.dry_run:
@@ -201,12 +199,15 @@ def _audit(
     stores.access.record_audit(project_id, key_id, now, "run.upload", subject, detail)
 
 
-def _refuse_bad_rows(upload: CheckedUpload, error_type: type[InvalidRowsError]) -> None:
-    faults = upload.faults
+def _refuse_bad_rows(upload: CheckedUpload, *, offers_skipping: bool) -> None:
+    faults, total_rows = upload.faults, upload.total_rows
     if faults.unknown_fields:
         raise UnknownFieldError(faults.unknown_fields)
     if faults:
-        raise error_type(faults.named, bad_rows=len(faults.bad_rows), total_rows=upload.total_rows)
+        bad_rows = len(faults.bad_rows)
+        has_good = offers_skipping and bad_rows < total_rows
+        error_type = InvalidRunsError if has_good else InvalidRowsError
+        raise error_type(faults.named, bad_rows=bad_rows, total_rows=total_rows)
 
 
 def _result(

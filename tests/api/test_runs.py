@@ -216,3 +216,14 @@ def test_lists_take_as_many_statements_whatever_their_length(
         counts.append(len(queries))
 
     assert counts == [3, 3]
+
+
+def test_good_runs_are_offered_to_be_stored_where_there_are_any(client: TestClient) -> None:
+    mixed, bad = (
+        post_json(client, [make_json_run(duration_seconds=each) for each in durations]).json()
+        for durations in ((5, -5), (-5, -6))
+    )
+
+    assert mixed["code"] == bad["code"] == "invalid_rows"
+    assert "on_invalid=skip" in mixed["remedy"]
+    assert "on_invalid=skip" not in bad["remedy"]

@@ -1,6 +1,7 @@
 """What the pages show of a workload is what the service holds, on any screen, by any key."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import httpx2
 import pytest
@@ -229,3 +230,16 @@ def test_share_of_bands_that_held_stays_inside_its_column(
     expect(figure).to_be_visible()
 
     assert figure.evaluate("(element) => element.scrollWidth <= element.clientWidth")
+
+
+def test_good_rows_are_not_offered_where_all_are_bad(
+    published_service: str, open_page: OpenPage, tmp_path: Path
+) -> None:
+    profile = tmp_path / "bad.csv"
+    profile.write_text("workload,duration_seconds\nbad,8m\nbad,0:10\n")
+    page = open_page(f"{published_service}/")
+
+    page.set_input_files("#file", profile)
+
+    expect(page.locator("#upload-result .problem")).to_contain_text("2 of 2 rows are invalid")
+    expect(page.locator("#upload-result button")).to_have_count(0)

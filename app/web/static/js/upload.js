@@ -76,7 +76,8 @@ async function upload(file, place, whenStored, query = "") {
       { type: "button", class: "secondary", onclick: () => upload(file, place, whenStored, "?on_invalid=skip") },
       "Store the good rows only",
     );
-    const actions = error.code === "invalid_rows" ? [skip] : [];
+    const hasGoodRows = error.code === "invalid_rows" && error.document.remedy.includes("on_invalid=skip");
+    const actions = hasGoodRows ? [skip] : [];
     fill(place, problemPanel(error, ...actions));
   }
 }
