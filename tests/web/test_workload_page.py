@@ -243,3 +243,21 @@ def test_good_rows_are_not_offered_where_all_are_bad(
 
     expect(page.locator("#upload-result .problem")).to_contain_text("2 of 2 rows are invalid")
     expect(page.locator("#upload-result button")).to_have_count(0)
+
+
+def test_failure_of_the_last_fit_is_still_told_later(
+    published_service: str, open_page: OpenPage
+) -> None:
+    workload = f"{published_service}/v1/workloads/refused"
+    run = {"workload": "refused", "duration_seconds": 5}
+    httpx2.post(f"{published_service}/v1/runs", json=run).raise_for_status()
+    wait = {"Prefer": "wait=60"}
+    asked = {"regressors": ["boosted_trees"]}
+    fit = httpx2.post(f"{workload}/fits", json=asked, headers=wait, timeout=90).json()
+    assert fit["state"] == "failed"
+
+    page = open_page(f"{published_service}/workloads/refused")
+
+    expect(page.locator("#fit .problem")).to_contain_text("The fit failed")
+    expect(page.locator("#fit .problem")).to_contain_text(fit["problem"]["detail"])
+    expect(page.get_by_role("button", name="Fit a regressor")).to_be_enabled()

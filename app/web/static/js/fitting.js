@@ -9,7 +9,7 @@ const PAUSE_MS = 700;
 const ACTIVE = ["queued", "running"];
 const pause = (time) => new Promise((resolve) => setTimeout(resolve, time));
 
-/** Runs one fit at a time for a workload, and calls `whenPublished` after a new regressor. */
+/** Runs one fit at a time for a workload, shows one that is active or failed, and calls `whenPublished` after a new regressor. */
 export class Fitting {
   constructor(detail, whenPublished) {
     this.place = byId("fit");
@@ -17,7 +17,7 @@ export class Fitting {
     this.whenPublished = whenPublished;
     this.isFitted = Boolean(detail.regressor);
     const last = detail.last_fit;
-    if (last && ACTIVE.includes(last.state)) this.follow(last.fit_id);
+    if (last && (ACTIVE.includes(last.state) || last.state === "failed")) this.follow(last.fit_id);
     else this.offer();
   }
 
