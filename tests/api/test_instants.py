@@ -122,3 +122,26 @@ def test_plain_date_is_its_first_moment(client: TestClient) -> None:
     answer = client.post("/v1/prices", json={**PRICE, "valid_from": "2026-11-01"})
 
     assert answer.json()["prices"][0]["valid_from"] == "2026-11-01T00:00:00Z"
+
+
+@pytest.mark.parametrize("offset", ["+05:30", "+0530", "+05"])
+@pytest.mark.parametrize(
+    "question",
+    [
+        "prices?as_of",
+        "workloads/fitted/runs?created_after",
+        "workloads/fitted/forecast?gpu_type=T4&as_of",
+    ],
+)
+def test_plus_that_a_query_string_turned_into_a_space_is_named(
+    client: TestClient, services: Services, question: str, offset: str
+) -> None:
+    publish_regressor(services)
+    written = f"/v1/{question}=2026-11-01T10:00:00"
+
+    refused, taken = client.get(written + offset), client.get(f"{written}%2B05:30")
+
+    assert (refused.status_code, taken.status_code) == (422, 200), taken.text
+    [fault] = refused.json()["errors"]
+    assert fault["message"] == "The offset has no sign"
+    assert "2026-11-01T10:00:00%2B05:30" in fault["remedy"]

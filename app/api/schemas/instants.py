@@ -1,7 +1,8 @@
 """Instants in requests, converted to UTC."""
 
+import re
 from datetime import UTC, date, datetime, time
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, AwareDatetime, BeforeValidator
 from pydantic_core import PydanticCustomError
@@ -9,6 +10,8 @@ from pydantic_core import PydanticCustomError
 _FIRST_YEAR = 1970
 _LAST_YEAR = 2999
 _DATE_LENGTH = 10
+_SIGN_LOST: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\S+ \d\d:?(\d\d)?", re.ASCII)
+"""In a query string an unescaped plus means a space."""
 
 
 def _refuse_numbers(value: Any) -> Any:
@@ -28,6 +31,16 @@ def _is_number(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _refuse_lost_sign(value: Any) -> Any:
+    if isinstance(value, str) and _SIGN_LOST.fullmatch(value.strip()):
+        raise PydanticCustomError(
+            "instant",
+            "The offset has no sign",
+            {"remedy": "Send its sign; a URL has %2B for a plus: 2026-11-01T10:00:00%2B05:30."},
+        )
+    return value
 
 
 def _from_date(value: Any) -> Any:
@@ -65,11 +78,15 @@ def _within_calendar(instant: datetime) -> datetime:
 Instant = Annotated[
     AwareDatetime,
     BeforeValidator(_from_date),
+    BeforeValidator(_refuse_lost_sign),
     BeforeValidator(_refuse_numbers),
     AfterValidator(_to_utc),
 ]
 """An instant to store, in UTC, from 1970 to 2999; a plain date means its midnight."""
 Moment = Annotated[
-    AwareDatetime, BeforeValidator(_refuse_numbers), AfterValidator(_within_calendar)
+    AwareDatetime,
+    BeforeValidator(_refuse_lost_sign),
+    BeforeValidator(_refuse_numbers),
+    AfterValidator(_within_calendar),
 ]
 """An instant to compare with, in UTC, from year 1 to 9999; plain dates are refused."""
