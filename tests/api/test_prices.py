@@ -286,11 +286,12 @@ def test_tables_are_read_as_spreadsheets_save_them(client: TestClient, table: st
 @pytest.mark.parametrize(
     ("row", "message", "remedy"),
     [
-        ("T4,1,5,2,", "The header has 4 cells.", "decimals with a point"),
+        ("T4,1,5,2,", "The row has 5 cells where the header has 4.", "decimals with a point"),
+        ("T4", "The row has 1 cell where the header has 4.", "as many cells as the header"),
         ('T4,"1,5",,', "Input should be a valid decimal", "a point before decimals"),
     ],
 )
-def test_decimal_commas_are_refused(
+def test_rows_of_another_width_and_decimal_commas_are_refused(
     client: TestClient, row: str, message: str, remedy: str
 ) -> None:
     table = f"gpu_type,price_per_hour,gpu_count,provider\n{row}\n"

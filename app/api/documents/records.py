@@ -24,6 +24,7 @@ from app.domain.errors import (
 )
 from app.domain.instants import instant_text
 from app.domain.spelling import nearest_field
+from app.domain.wording import say_count
 from app.services.uploads.formulas import guard_formula
 from app.services.uploads.separators import (
     read_names,
@@ -122,12 +123,13 @@ class RecordFile(Generic[Record]):
             rows = [_without_empty_end(row, len(names)) for row in rows]
         uneven = [number for number, row in enumerate(rows, start=1) if len(row) != len(names)]
         if uneven:
-            message = f"The header has {len(names)} cells."
             remedy = (
                 "Give every row as many cells as the header; quote cells with commas, and write"
                 " decimals with a point."
             )
-            faults = [Fault(message, remedy, row=number) for number in uneven]
+            faults = [
+                Fault(_width_text(rows[number - 1], names), remedy, row=number) for number in uneven
+            ]
             raise InvalidRowsError(faults, bad_rows=len(uneven), total_rows=len(rows))
         return [self._filled(zip(names, row, strict=True)) for row in rows]
 
@@ -196,6 +198,10 @@ def _nonempty_lines(body: bytes) -> Iterator[list[str]]:
         raise InvalidRequestError("The file is not UTF-8. Save it as UTF-8.") from error
     except csv.Error as error:
         raise InvalidRequestError(f"The file is not valid CSV: {error}.") from error
+
+
+def _width_text(cells: Sequence[str], names: Sequence[str]) -> str:
+    return f"The row has {say_count(len(cells), 'cell')} where the header has {len(names)}."
 
 
 def _without_empty_end(cells: list[str], width: int) -> list[str]:
