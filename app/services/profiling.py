@@ -40,6 +40,7 @@ from app.services.profiling_plans.grounds import (
     Outlook,
     canonical_scenario,
 )
+from app.services.profiling_plans.newer_runs import identities_of, runs_since_fit
 from app.services.profiling_plans.spending import Spending, currency_of, spending_of
 from app.services.profiling_plans.warnings import plan_warnings
 from app.services.searching.room import Misplaced, misplaced
@@ -156,7 +157,11 @@ class ProfilingService:
         with self._context.database.reading() as stores:
             workload = require_workload(stores, project_id, request.workload)
             measured = stores.runs.measured_hardware(workload.workload_id)
-            runs = stores.runs.usable_for_fit(workload.workload_id) if served is None else None
+            runs = (
+                stores.runs.usable_for_fit(workload.workload_id)
+                if served is None
+                else runs_since_fit(stores, served)
+            )
         if served is not None:
             measured = with_implied_pairs(measured, served.gpu_types, book)
         candidates = candidate_scenarios(request, measured, served, book)
@@ -173,8 +178,9 @@ class ProfilingService:
         configurations = [scenario.configuration for scenario in scenarios]
         misfits = misplaced(configurations, measured, book) if names_nodes(request) else {}
         if served is not None:
-            return request, FittedGround(request, scenarios, served), scenarios, misfits
-        assert runs is not None
+            measured_since = identities_of(runs, resolve)
+            ground = FittedGround(request, scenarios, served, measured_since)
+            return request, ground, scenarios, misfits
         return request, ColdGround(request, scenarios, runs), scenarios, misfits
 
 

@@ -158,6 +158,13 @@ class FitStore:
         rows = self._select(FitRow.id.in_(newest))
         return {WorkloadId(row.workload_id): to_fit(row, slug) for row, slug in rows}
 
+    def seen_until(self, workload_id: WorkloadId, version: int) -> datetime | None:
+        """Return when the last run that a version's fit used was stored, None where unknown."""
+        query = sa.select(FitRow.seen_until).where(
+            FitRow.workload_id == workload_id, FitRow.regressor_version == version
+        )
+        return self._session.execute(query).scalars().first()
+
     def aging_fits(self) -> list[AgingFit]:
         """Return the last published fits of workloads with newer runs and an age in their policy.
 

@@ -206,6 +206,16 @@ class RunStore:
         )
         return _to_columns(_transposed(self._session.execute(query).all(), len(_FIT_COLUMNS)))
 
+    def newest_usable(self, workload_id: WorkloadId, since: datetime, *, limit: int) -> RunColumns:
+        """Return the newest of the runs that `usable_for_fit` returns, the newest first."""
+        query = (
+            sa.select(*_FIT_COLUMNS)
+            .where(*_usable(workload_id), *_stored_since(since))
+            .order_by(RunRow.id.desc())
+            .limit(limit)
+        )
+        return _to_columns(_transposed(self._session.execute(query).all(), len(_FIT_COLUMNS)))
+
     def evidence_for_fit(
         self, workload_id: WorkloadId, since: datetime | None = None
     ) -> EvidenceColumns:

@@ -1,6 +1,7 @@
 """What a profiling plan is based on: a fitted regressor, or the priors alone."""
 
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from math import exp
 from statistics import NormalDist
@@ -17,7 +18,7 @@ from app.pricing.offers import Offer
 from app.pricing.resolution import PriceBook
 from app.services.answering.durations import features_of, interrupted, offers_for, predict
 from app.services.answering.interruptions import InterruptedForecast
-from app.services.profiling_plans.candidates import identity_of
+from app.services.profiling_plans.candidates import Identity, identity_of
 from app.services.serving import ServedRegressor
 from app.services.tables.frames import hardware_descriptions, scenario_features
 from models import (
@@ -60,9 +61,14 @@ class FittedGround:
     """The basis of a plan on a published regressor."""
 
     def __init__(
-        self, request: ProfilingRequest, candidates: Sequence[Scenario], served: ServedRegressor
+        self,
+        request: ProfilingRequest,
+        candidates: Sequence[Scenario],
+        served: ServedRegressor,
+        measured_since: AbstractSet[Identity],
     ) -> None:
         self._request, self._served = request, served
+        self._measured_since = measured_since
         self._candidates, self._targets = list(candidates), list(request.targets)
         self._n = len(candidates)
         self._features = features_of([*self._candidates, *self._targets], served)
@@ -105,9 +111,12 @@ class FittedGround:
                 yield name, low, float(target_values[0])
 
     def is_measured(self) -> list[bool]:
-        """Return for each candidate whether the regressor was fitted on it."""
+        """Return for each candidate whether the regressor was fitted on it, or a run came since."""
         supports = self._served.portfolio.support(self._features.take(np.arange(self._n)))
-        return [support.basis == "measured" for support in supports]
+        return [
+            support.basis == "measured" or identity_of(candidate) in self._measured_since
+            for support, candidate in zip(supports, self._candidates, strict=True)
+        ]
 
     def design(self, costs: FloatArray) -> Design:
         """Return the design over the candidates."""
@@ -123,7 +132,7 @@ class ColdGround:
     def __init__(
         self, request: ProfilingRequest, candidates: Sequence[Scenario], runs: RunColumns
     ) -> None:
-        self._request, self._runs = request, _scenarios_of(runs)
+        self._request, self._runs = request, scenarios_of(runs)
         self._candidates = list(candidates)
         self._n, n_questions = len(candidates), len(candidates) + len(request.targets)
         features = scenario_features([*candidates, *request.targets, *self._runs])
@@ -223,7 +232,8 @@ def _intervals(
     return [Interval(median, low, high, confidence) for median, low, high in columns]
 
 
-def _scenarios_of(runs: RunColumns) -> list[Scenario]:
+def scenarios_of(runs: RunColumns) -> list[Scenario]:
+    """Return what each of some runs measured."""
     return [
         Scenario(
             Configuration(
