@@ -59,7 +59,7 @@ class TypeDemand:
 
 @dataclass(frozen=True, slots=True)
 class OmittedFromDemand:
-    """A job that is not counted, and why."""
+    """A job that is not counted, or a running one that no forecast ends, and why."""
 
     job: QueuedJob
     reason: str
@@ -68,7 +68,7 @@ class OmittedFromDemand:
 
 @dataclass(frozen=True, slots=True)
 class CapacityView:
-    """Demand by GPU type, and the jobs that are not counted."""
+    """Demand by GPU type, and the jobs whose own demand is unknown."""
 
     request: CapacityRequest
     demands: tuple[TypeDemand, ...]

@@ -39,8 +39,9 @@ class CapacityService:
         """Return the demand for GPUs of running and queued jobs.
 
         Running jobs hold their GPUs; queued ones start in order as soon as enough are free (at once
-        on a type whose capacity is not given). Jobs that cannot be forecast are listed but not
-        counted. A job that is moved or resized holds its new GPUs while it restarts.
+        on a type whose capacity is not given). Jobs that cannot be forecast are listed; queued ones
+        are not counted, running ones hold their GPUs throughout. A job that is moved or resized
+        holds its new GPUs while it restarts.
 
         Raises
         ------
@@ -60,6 +61,10 @@ class CapacityService:
         draws = draws_for(len(jobs), max(request.capacity.values(), default=1))
         durations = draw_durations(remaining_of(jobs, beliefs), request.seed, draws)
         durations += restarts
+        endless = [row for row in beliefs.problems if row < len(request.running)]
+        rows = [*beliefs.known, *endless]
+        gpu_types += [jobs[row].scenario.configuration.gpu_type or ANY_TYPE for row in endless]
+        durations = np.pad(durations, ((0, 0), (0, len(endless))), constant_values=np.inf)
         groups = _by_type(request, gpu_types)
         omitted = [
             OmittedFromDemand(jobs[row], "no_forecast", problem)
@@ -68,11 +73,14 @@ class CapacityService:
         now = self._context.now()
         demands = []
         for name, members_of in groups.items():
-            columns, too_large = _fitting(
-                members_of, beliefs.known, jobs, request.capacity.get(name)
-            )
-            omitted += [OmittedFromDemand(job, "too_large") for job in too_large]
-            members = [jobs[beliefs.known[column]] for column in columns]
+            in_order = sorted(members_of, key=rows.__getitem__)
+            columns, too_large = _fitting(in_order, rows, jobs, request.capacity.get(name))
+            omitted += [
+                OmittedFromDemand(jobs[row], "too_large")
+                for row in too_large
+                if row not in beliefs.problems
+            ]
+            members = [jobs[rows[column]] for column in columns]
             demands.append(_demand(request, name, members, durations[:, columns], now))
         return CapacityView(request, tuple(demands), tuple(omitted))
 
@@ -109,16 +117,16 @@ def _restart_s(job: DemandedJob, gpu_type: str) -> float:
 
 
 def _fitting(
-    columns: Sequence[int], known: Sequence[int], jobs: Sequence[QueuedJob], capacity: int | None
-) -> tuple[list[int], list[QueuedJob]]:
-    """Return the jobs that fit a capacity, and those that never do."""
-    too_large = [
+    columns: Sequence[int], rows: Sequence[int], jobs: Sequence[QueuedJob], capacity: int | None
+) -> tuple[list[int], list[int]]:
+    """Return the columns of jobs that fit a capacity, and the rows of those that never do."""
+    too_large = {
         column
         for column in columns
-        if capacity is not None and _gpus(jobs[known[column]]) > capacity
-    ]
-    fitting = [column for column in columns if column not in set(too_large)]
-    return fitting, [jobs[known[column]] for column in too_large]
+        if capacity is not None and _gpus(jobs[rows[column]]) > capacity
+    }
+    fitting = [column for column in columns if column not in too_large]
+    return fitting, [rows[column] for column in columns if column in too_large]
 
 
 def _gpus(job: QueuedJob) -> int:
@@ -136,7 +144,6 @@ def _demand(
     gpus = np.array([_gpus(job) for job in jobs], dtype=np.int64)
     starts, ends = simulate_queue(durations, gpus, np.zeros(len(jobs)), capacity)
     found = demand(starts, ends, gpus, request.hours, request.confidence)
-    last = float(np.quantile(ends.max(axis=1), request.confidence)) if jobs else 0.0
     return TypeDemand(
         gpu_type=name,
         capacity=capacity,
@@ -144,8 +151,16 @@ def _demand(
             _hour(now + timedelta(hours=hour), hour, found, capacity)
             for hour in range(request.hours)
         ),
-        ends_at=later(now, last),
+        ends_at=later(now, _last_end_s(ends, request.confidence)),
     )
+
+
+def _last_end_s(ends: FloatArray, confidence: float) -> float:
+    """Return when the last job has ended with a confidence, infinite where one never does."""
+    if not ends.size:
+        return 0.0
+    last = ends.max(axis=1)
+    return float(np.quantile(last, confidence)) if np.isfinite(last).all() else np.inf
 
 
 def _hour(begins_at: datetime, hour: int, found: Demand, capacity: int | None) -> HourOfDemand:

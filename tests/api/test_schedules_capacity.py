@@ -96,6 +96,27 @@ def test_jobs_that_are_not_counted_say_why(client: TestClient, published: Servic
     }
 
 
+def test_running_job_without_a_forecast_holds_its_gpus_throughout(
+    client: TestClient, published: Services
+) -> None:
+    answer = view(
+        client,
+        running=[job("a"), job("new", workers=3, workload="nobody")],
+        queued=[job("b", workers=2), job("c", workers=6)],
+        capacity={"T4": 8},
+        hours=6,
+    )
+
+    [demand] = answer["demand"]
+    hours = demand["hours"]
+    assert [hours[0]["upper_gpus"], hours[0]["may_switch_off"]] == [7, 1]
+    assert [hours[5]["lower_gpus"], hours[5]["expected_gpus"]] == [3, 3.0]
+    assert demand["ends_at"] is None
+    assert [(entry["ref"], entry["reason"]) for entry in answer["left_out"]] == [
+        ("new", "no_forecast")
+    ]
+
+
 def test_same_seed_gives_the_same_answer(client: TestClient, published: Services) -> None:
     body = {"queued": [job("a"), job("b")], "capacity": {"T4": 2}, "seed": 7}
 

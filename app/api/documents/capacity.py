@@ -51,8 +51,12 @@ def capacity_text(document: Document) -> str:
     """Return a table for each GPU type; consecutive equal hours share a line."""
     parts = [_type_text(entry, say_share(document["confidence"])) for entry in document["demand"]]
     notes = [
-        f"{entry['ref']} is not counted: "
-        + ("it never fits." if entry["problem"] is None else entry["problem"]["detail"])
+        f"{entry['ref']} "
+        + (
+            "is not counted: it never fits."
+            if entry["problem"] is None
+            else f"cannot be forecast: {entry['problem']['detail']}"
+        )
         for entry in document["left_out"]
     ]
     return "\n\n".join([*parts, *(["\n".join(notes)] if notes else [])] or ["No jobs."]) + "\n"

@@ -133,7 +133,7 @@ class TypeDemandOut(ResponseModel):
 
 
 class OmittedOut(ResponseModel):
-    """A job that is left out of the demand, and why."""
+    """A job that is left out of the demand, or running without a forecast, and why."""
 
     ref: str
     reason: Literal["no_forecast", "too_large"]
