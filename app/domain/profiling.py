@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
 
@@ -54,10 +55,11 @@ class ProfilingSearch:
 
 @dataclass(frozen=True, slots=True)
 class MadeRun:
-    """A run that was made on a plan's budget, however it ended."""
+    """A run that was made on a plan's budget, however it ended; its start decides on its price."""
 
     scenario: Scenario
     duration_seconds: float
+    started_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

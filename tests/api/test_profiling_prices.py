@@ -1,5 +1,6 @@
 """What the runs of profiling plans cost: the smallest bill there is, by all rules of billing."""
 
+from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -8,6 +9,7 @@ from fastapi.testclient import TestClient
 
 from app.services.wiring import Services
 from tests.api.test_profiling import ask, scenario
+from tests.support.clock import FakeClock
 from tests.support.regressors import fit, publish_regressor, store_runs
 
 BY_THE_HOUR: dict[str, Any] = {
@@ -129,6 +131,32 @@ def test_what_was_spent_is_taken_off_the_budget(client: TestClient, workload: st
     assert [len(plan["runs"]) for plan in (fresh, half, none)] == [2, 1, 0]
     assert [plan["spent"] for plan in (fresh, half, none)] == [None, "24.00", "48.00"]
     assert (none["stop"]["reason"], none["budget"]) == ("budget_spent", "50")
+
+
+def test_runs_that_were_made_are_billed_at_the_price_that_held_when_they_started(
+    client: TestClient, workload: str, clock: FakeClock
+) -> None:
+    first, later = clock(), clock() + timedelta(days=1)
+    cheaper = {**BY_THE_SECOND, "gpu_type": "T4", "gpu_count": 4, "region": "here"}
+    client.post(
+        "/v1/prices", json={**cheaper, "price_per_hour": "0.12", "valid_from": later.isoformat()}
+    )
+    clock.advance(2 * 86_400)
+    pricing = {"provider": "seconds"}
+    before = {**made(1, 3600.0), "started_at": first.isoformat()}
+    unpriced = {**before, "started_at": (first - timedelta(days=30)).isoformat()}
+
+    spent = [
+        Decimal(ask(client, workload, pricing=terms, made=[run])["spent"])
+        for run, terms in (
+            (before, pricing),
+            (made(1, 3600.0), pricing),
+            (unpriced, pricing),
+            (before, {**pricing, "as_of": clock().isoformat()}),
+        )
+    ]
+
+    assert spent == [Decimal(price) for price in ("1.20", "0.12", "0.12", "0.12")]
 
 
 GPU = {"gpu_type": "V100-16GB"}

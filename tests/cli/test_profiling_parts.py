@@ -4,6 +4,7 @@ import errno
 import os
 import signal
 import subprocess
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -99,6 +100,21 @@ def test_cancelled_run_is_paid_for_also_after_a_resume(tmp_path: Path) -> None:
     assert again.paid() == session.paid()
     assert [run["duration_seconds"] for run in again.paid()] == [1800.0] * 4
     assert {run["configuration"]["workers"] for run in again.paid()} == {1}
+
+
+def test_run_is_paid_for_at_its_start(tmp_path: Path) -> None:
+    log = SessionLog(tmp_path / "log.jsonl")
+    session = log.begin("w", {})
+    started_at = datetime(2026, 11, 1, 10, tzinfo=UTC)
+    log.append(
+        session, "finished", **finished(1, "succeeded"), duration_seconds=1.0, started_at=started_at
+    )
+
+    again = log.read()
+
+    assert again is not None
+    starts = [each.paid()[0]["started_at"] for each in (session, again)]
+    assert list(map(datetime.fromisoformat, starts)) == [started_at] * 2
 
 
 @pytest.mark.parametrize("content", ["hello\n", '{"a": 1}\n', "[]\n"])

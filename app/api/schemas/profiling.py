@@ -19,6 +19,7 @@ from app.api.schemas.forecasts import (
     WorkIn,
     to_parameters,
 )
+from app.api.schemas.instants import Instant
 from app.api.schemas.recommendations import SearchIn
 from app.api.schemas.runs import ConfigurationOut, WorkOut
 from app.domain.configurations import Scenario
@@ -55,10 +56,13 @@ class MadeRunIn(ScenarioIn):
     """A run that was made, whatever its outcome."""
 
     duration_seconds: Annotated[float, Field(ge=0, le=1e12)]
+    started_at: Annotated[
+        Instant | None, Field(description="billed at the price that held then; default: the plan's")
+    ] = None
 
     def to_made(self) -> MadeRun:
         """Return the run."""
-        return MadeRun(self.to_domain(), self.duration_seconds)
+        return MadeRun(self.to_domain(), self.duration_seconds, self.started_at)
 
 
 def _as_list(value: object) -> object:

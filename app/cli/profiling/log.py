@@ -28,6 +28,11 @@ def scenario_of(document: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def instant_of(value: datetime | str | None) -> str | None:
+    """Return an instant as it is sent, whether it was just noted or read from the log."""
+    return value.isoformat() if isinstance(value, datetime) else value
+
+
 @dataclass
 class Session:
     """The state of a session from its log: the request, the ended runs, and what is still open.
@@ -59,7 +64,11 @@ class Session:
     def paid(self) -> list[dict[str, Any]]:
         """Return what ran and for how long, including interrupted runs: all of it is billed."""
         return [
-            {**scenario_of(event), "duration_seconds": event["duration_seconds"]}
+            {
+                **scenario_of(event),
+                "duration_seconds": event["duration_seconds"],
+                "started_at": instant_of(event.get("started_at")),
+            }
             for event in (*self.finished, *self.repeated)
         ]
 

@@ -14,7 +14,7 @@ from app.cli.failures import ExitCode, RefusedError, UnreachableError, UsageErro
 from app.cli.following import follow, request_fit
 from app.cli.machine import Machine
 from app.cli.output import print_note, share_progress
-from app.cli.profiling.log import Event, Session, SessionLog, scenario_of
+from app.cli.profiling.log import Event, Session, SessionLog, instant_of, scenario_of
 from app.cli.profiling.printing import describe, show_next, show_outcome, show_session
 from app.cli.profiling.requests import PlanRequest, workload_or_refusal
 from app.cli.profiling.training import (
@@ -314,7 +314,7 @@ class Profiler:
             "external_id": event["external_id"],
             "status": event["status"],
             "duration_seconds": event["duration_seconds"],
-            "started_at": _instant(event["started_at"]),
+            "started_at": instant_of(event["started_at"]),
             "labels": {"profiling_session": session.session_id},
             **scenario_of(event),
         }
@@ -355,7 +355,3 @@ class Profiler:
             f"The last {self._max_failures} runs did not succeed; see {last[-1]['output']}.",
             "Correct the command and type the line again, or allow more with --max-failures.",
         )
-
-
-def _instant(value: object) -> str:
-    return value.isoformat() if isinstance(value, datetime) else str(value)

@@ -1,11 +1,11 @@
 """The cost of the runs already made on a plan's budget, and what is unknown about it."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from app.domain.forecasts import ForecastWarning
-from app.domain.profiling import ProfilingRequest
+from app.domain.profiling import MadeRun, ProfilingRequest
 from app.domain.wording import say_count
 from app.pricing.billing import bill
 from app.pricing.offers import Offer
@@ -57,19 +57,14 @@ class Spending:
 def spending_of(request: ProfilingRequest, book: PriceBook, currency: str | None) -> Spending:
     """Return the cost of the runs already made, in a currency.
 
-    None stands for the currency of their prices. They are priced like the plan's candidates.
+    None stands for the currency of their prices. They are priced like the plan's candidates, each
+    at the price that held when it started.
     """
-    seconds = [run.duration_seconds for run in request.made]
-    offers = book.resolve_all(
-        [run.scenario.configuration for run in request.made],
-        request.pricing,
-        seconds=seconds,
-        nodes_assumed=are_nodes_open(request),
-    )
+    offers = [_offer_of(run, request, book) for run in request.made]
     currency = currency or currency_of(request, offers)
     priced = [
-        (offer, duration_s)
-        for offer, duration_s in zip(offers, seconds, strict=True)
+        (offer, run.duration_seconds)
+        for offer, run in zip(offers, request.made, strict=True)
         if offer is not None
     ]
     bills = (
@@ -86,6 +81,21 @@ def spending_of(request: ProfilingRequest, book: PriceBook, currency: str | None
             offer.price.currency for offer, _ in priced if offer.price.currency != currency
         ),
     )
+
+
+def _offer_of(run: MadeRun, request: ProfilingRequest, book: PriceBook) -> Offer | None:
+    """Return what a run was bought at: the plan's own price where none is known for its start."""
+    as_of = request.pricing.as_of
+    for instant in dict.fromkeys((as_of or run.started_at, as_of)):
+        [offer] = book.resolve_all(
+            [run.scenario.configuration],
+            replace(request.pricing, as_of=instant),
+            seconds=[run.duration_seconds],
+            nodes_assumed=are_nodes_open(request),
+        )
+        if offer is not None:
+            return offer
+    return None
 
 
 def currency_of(request: ProfilingRequest, offers: Sequence[Offer | None]) -> str | None:
