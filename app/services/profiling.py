@@ -247,6 +247,7 @@ def _reasons(
     measured = [False] * len(scenarios) if request.repeat else ground.is_measured()
     currencies = [None if offer is None else offer.price.currency for offer in outlook.offers]
     currency = currency_of(request, outlook.offers)
+    too_large = ground.is_too_large()
     reasons: list[str | None] = []
     for row, scenario in enumerate(scenarios):
         reason = None
@@ -254,6 +255,8 @@ def _reasons(
             reason = "excluded"
         elif measured[row]:
             reason = "measured"
+        elif too_large[row]:
+            reason = "out_of_memory"
         elif row in outlook.impossible:
             reason = "spot_infeasible"
         elif currencies[row] != currency:

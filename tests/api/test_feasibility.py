@@ -97,3 +97,18 @@ def test_registry_says_what_the_fit_took_from_other_runs(fitted: TestClient) -> 
         "convergence": None,
         "jitter": None,
     }
+
+
+def test_profiling_plan_measures_nothing_that_would_run_out_of_memory(fitted: TestClient) -> None:
+    scenarios = [
+        {name: run(batch)[name] for name in ("configuration", "work")} for batch in (96, 512, 2048)
+    ]
+
+    plan = fitted.post(
+        "/v1/workloads/hungry/profiling-plans",
+        json={"target": scenarios[0], "candidates": scenarios, "stop": {"min_narrowing": 0}},
+    ).json()
+
+    rejected = {each["work"]["batch_size"]: each["reason"] for each in plan["rejected"]}
+    assert rejected == {512: "out_of_memory", 2048: "out_of_memory"}
+    assert [each["work"]["batch_size"] for each in plan["runs"]] == [96]

@@ -252,8 +252,9 @@ class RejectedRunOut(ResponseModel):
     reason: Annotated[
         str,
         Field(
-            description="measured, excluded, price_unknown, other_currency, spot_infeasible,"
-            " too_few_gpus (fewer on its nodes than workers) or too_few_workers (than nodes)"
+            description="measured, excluded, out_of_memory (more likely to run out of it than to"
+            " succeed), price_unknown, other_currency, spot_infeasible, too_few_gpus (fewer on its"
+            " nodes than workers) or too_few_workers (than nodes)"
         ),
     ]
 

@@ -110,7 +110,7 @@ def evaluate(
             energy_kwh=duration * energy,
             kg_co2e=duration * carbon,
             within_range=_within_range(request, feasible_features, served),
-            fits_probability=_fits(feasible_features, served),
+            fits_probability=fits_probability(feasible_features, served),
         ),
         infeasible=[
             Infeasible(resolved[row], refusal.checkpoint_interval_s)
@@ -167,7 +167,7 @@ def _nan_if_none(figure: float | None) -> float:
     return np.nan if figure is None else figure
 
 
-def _fits(features: FeatureTable, served: ServedRegressor) -> FloatArray:
+def fits_probability(features: FeatureTable, served: ServedRegressor) -> FloatArray:
     """Return the probability that memory suffices; 1 where nothing measured says otherwise."""
     law = served.portfolio.memory_law
     if not features.n_rows or law is None or not law.is_tested:

@@ -17,6 +17,7 @@ from app.pricing.gpus import canonical_gpu_name
 from app.pricing.offers import Offer
 from app.pricing.resolution import PriceBook
 from app.services.answering.durations import features_of, interrupted, offers_for, predict
+from app.services.answering.evaluation import fits_probability
 from app.services.answering.interruptions import InterruptedForecast
 from app.services.profiling_plans.candidates import Identity, identity_of
 from app.services.serving import ServedRegressor
@@ -31,6 +32,7 @@ from models import (
 )
 
 _QUANTILES: Final = 20
+_EVEN: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +120,11 @@ class FittedGround:
             for support, candidate in zip(supports, self._candidates, strict=True)
         ]
 
+    def is_too_large(self) -> list[bool]:
+        """Return for each candidate whether a run would sooner run out of memory than succeed."""
+        features = self._features.take(np.arange(self._n))
+        return [bool(fits < _EVEN) for fits in fits_probability(features, self._served)]
+
     def design(self, costs: FloatArray) -> Design:
         """Return the design over the candidates."""
         split = np.arange(self._n), np.arange(self._n, self._features.n_rows)
@@ -186,6 +193,10 @@ class ColdGround:
         """Return for each candidate whether a run has the same features."""
         measured = {identity_of(run) for run in self._runs}
         return [identity_of(candidate) in measured for candidate in self._candidates]
+
+    def is_too_large(self) -> list[bool]:
+        """Return False for each candidate: memory is learned by fits."""
+        return [False] * self._n
 
     def design(self, costs: FloatArray) -> Design:
         """Return the design over the candidates."""
