@@ -150,3 +150,19 @@ def test_more_runs_of_a_session_can_be_asked_for(service: RunningProcess, tmp_pa
     names = [event["event"] for event in events(tmp_path)]
     assert names.count("session") == 1
     assert names[-1] == "stopped"
+
+
+def test_runs_of_a_workload_that_was_removed_are_uploaded_again(
+    service: RunningProcess, tmp_path: Path
+) -> None:
+    stderr_of(start(tmp_path, service.url, "exit 0", "--runs", "1"))
+    [before] = stored(service.url)
+    httpx2.delete(f"{service.url}/v1/workloads/w").raise_for_status()
+
+    session = start(tmp_path, service.url, "exit 0", "--runs", "2")
+    result = stderr_of(session)
+
+    assert session.returncode == 0, result
+    assert "the runs of the session are uploaded again" in result
+    assert before["external_id"] in {run["external_id"] for run in stored(service.url)}
+    assert len(stored(service.url)) == 2

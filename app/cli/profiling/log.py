@@ -88,6 +88,9 @@ class Session:
             case "uploaded":
                 self.uploaded.add(event["external_id"])
                 self.is_fitted = False
+            case "removed":
+                # The service lost the workload, and with it what was uploaded.
+                self.uploaded.clear()
             case "fitted":
                 self.is_fitted = True
             case "skipped":

@@ -3,6 +3,7 @@
 import shlex
 import signal
 import time
+import uuid
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -117,9 +118,12 @@ class Profiler:
         UnreachableError
             If the service becomes unreachable; the log keeps what was not uploaded yet.
         """
-        self._declare()
+        is_declared = self._declare()
         session = self._resume(is_new=is_new)
         if session.stopped is None:
+            if is_declared and session.uploaded:
+                print_note("The workload was removed: the runs of the session are uploaded again.")
+                self._log.append(session, "removed")
             try:
                 self._catch_up(session)
                 self._measure(session)
@@ -144,15 +148,16 @@ class Profiler:
         document = workload_or_refusal(self._connection, self._plan_request.workload)
         return document if isinstance(document, RefusedError) else None
 
-    def _declare(self) -> None:
-        """Declare the workload if the service does not know it."""
+    def _declare(self) -> bool:
+        """Declare the workload if the service does not know it; return whether it did not."""
         unknown = self._unknown()
         if unknown is None:
-            return
+            return False
         self._connection.ask("PUT", self._path, json={})
         # The second sentence suggests a similar name, if there is one.
         _, _, nearest = unknown.detail.partition(". ")
         print_note(f"Declared the workload {self._plan_request.workload}. {nearest}".rstrip())
+        return True
 
     def _resume(self, *, is_new: bool) -> Session:
         session = None if is_new else self._log.read()
@@ -318,8 +323,9 @@ class Profiler:
             "labels": {"profiling_session": session.session_id},
             **scenario_of(event),
         }
+        # A key of its own: the first answer must not be replayed where the run has been removed.
         self._connection.ask(
-            "POST", "/v1/runs", json=[run], headers={"Idempotency-Key": event["external_id"]}
+            "POST", "/v1/runs", json=[run], headers={"Idempotency-Key": uuid.uuid4().hex}
         )
         self._log.append(session, "uploaded", external_id=event["external_id"])
 
