@@ -15,7 +15,6 @@ from models.errors import (
     UnknownRegressorError,
 )
 from models.evidence import Evidence, MemoryRuns, UnfinishedRuns
-from models.explanations.explanation import PhaseShare, TermShare
 from models.explanations.influence import Lesson
 from models.explanations.phases import PhaseRuns
 from models.features.hardware import HardwareDescription, mean_description
@@ -84,14 +83,12 @@ __all__ = [
     "NothingFittedError",
     "Outlier",
     "PhaseRuns",
-    "PhaseShare",
     "PooledPrior",
     "PoolingReport",
     "PriorForecast",
     "RunTable",
     "Support",
     "SupportColumns",
-    "TermShare",
     "UnfinishedCounts",
     "UnfinishedRuns",
     "UnknownRegressorError",

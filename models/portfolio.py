@@ -13,7 +13,6 @@ from models.calibration.lower_ends import LowerEnds
 from models.columns.relevance import IRRELEVANT
 from models.convergence import ConvergenceLaw
 from models.distribution import ForecastDistribution
-from models.explanations.explanation import PhaseShare, TermShare
 from models.explanations.influence import Influences, Lesson, name_lessons
 from models.explanations.phases import PhaseLaw
 from models.features.encoder import Encoder
@@ -169,21 +168,15 @@ class FittedPortfolio:
         filled = features if self.placement is None else self.placement.filled(features)
         return self.memory_law.feasibility(filled)
 
-    def explain(self, features: FeatureTable) -> list[tuple[TermShare, ...]]:
-        """Return for each row what its duration is made of, the largest share first.
+    def explain(self, features: FeatureTable) -> list[dict[str, float]]:
+        """Return for each row the named shares that make up its duration, the largest first.
 
-        The shares are those of the terms of the laws that answer the question, weighted as in the
-        forecast; they sum to 1 and leave out what is below 0.1 %. A question that no law answers
-        has none. Corrections by the processes multiply all terms alike and have no share.
+        The shares are those of the measured phases if runs reported any, otherwise those of the
+        terms of the laws that answer the question, weighted as in the forecast. They sum to 1 and
+        leave out what is below 0.1 %. Without phases, a question that no law answers has none.
+        Corrections by the processes multiply all terms alike and have no share.
         """
         return self.ask(features).explanation
-
-    def explain_phases(self, features: FeatureTable) -> list[tuple[PhaseShare, ...]]:
-        """Return for each row how the measured phases share its duration, the largest first.
-
-        They sum to 1 and leave out what is below 0.1 %; there are none if no run reported phases.
-        """
-        return self.ask(features).phases
 
     def taught_by(self, features: FeatureTable) -> list[tuple[Lesson, ...]]:
         """Return for each row the configurations with most influence on its forecast, and how much.

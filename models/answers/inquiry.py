@@ -12,14 +12,7 @@ from models.calibration.intervals import tempered, variance_of_levels
 from models.calibration.lopsided import AsymmetricIntervals
 from models.calibration.lower_ends import LowerEnds
 from models.distribution import LEVELS, ForecastDistribution
-from models.explanations.explanation import (
-    TERM_NAMES,
-    PhaseShare,
-    TermShare,
-    explain_rows,
-    name_shares,
-    ranked,
-)
+from models.explanations.explanation import TERM_NAMES, ranked
 from models.explanations.phases import PhaseLaw
 from models.features.encoder import Encoded, Encoder
 from models.features.placement import Placement
@@ -185,17 +178,15 @@ class Inquiry:
         return self.supports.rows()
 
     @once
-    def explanation(self) -> list[tuple[TermShare, ...]]:
+    def explanation(self) -> list[dict[str, float]]:
         """What each duration is made of; see `FittedPortfolio.explain`."""
-        return [] if self.features.n_rows == 0 else explain_rows(self._shares)
-
-    @once
-    def phases(self) -> list[tuple[PhaseShare, ...]]:
-        """How the measured phases share each duration; see `FittedPortfolio.explain_phases`."""
-        law = self._phase_law
-        if law is None:
-            return [()] * self.features.n_rows
-        return name_shares(law.names, self._phase_shares(law), PhaseShare)
+        if self.features.n_rows == 0:
+            return []
+        names, order, shares = self.ranked
+        return [
+            {names[column]: share for column, share in zip(*row, strict=True) if share > 0}
+            for row in zip(order.tolist(), shares.tolist(), strict=True)
+        ]
 
     @once
     def ranked(self) -> tuple[Sequence[str], IntArray, FloatArray]:
@@ -206,10 +197,8 @@ class Inquiry:
         law = self._phase_law
         if law is None:
             return list(TERM_NAMES.values()), *ranked(self._shares)
-        return law.names, *ranked(self._phase_shares(law))
-
-    def _phase_shares(self, law: PhaseLaw) -> FloatArray:
-        return law.shares(self._grounds.encoder.layout, self.encoded.X)
+        shares = law.shares(self._grounds.encoder.layout, self.encoded.X)
+        return law.names, *ranked(shares)
 
     @once
     def epochs_correction(self) -> tuple[FloatArray, FloatArray] | None:

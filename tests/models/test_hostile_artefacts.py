@@ -120,13 +120,12 @@ def _is_refused_or_useful(hostile: bytes) -> None:
     assert np.isfinite(upper).all()
     assert (lower > 0).all()
     portfolio.support(_QUESTIONS)
-    portfolio.explain(_QUESTIONS)
     portfolio.feasibility(_QUESTIONS)
     with np.errstate(all="ignore"):
         lessons = portfolio.taught_by(_QUESTIONS)
     assert all(np.isfinite(lesson.influence) for each in lessons for lesson in each)
-    for shares in portfolio.explain_phases(_QUESTIONS):
-        assert sum(part.share for part in shares) == pytest.approx(1.0 if shares else 0.0)
+    for shares in portfolio.explain(_QUESTIONS):
+        assert sum(shares.values()) == pytest.approx(1.0 if shares else 0.0)
     if portfolio.convergence is not None:
         mean, variance = portfolio.convergence.moments(np.array([1.0, 1e9]))
         assert np.isfinite(mean).all()

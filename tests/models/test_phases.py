@@ -15,6 +15,7 @@ from models import (
     fit_portfolio,
     loads,
 )
+from models.explanations.explanation import TERM_NAMES
 from models.explanations.phases import MAX_PHASES, check_phases, fit_phases
 from models.features.encoder import Encoder
 
@@ -116,11 +117,11 @@ def test_explanation_by_phases_survives_the_artefact_and_unseen_levels() -> None
     portfolio = fit_portfolio(runs, seed=0, time_budget_s=20, evidence=Evidence(phases=phases))
     restored = loads(dumps(portfolio))
 
-    explained = portfolio.explain_phases(questions)
-    assert restored.explain_phases(questions) == explained
+    explained = portfolio.explain(questions)
+    assert restored.explain(questions) == explained
     assert dumps(restored) == dumps(portfolio)
-    assert [sum(share for _, share in parts) for parts in explained] == pytest.approx([1.0] * 8)
-    assert explained[4][0].phase == "compute"
+    assert [sum(shares.values()) for shares in explained] == pytest.approx([1.0] * 8)
+    assert next(iter(explained[4])) == "compute"
 
 
 def test_order_of_runs_is_no_matter_to_their_phases() -> None:
@@ -148,7 +149,7 @@ def test_runs_without_phases_explain_nothing_by_them() -> None:
     portfolio = fit_portfolio(runs, seed=0, time_budget_s=20, regressors=["log_linear"])
 
     assert portfolio.phases is None
-    assert portfolio.explain_phases(FEATURES) == [()] * 8
+    assert all(set(shares) <= set(TERM_NAMES.values()) for shares in portfolio.explain(FEATURES))
     assert fit_phases(PhaseRuns(FEATURES, DURATIONS, {}), portfolio.encoder) is None
     nothing = PhaseRuns(FEATURES, DURATIONS, {"idle": np.zeros(8)})
     assert fit_phases(nothing, portfolio.encoder) is None

@@ -265,11 +265,9 @@ class AnswerColumns:
     @once
     def explanations(self) -> list[dict[str, float]]:
         """The share of each phase or term in the duration of each row."""
-        has_phases = self.served.portfolio.phases is not None
-        shares_of_rows = self._inquiry.phases if has_phases else self._inquiry.explanation
         return [
-            {name: float(f"{share:.4g}") for name, share in explanation}
-            for explanation in shares_of_rows
+            {name: float(f"{share:.4g}") for name, share in explanation.items()}
+            for explanation in self._inquiry.explanation
         ]
 
     @property
