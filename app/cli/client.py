@@ -241,7 +241,7 @@ def workloads(*, url: Url = LOCAL, key: Key = None, as_json: Json = False) -> No
     from app.cli.output import print_json
 
     with connected(url, key) as connection:
-        documents = list(connection.pages("/v1/workloads", "workloads"))
+        documents = list(connection.workloads())
     if as_json:
         print_json({"workloads": documents})
     else:

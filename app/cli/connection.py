@@ -176,13 +176,13 @@ class Connection:
         """Post a document and return the JSON answer, which must have the field `required`."""
         return document_of(self.ask("POST", path, json=body), required)
 
-    def pages(self, path: str, name: str) -> Iterator[Mapping[str, Any]]:
-        """Yield the items of a list, page after page."""
+    def workloads(self) -> Iterator[Mapping[str, Any]]:
+        """Yield the workloads, page after page."""
         token: str | None = None
         while True:
             parameters = {"page_size": "1000", **({"page_token": token} if token else {})}
-            page = self.get(path, params=parameters, required=name)
-            yield from page[name]
+            page = self.get("/v1/workloads", params=parameters, required="workloads")
+            yield from page["workloads"]
             token = page.get("next_page_token")
             if token is None:
                 return

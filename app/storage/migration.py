@@ -131,9 +131,7 @@ def migrate(
 
 
 @contextmanager
-def rebuilding(
-    database: Database, revision: str, *, lock_timeout_s: float = LOCK_TIMEOUT_S
-) -> Iterator[Stores]:
+def rebuilding(database: Database, revision: str) -> Iterator[Stores]:
     """Yield the stores on a schema at `revision`, whose tables may hold rows; then migrate it.
 
     Everything is one transaction: an error leaves schema and rows as they were.
@@ -141,7 +139,7 @@ def rebuilding(
     Raises
     ------
     MigrationBlockedError
-        If PostgreSQL does not get a lock within `lock_timeout_s`; nothing was changed.
+        If PostgreSQL does not get a lock within `LOCK_TIMEOUT_S`; nothing was changed.
     SchemaAheadError
         If the database is at a revision that this version does not know.
     ForeignTablesError
@@ -150,7 +148,7 @@ def rebuilding(
     with (
         database.translating_errors(),
         database.engine.connect() as connection,
-        _migrating(database, connection, lock_timeout_s) as run,
+        _migrating(database, connection, LOCK_TIMEOUT_S) as run,
     ):
         if _revision(connection) not in {None, revision}:
             run("base")
