@@ -44,6 +44,8 @@ def _shown(value: object) -> str:
             return value.strftime("%Y-%m-%d %H:%M")
         case list():
             return ", ".join(str(item) for item in value)
+        case Mapping():
+            return ", ".join(f"{name}: {_shown(part)}" for name, part in value.items())
         case _:
             return str(value)
 

@@ -334,11 +334,14 @@ def test_audit_tells_who_changed_what(terminal: Terminal) -> None:
 
     entries = terminal.type("audit", "--project", "team", "--json").document["audit"]
     last = terminal.type("audit", "--project", "team", "--limit", "1").out
+    table = terminal.type("audit", "--project", "team").out
 
     assert [entry["action"] for entry in entries] == ["key.revoke", "key.create"]
     assert {entry["subject"] for entry in entries} == {made["key_id"]}
     assert "key.revoke" in last
     assert "key.create" not in last
+    assert "scopes: read" in table
+    assert "{" not in table
     assert terminal.type("audit", "--project", "nobody").exit_code == 1
 
 
