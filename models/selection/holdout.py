@@ -10,7 +10,7 @@ import numpy as np
 from models.features.damping import Fading, damped, fading_range
 from models.features.layout import Layout, Role
 from models.members.epochs import start_up_sd
-from models.questions.regimes import FEW_CONFIGURATIONS, Fold
+from models.questions.regimes import Fold
 from models.regressor import PortfolioRegressor
 from models.runs.jitter import Jitter
 from models.selection.budget import Budget
@@ -26,6 +26,9 @@ _BEFORE, _TESTING = 0.32, 0.64
 
 _TREND_BREAK = 0.2
 """Log standard deviation, per log unit beyond the range, of a break in a feature's trend."""
+
+_MAX_UNBROKEN, _MIN_BROKEN = 6, 18
+"""Numbers of configurations up to which trends have no break, and from which the whole one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,14 +197,18 @@ def trend_break(data: TrainingData, fold: Fold) -> FloatArray:
 def trend_breaks(roles: Sequence[Role], n_configurations: int) -> FloatArray:
     """Return the deviation per log unit of trend breaks, shape (n_features,); a heuristic.
 
-    With few configurations the uncertainty of an axis's exponent is wide enough by itself, except
-    for the batch. Epochs have no break: each takes as long as the next (`models.members.epochs`).
+    With up to six configurations the uncertainty of an axis's exponent is wide enough by itself,
+    except for the batch; from there to eighteen the deviation grows, so that no further run makes a
+    step. Epochs have no break: each takes as long as the next (`models.members.epochs`).
 
     Examples
     --------
-    >>> trend_breaks(["workers", "local_batch"], 6).tolist()
-    [0.0, 0.2]
+    >>> trend_breaks(["workers", "local_batch", "epochs"], 6).tolist()
+    [0.0, 0.2, 0.0]
+    >>> trend_breaks(["workers", "local_batch", "epochs"], 12).tolist()
+    [0.1, 0.2, 0.0]
     """
-    are_few = n_configurations < FEW_CONFIGURATIONS
-    unbroken = set(roles) - {"local_batch"} if are_few else {"epochs"}
-    return np.array([0.0 if role in unbroken else _TREND_BREAK for role in roles])
+    beyond_six = (n_configurations - _MAX_UNBROKEN) / (_MIN_BROKEN - _MAX_UNBROKEN)
+    share = min(max(beyond_six, 0.0), 1.0)
+    shares = {"epochs": 0.0, "local_batch": 1.0}
+    return np.array([_TREND_BREAK * shares.get(role, share) for role in roles])

@@ -45,9 +45,13 @@ def test_trend_may_break_beyond_its_axis_most_of_all_beyond_one_of_two_levels() 
 
 
 def test_few_configurations_leave_the_break_to_the_spread_of_the_exponents() -> None:
-    portfolio = fit_portfolio(make_runs(grid((1, 2))), seed=0, time_budget_s=20)
+    few, more, many = (
+        fit_portfolio(make_runs(grid((1, 2, 4), sizes)), seed=0, time_budget_s=20)
+        for sizes in ((1000,), (1000, 2000), (1000, 2000, 4000))
+    )
 
-    assert not portfolio.trend_breaks.any()
+    assert not few.trend_breaks.any()
+    assert 0 < more.trend_breaks[0] < many.trend_breaks[0]
 
 
 def test_deviations_are_shrunk_to_a_typical_one_in_order() -> None:
