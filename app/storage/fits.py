@@ -63,12 +63,17 @@ def _newest_fit(*conditions: Callable[[Any], sa.ColumnElement[bool]]) -> sa.Scal
     )
 
 
-def _has_newer_runs(fit: Any) -> Iterator[sa.ColumnElement[bool]]:
-    """Yield conditions for a run stored or included since, that a fit of its workload has not seen.
+def _seen_until(fit: Any) -> sa.ColumnElement[datetime]:
+    """Return when the last run that a fit used was stored.
 
     A fit that did not record what it saw is assumed to have seen what was there when it began.
     """
-    seen_until = sa.func.coalesce(fit.seen_until, fit.started_at, fit.requested_at)
+    return sa.func.coalesce(fit.seen_until, fit.started_at, fit.requested_at)
+
+
+def _has_newer_runs(fit: Any) -> Iterator[sa.ColumnElement[bool]]:
+    """Yield conditions for a run, stored or included since, that a fit has not seen."""
+    seen_until = _seen_until(fit)
     # Identifiers sort by creation: the index of the workload's runs finds the new ones.
     moment = sa.func.substr(fit.id, len("fit_") + 1, TIME_CHARACTERS)
     first = sa.func.coalesce(fit.unseen_run_id, sa.literal("run_").concat(moment))
@@ -159,8 +164,8 @@ class FitStore:
         return {WorkloadId(row.workload_id): to_fit(row, slug) for row, slug in rows}
 
     def seen_until(self, workload_id: WorkloadId, version: int) -> datetime | None:
-        """Return when the last run that a version's fit used was stored, None where unknown."""
-        query = sa.select(FitRow.seen_until).where(
+        """Return when the last run that a version's fit used was stored, None without the fit."""
+        query = sa.select(_seen_until(FitRow)).where(
             FitRow.workload_id == workload_id, FitRow.regressor_version == version
         )
         return self._session.execute(query).scalars().first()

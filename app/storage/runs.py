@@ -199,21 +199,14 @@ class RunStore:
 
     def usable_for_fit(self, workload_id: WorkloadId, since: datetime | None = None) -> RunColumns:
         """Return the succeeded, not excluded runs stored at or after `since`."""
-        query = (
-            sa.select(*_FIT_COLUMNS)
-            .where(*_usable(workload_id), *_stored_since(since))
-            .order_by(RunRow.id)
-        )
-        return _to_columns(_transposed(self._session.execute(query).all(), len(_FIT_COLUMNS)))
+        return self._fit_columns(_usable_since(workload_id, since).order_by(RunRow.id))
 
     def newest_usable(self, workload_id: WorkloadId, since: datetime, *, limit: int) -> RunColumns:
         """Return the newest of the runs that `usable_for_fit` returns, the newest first."""
-        query = (
-            sa.select(*_FIT_COLUMNS)
-            .where(*_usable(workload_id), *_stored_since(since))
-            .order_by(RunRow.id.desc())
-            .limit(limit)
-        )
+        query = _usable_since(workload_id, since).order_by(RunRow.id.desc()).limit(limit)
+        return self._fit_columns(query)
+
+    def _fit_columns(self, query: sa.Select[*tuple[Any, ...]]) -> RunColumns:
         return _to_columns(_transposed(self._session.execute(query).all(), len(_FIT_COLUMNS)))
 
     def evidence_for_fit(
@@ -310,6 +303,10 @@ def _to_columns(columns: Sequence[Sequence[Any]]) -> RunColumns:
 
 def _usable(workload_id: WorkloadId) -> tuple[sa.ColumnElement[bool], ...]:
     return (RunRow.workload_id == workload_id, *IS_USABLE)
+
+
+def _usable_since(workload_id: WorkloadId, since: datetime | None) -> sa.Select[*tuple[Any, ...]]:
+    return sa.select(*_FIT_COLUMNS).where(*_usable(workload_id), *_stored_since(since))
 
 
 def _stored_since(since: datetime | None) -> Iterator[sa.ColumnElement[bool]]:

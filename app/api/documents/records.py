@@ -121,16 +121,13 @@ class RecordFile(Generic[Record]):
             )
         if width > len(names):
             rows = [_without_empty_end(row, len(names)) for row in rows]
-        uneven = [number for number, row in enumerate(rows, start=1) if len(row) != len(names)]
+        uneven = [
+            _width_fault(row, number, names)
+            for number, row in enumerate(rows, start=1)
+            if len(row) != len(names)
+        ]
         if uneven:
-            remedy = (
-                "Give every row as many cells as the header; quote cells with commas, and write"
-                " decimals with a point."
-            )
-            faults = [
-                Fault(_width_text(rows[number - 1], names), remedy, row=number) for number in uneven
-            ]
-            raise InvalidRowsError(faults, bad_rows=len(uneven), total_rows=len(rows))
+            raise InvalidRowsError(uneven, bad_rows=len(uneven), total_rows=len(rows))
         return [self._filled(zip(names, row, strict=True)) for row in rows]
 
     def _check_header(self, names: Sequence[str]) -> None:
@@ -200,8 +197,13 @@ def _nonempty_lines(body: bytes) -> Iterator[list[str]]:
         raise InvalidRequestError(f"The file is not valid CSV: {error}.") from error
 
 
-def _width_text(cells: Sequence[str], names: Sequence[str]) -> str:
-    return f"The row has {say_count(len(cells), 'cell')} where the header has {len(names)}."
+def _width_fault(cells: Sequence[str], row: int, names: Sequence[str]) -> Fault:
+    return Fault(
+        f"The row has {say_count(len(cells), 'cell')} where the header has {len(names)}.",
+        "Give every row as many cells as the header; quote cells with commas, and write decimals"
+        " with a point.",
+        row=row,
+    )
 
 
 def _without_empty_end(cells: list[str], width: int) -> list[str]:

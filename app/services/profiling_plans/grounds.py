@@ -74,6 +74,8 @@ class FittedGround:
         self._candidates, self._targets = list(candidates), list(request.targets)
         self._n = len(candidates)
         self._features = features_of([*self._candidates, *self._targets], served)
+        split = np.arange(self._n), np.arange(self._n, self._features.n_rows)
+        self._of_candidates, self._of_targets = (self._features.take(rows) for rows in split)
 
     def outlook(self, book: PriceBook) -> Outlook:
         """Return the forecasts of candidates and targets, including spot interruptions."""
@@ -81,8 +83,7 @@ class FittedGround:
         work = predict(self._candidates, self._served)
         offers = offers_for(questions, self._candidates, book, mean_seconds(work))
         forecast, refusals = interrupted(work, questions, self._candidates, offers)
-        rows = np.arange(self._n, self._features.n_rows)
-        target = self._served.predict(self._features.take(rows))
+        target = self._served.predict(self._of_targets)
         confidence = self._request.confidence
         return Outlook(
             offers=offers,
@@ -114,7 +115,7 @@ class FittedGround:
 
     def is_measured(self) -> list[bool]:
         """Return for each candidate whether the regressor was fitted on it, or a run came since."""
-        supports = self._served.portfolio.support(self._features.take(np.arange(self._n)))
+        supports = self._served.portfolio.support(self._of_candidates)
         return [
             support.basis == "measured" or identity_of(candidate) in self._measured_since
             for support, candidate in zip(supports, self._candidates, strict=True)
@@ -122,14 +123,12 @@ class FittedGround:
 
     def is_too_large(self) -> list[bool]:
         """Return for each candidate whether a run would sooner run out of memory than succeed."""
-        features = self._features.take(np.arange(self._n))
-        return [bool(fits < _EVEN) for fits in fits_probability(features, self._served)]
+        probabilities = fits_probability(self._of_candidates, self._served)
+        return [bool(fits < _EVEN) for fits in probabilities]
 
     def design(self, costs: FloatArray) -> Design:
         """Return the design over the candidates."""
-        split = np.arange(self._n), np.arange(self._n, self._features.n_rows)
-        tables = (self._features.take(rows) for rows in split)
-        joints = joint_forecast(self._served.portfolio, *tables)
+        joints = joint_forecast(self._served.portfolio, self._of_candidates, self._of_targets)
         return Design(joints, costs)
 
 
