@@ -3,12 +3,22 @@
 import csv
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from benchmarks.accuracy.judging import judge
 from benchmarks.accuracy.profiles import read_profiles
-from benchmarks.accuracy.traces import SHIPPED_HARDWARE, Task, read_hardware, read_rows
-from models import PooledPrior, factory_summaries
+from benchmarks.accuracy.traces import (
+    SHIPPED_HARDWARE,
+    Row,
+    Task,
+    read_hardware,
+    read_rows,
+    to_tables,
+)
+from models import ConvergenceRuns, MemoryRuns, PooledPrior, factory_summaries
+from models.accelerator_memory.fit import fit_memory_law
+from models.convergence import ConvergenceLaw, fit_convergence
 
 _STUDIES = Path(__file__).parents[2] / "examples" / "studies"
 
@@ -28,7 +38,9 @@ def test_runs_of_a_session_on_one_gpu_forecast_another_one() -> None:
     assert found.coverage_90 == 1.0
 
 
-@pytest.mark.parametrize("name", ["single-gpu", "profiled-gpu", "ray-train-2core"])
+@pytest.mark.parametrize(
+    "name", ["single-gpu", "profiled-gpu", "ray-train-2core", "language-model"]
+)
 def test_measured_runs_are_uploads_without_doubles(name: str) -> None:
     with (_STUDIES / f"{name}.csv").open(newline="") as stream:
         rows = list(csv.DictReader(stream))
@@ -42,3 +54,80 @@ def test_grid_holds_the_workloads_that_the_study_asks_about() -> None:
 
     assert [profile.workload for profile in profiles] == ["cnn-gpu", "mlp-gpu", "transformer-gpu"]
     assert sum(len(profile.configurations) for profile in profiles) == 172
+
+
+def test_trainings_of_language_models_on_one_gpu_forecast_another_one() -> None:
+    known, asked = _language_models("succeeded")
+    hardware = read_hardware(SHIPPED_HARDWARE)
+    prior = PooledPrior.from_summaries([], hardware, factory_summaries())
+
+    task = Task("studies", "h200", "extrapolation", "gpu_type", known, asked)
+    found = judge(task, hardware, {}, 20.0, prior)
+
+    assert (len(known), len(asked)) == (54, 63)
+    assert found.mape < 0.12
+    assert found.coverage_90 > 0.95
+
+
+def test_outcomes_on_one_gpu_say_what_fits_into_another_one() -> None:
+    known, asked = _language_models("succeeded", "out_of_memory")
+    train, test = to_tables(Task("studies", "h200", "extrapolation", "gpu_type", known, asked))
+    are_out, will_be_out = (
+        np.array([row["status"] == "out_of_memory" for row in rows]) for rows in (known, asked)
+    )
+    evidence = MemoryRuns(train.features, are_out, np.full(len(known), np.nan))
+
+    law = fit_memory_law(evidence, read_hardware(SHIPPED_HARDWARE))
+
+    assert law is not None
+    assert (are_out.sum(), will_be_out.sum()) == (7, 3)
+    assert ((law.feasibility(test.features).probability < 0.5) == will_be_out).all()
+
+
+def test_samples_to_a_target_follow_the_law_of_the_noise_scale() -> None:
+    measured = {target: _convergence_runs(target) for target in ("2.4", "2.1", "1.8")}
+    laws = {target: _law_of(runs) for target, runs in measured.items()}
+
+    errors = [
+        np.abs(laws[target].moments(runs.batch_size)[0] - np.log(runs.samples))
+        for target, runs in measured.items()
+    ]
+    noise_scales = [law.noise_scale().median for law in laws.values()]
+
+    assert np.median(np.concatenate(errors)) < 0.04
+    assert noise_scales == sorted(noise_scales)
+    between = _law_of(_chosen(measured["1.8"], (32, 128)))
+    asked = _chosen(measured["1.8"], (64,))
+    assert np.abs(between.moments(asked.batch_size)[0] - np.log(asked.samples)).max() < 0.1
+
+
+def _language_models(*statuses: str) -> tuple[tuple[Row, ...], tuple[Row, ...]]:
+    """Return the trainings on the H100 and those on the H200 that ended in one of the ways."""
+    rows = [row for row in read_rows(_STUDIES / "language-model.csv") if row["status"] in statuses]
+    h100, h200 = (tuple(row for row in rows if row["gpu_type"] == gpu) for gpu in ("H100", "H200"))
+    return h100, h200
+
+
+def _convergence_runs(target: str) -> ConvergenceRuns:
+    """Return the samples to a target of the smaller of the two models."""
+    with (_STUDIES / "convergence.csv").open(newline="") as stream:
+        rows = [
+            row
+            for row in csv.DictReader(stream)
+            if (row["layers"], row["target_nats_per_byte"]) == ("2", target)
+        ]
+    columns = (
+        np.array([float(row[name]) for row in rows]) for name in ("batch_size", "samples_to_target")
+    )
+    return ConvergenceRuns(*columns)
+
+
+def _chosen(runs: ConvergenceRuns, batch_sizes: tuple[int, ...]) -> ConvergenceRuns:
+    is_chosen = np.isin(runs.batch_size, batch_sizes)
+    return ConvergenceRuns(runs.batch_size[is_chosen], runs.samples[is_chosen])
+
+
+def _law_of(runs: ConvergenceRuns) -> ConvergenceLaw:
+    law = fit_convergence(runs)
+    assert law is not None
+    return law
