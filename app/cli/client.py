@@ -131,7 +131,7 @@ def fit(
     """Fit a workload's regressor and show the progress until it ends."""
     from app.cli.asking import show_fit
     from app.cli.connection import connected
-    from app.cli.following import follow, request_fit
+    from app.cli.following import describe_wait, follow, request_fit
     from app.cli.output import print_json, print_note
 
     options = {"time_budget_s": time_budget, "seed": seed, "publish": publish}
@@ -142,7 +142,7 @@ def fit(
     if as_json:
         print_json(document)
     elif no_wait:
-        print_note(f"Fit {document['fit_id']} is {document['state']}.")
+        print_note(describe_wait(document))
     if not no_wait:
         check_fit(document)
         if not as_json:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from app.cli.connection import Connection, path_of
-from app.cli.output import share_progress
+from app.cli.output import print_note, share_progress
 
 _POLL_INTERVAL_S: Final = 0.5
 _FINAL: Final = frozenset({"succeeded", "failed", "cancelled"})
@@ -20,12 +20,27 @@ def request_fit(
     return fit
 
 
+def describe_wait(fit: Mapping[str, Any]) -> str:
+    """Return a sentence on a fit that has not ended.
+
+    Examples
+    --------
+    >>> describe_wait({"fit_id": "fit_1", "state": "queued", "step": "no fitter is running"})
+    'Fit fit_1 is queued: no fitter is running.'
+    """
+    step = f": {fit['step']}" if fit.get("step") else ""
+    return f"Fit {fit['fit_id']} is {fit['state']}{step}."
+
+
 def follow(connection: Connection, fit: dict[str, Any]) -> dict[str, Any]:
     """Show a fit's progress until it ends; return the ended fit."""
     with share_progress() as progress:
-        task = progress.add_task(fit["workload"], total=1.0, step="")
+        task, told = progress.add_task(fit["workload"], total=1.0, step=""), None
         while True:
             progress.update(task, completed=fit["progress"], step=fit.get("step") or fit["state"])
+            if fit["state"] == "queued" and fit.get("step") not in (None, told):
+                told = fit["step"]
+                print_note(describe_wait(fit))
             if fit["state"] in _FINAL:
                 return fit
             time.sleep(_POLL_INTERVAL_S)

@@ -3,8 +3,9 @@
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
+from app.domain.health import Fitters
 from app.settings import Settings
 from app.storage.database import Database
 from app.storage.stores import Stores
@@ -49,3 +50,8 @@ class ServiceContext:
         if self.shared_now is not None:
             return self.shared_now(stores)
         return by_database(stores) if self.now is utc_now else self.now()
+
+    def fitters(self, stores: Stores) -> Fitters:
+        """Return the fitters that are alive by the clock of leases."""
+        lease, now = timedelta(seconds=self.settings.lease_s), self.lease_now(stores)
+        return stores.fits.fitters(now - lease, now + lease)

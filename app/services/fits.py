@@ -4,12 +4,13 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
+from dataclasses import replace
 from typing import Final
 
 import models
 from app.domain.availability_errors import StorageUnavailableError
 from app.domain.errors import Fault, InvalidRequestError, NotEnoughRunsError, NotFoundError
-from app.domain.fits import NEEDED_RUNS, Fit, FitRequest
+from app.domain.fits import NEEDED_RUNS, Fit, FitRequest, FitState
 from app.domain.identifiers import FitId, KeyId, ProjectId, Slug, is_identifier
 from app.domain.pages import DEFAULT_PAGE_SIZE, Page
 from app.domain.spelling import nearest_field
@@ -19,6 +20,7 @@ from app.services.page_tokens import identifier_of
 from app.services.quotas import charge_fits
 from app.services.refitting.requests import queue_fit
 from app.services.workload_names import held_workload, require_workload
+from app.storage.stores import Stores
 
 _logger = logging.getLogger(__name__)
 KNOWN_REGRESSORS: Final = models.REGRESSOR_NAMES
@@ -98,6 +100,7 @@ class FitService:
             fit, is_new = queue_fit(
                 stores, project_id, workload.workload_id, request, now, key_id=key_id
             )
+            fit = self._with_obstacle(stores, fit)
         if is_new:
             _logger.info("fit requested", extra={"fit": fit.fit_id, "workload": slug})
         return fit, is_new
@@ -119,7 +122,14 @@ class FitService:
         if not is_identifier("fit", fit_id):
             return None
         with self._context.database.reading() as stores:
-            return stores.fits.get(project_id, FitId(fit_id))
+            fit = stores.fits.get(project_id, FitId(fit_id))
+            return None if fit is None else self._with_obstacle(stores, fit)
+
+    def _with_obstacle(self, stores: Stores, fit: Fit) -> Fit:
+        """Return a queued fit with what it waits for as its step, if no fitter can start it."""
+        if fit.state is not FitState.QUEUED:
+            return fit
+        return replace(fit, step=self._context.fitters(stores).obstacle() or fit.step)
 
     def list_page(
         self,
@@ -141,7 +151,8 @@ class FitService:
         before = identifier_of(page_token, "fit")
         with self._context.database.reading() as stores:
             workload = require_workload(stores, project_id, slug)
-            return stores.fits.page(workload.workload_id, limit=page_size, before=before)
+            page = stores.fits.page(workload.workload_id, limit=page_size, before=before)
+            return replace(page, items=[self._with_obstacle(stores, fit) for fit in page.items])
 
     def cancel(self, project_id: ProjectId, fit_id: str, *, key_id: KeyId | None = None) -> Fit:
         """Cancel a queued fit at once, a running one at its next step; an ended one stays. Audited.

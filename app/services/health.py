@@ -9,7 +9,6 @@ from app.domain.health import Check, FitActivity, Fitters
 from app.domain.wording import say_count
 from app.services.context import ServiceContext
 from app.storage.migration import current_revision, head_revision
-from app.storage.stores import Stores
 
 _RECENT: Final = timedelta(hours=1)
 _FIX_THE_DATABASE: Final = (
@@ -73,18 +72,13 @@ class HealthService:
     def count_queue(self) -> tuple[int, Fitters]:
         """Return how many fits wait, and the fitters that are alive."""
         with self._context.database.reading() as stores:
-            return stores.fits.queue_length(), self._fitters(stores)
+            return stores.fits.queue_length(), self._context.fitters(stores)
 
     def fit_activity(self) -> FitActivity:
         """Return the outcomes of the last hour's fits."""
         now = self._context.now()
         with self._context.database.reading() as stores:
             return stores.diagnosis.fit_activity(now - _RECENT, now)
-
-    def _fitters(self, stores: Stores) -> Fitters:
-        lease = timedelta(seconds=self._context.settings.lease_s)
-        now = self._context.lease_now(stores)
-        return stores.fits.fitters(now - lease, now + lease)
 
     def _check_database(self) -> list[Check]:
         """Read the revision, which also detects an emptied database."""
@@ -111,7 +105,7 @@ class HealthService:
         waiting = f", {fitters.waiting} of them waiting for Ray{reason}" if fitters.waiting else ""
         return Check(
             "fitter",
-            is_ok=fitters.alive > fitters.waiting,
+            is_ok=fitters.can_start_a_fit(),
             detail=f"{say_count(fitters.alive, 'fitter')} alive{waiting},"
             f" {say_count(queued, 'fit')} waiting",
             remedy=_START_RAY if fitters.waiting else _START_A_FITTER,

@@ -92,8 +92,9 @@ class FitTimeoutError(TrainfareError):
     """A fit is still active after the time that the caller allowed."""
 
     def __init__(self, fit: Mapping[str, Any], waited_s: float) -> None:
+        step = f" ({fit['step']})" if fit.get("step") else ""
         super().__init__(
-            f"Fit {fit.get('fit_id')} is still {fit.get('state')} after {waited_s:g} s.",
+            f"Fit {fit.get('fit_id')} is still {fit.get('state')} after {waited_s:g} s{step}.",
             "Wait longer; the fit goes on.",
         )
         self.fit = fit

@@ -11,6 +11,7 @@ from fastapi.testclient import TestClient
 from app.domain.access import DEFAULT_PROJECT
 from app.domain.fits import FitRequest
 from app.domain.identifiers import FitId, ProjectId, Slug
+from app.services.fitting import FittingService
 from app.services.wiring import Services
 from tests.support.clock import FakeClock
 from tests.support.queries import recorded_queries
@@ -53,7 +54,7 @@ def test_request_is_accepted_and_names_where_to_look(client: TestClient) -> None
         "workload": "resnet",
         "state": "queued",
         "progress": 0.0,
-        "step": None,
+        "step": "no fitter is running",
         "requested_at": "2026-11-01T12:00:00Z",
         "started_at": None,
         "ended_at": None,
@@ -71,6 +72,20 @@ def test_request_is_accepted_and_names_where_to_look(client: TestClient) -> None
         "published": None,
         "problem": None,
     }
+
+
+def test_queued_fit_says_what_keeps_it_from_starting(
+    client: TestClient, services: Services
+) -> None:
+    fit = client.post(FITS).json()
+    fitting, started_at = FittingService(services.context), services.context.now()
+
+    fitting.seen("one", started_at, waits_for="head:10001")
+    waiting = client.get(f"/v1/fits/{fit['fit_id']}").json()["step"]
+    fitting.seen("other", started_at)
+    listed = client.get(FITS).json()["fits"][0]["step"]
+
+    assert (waiting, listed) == ("every fitter waits for Ray", None)
 
 
 def test_request_keeps_what_was_asked(client: TestClient) -> None:

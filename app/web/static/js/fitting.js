@@ -47,7 +47,7 @@ export class Fitting {
       let fit = await get(path);
       while (ACTIVE.includes(fit.state)) {
         if (fit.state === "running") bar.value = fit.progress;
-        step.textContent = fit.cancel_requested ? "ending …" : fit.state === "queued" ? "waiting for a fitter" : `${percent(fit.progress)} · ${fit.step ?? "fitting"}`;
+        step.textContent = fit.cancel_requested ? "ending …" : fit.state === "queued" ? fit.step ?? "waiting for a fitter" : `${percent(fit.progress)} · ${fit.step ?? "fitting"}`;
         await pause(PAUSE_MS);
         fit = await get(path);
       }

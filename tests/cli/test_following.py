@@ -1,0 +1,24 @@
+"""Following a fit, without a service."""
+
+from unittest.mock import Mock
+
+import pytest
+
+from app.cli import following
+from app.cli.connection import Connection
+
+
+def test_fit_that_no_fitter_can_start_says_so_once(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(following, "_POLL_INTERVAL_S", 0.0)
+    fit = {"fit_id": "fit_1", "workload": "resnet", "progress": 0.0}
+    queued = {**fit, "state": "queued", "step": "no fitter is running"}
+    ended = {**fit, "state": "succeeded", "step": "published version 1", "progress": 1.0}
+    connection = Mock(spec=Connection)
+    connection.get.side_effect = [queued, queued, ended]
+
+    found = following.follow(connection, queued)
+
+    assert found == ended
+    assert capsys.readouterr().err == "Fit fit_1 is queued: no fitter is running.\n"
