@@ -201,7 +201,7 @@ def _training_data(configurations: Configurations, encoding: Encoding, seed: int
         configurations.counts,
         configurations.noise_variances,
         encoding.jitter,
-        tuple(feature.fades for feature in encoding.encoder.numeric if feature.used),
+        tuple(feature for feature in encoding.encoder.numeric if feature.used),
     )
 
 

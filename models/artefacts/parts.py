@@ -327,6 +327,8 @@ def _check_numeric(feature: NumericFeature) -> None:
     demand(is_bounded and not (feature.used and feature.exponent), "an exponent is out of range")
     may_fade = feature.may_fade or feature.fades == "none"
     demand(may_fade, "what fades is no batch and no parameter")
+    fades_above = feature.fades in ("above", "both")
+    demand(0 <= feature.reach <= MAX_LOG * fades_above, "a trend reaches where it does not fade")
     demand(feature.origin == 0 or feature.transform == "scaled", "a scale has no such origin")
     demand(feature.unit > 0 and not (is_log and feature.floor <= 0), "a unit is not positive")
 

@@ -4,10 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from models.features.damping import Fading
+from models.columns.relevance import with_relevance
+from models.features.damping import Fading, damped
 from models.features.encoder import Encoder
 from models.features.numeric import NumericFeature
-from models.laws.scaling_laws import LogLinearLaw
+from models.laws.scaling_laws import LogLinearLaw, ScalingLaw
 from models.questions.regimes import FEW_CONFIGURATIONS
 from models.tables import FeatureTable, FloatArray
 
@@ -16,6 +17,15 @@ _CERTAIN_DEVIATIONS = 2.0
 
 _MIN_CORRELATION = 0.8
 """Absolute correlation from which on a feature varies together with the local batch."""
+
+_SAME = 1e-9
+"""Log units within which local batches are the same."""
+
+_MIN_HELD_OUT, _MIN_KNOWN_SHARE = 3, 1 / 3
+"""Fewest configurations with the largest batch that test a trend, and least share of others."""
+
+_CLEARLY_BETTER = 0.9
+"""Share of the error of fading trends that the error of continuing ones stays below."""
 
 
 def with_fading_trends(
@@ -37,6 +47,11 @@ def with_fading_trends(
     is more than two posterior deviations from zero. Otherwise both sides fade. They also do where
     durations fall with batches that varied together with the workers (a correlation of .8): the
     runs cannot separate the two effects, and more workers make small batches.
+
+    Runs at three or more batches can show more. From 12 configurations on, those with the largest
+    batch (three or more) are held out and forecast from the others by a sum of laws. If it is
+    clearly better without fading, the trend continues above the range as far as it was tested, and
+    fades there.
 
     Because of memory limits, large batches go with short sequences, small micro-batches or other
     parameters. Runs along such a line show the joint effect, but hardly that of each alone; if one
@@ -82,6 +97,7 @@ def with_fading_trends(
     (batch,) = batches
     column = used[batch].column
     fades: dict[str, Fading] = {column: "both"}
+    reach = 0.0
     if len(y) >= FEW_CONFIGURATIONS:
         X = encoder.encode(features).X
         sign = _sign(encoder, X, y, batch, seed)
@@ -96,12 +112,44 @@ def with_fading_trends(
             }
         if sign < 0 and not any(used[index].role == "workers" for index in correlations):
             fades[column] = "above"
+        if sign <= 0 and not correlations:
+            reach = _tested_reach(encoder, X, y, batch, seed)
     return encoder.with_numeric(
         tuple(
-            replace(item, fades=fades[item.column]) if item.column in fades else item
+            replace(item, fades=fades[item.column], reach=reach if item.column == column else 0.0)
+            if item.column in fades
+            else item
             for item in encoder.numeric
         )
     )
+
+
+def _tested_reach(encoder: Encoder, X: FloatArray, y: FloatArray, batch: int, seed: int) -> float:
+    """Return how far beyond its range the trend of feature number `batch` continues, in log units.
+
+    The distance between the largest batch and the next if the runs at the others forecast those at
+    the largest clearly better without fading, otherwise 0.
+    """
+    values = X[:, batch]
+    largest = float(values.max())
+    known = values < largest - _SAME
+    n_known = int(known.sum())
+    if not _MIN_KNOWN_SHARE * len(y) <= n_known <= len(y) - _MIN_HELD_OUT:
+        return 0.0
+    end = float(values[known].max())
+    if end - values.min() < _SAME:
+        return 0.0
+    try:
+        layout = with_relevance(encoder.layout, X[known], y[known], seed)
+        law = ScalingLaw(layout, seed=seed).fit(X[known], y[known])
+    except (ValueError, np.linalg.LinAlgError):
+        return 0.0
+    faded = X[~known].copy()
+    faded[:, batch] = damped(faded[:, batch], -np.inf, end)
+    continuing, fading = (
+        float(np.abs(law.predict(rows) - y[~known]).mean()) for rows in (X[~known], faded)
+    )
+    return largest - end if continuing < _CLEARLY_BETTER * fading else 0.0
 
 
 def _fading_side(correlation: float) -> Fading:

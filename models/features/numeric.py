@@ -76,8 +76,8 @@ class NumericFeature:
     a missing one; `flagged` says that an indicator of missing values accompanies the feature;
     `used` is False for a column from which nothing could be learned: its exponent then has the
     prior mean `exponent` and deviation `exponent_sd` (`models.columns.exponents`); `fades` says on
-    which sides of the measured range its trend fades (`models.columns.trends`); `origin` is the
-    zero of a linear column.
+    which sides of the measured range its trend fades (`models.columns.trends`), above it after
+    `reach` log units; `origin` is the zero of a linear column.
 
     Zero and negative values have no ratio to a measured value: something is off that was on. Under
     a logarithm they are placed one unit below the smallest measured value. Where a column was
@@ -101,6 +101,7 @@ class NumericFeature:
     exponent: float = 0.0
     exponent_sd: float = UNIDENTIFIED_SD
     fades: Fading = "none"
+    reach: float = 0.0
     origin: float = 0.0
 
     @property
@@ -111,7 +112,11 @@ class NumericFeature:
     @property
     def fading_range(self) -> tuple[float, float]:
         """The values between which the trend is not damped, infinite on a side without fading."""
-        return fading_range(self.fades, self.low, self.high)
+        return self.fading_range_beyond(self.low, self.high)
+
+    def fading_range_beyond(self, low: float, high: float) -> tuple[float, float]:
+        """Return what `fading_range` is if values from `low` to `high` were measured."""
+        return fading_range(self.fades, low, high + self.reach)
 
     @property
     def axis_span(self) -> float:

@@ -7,8 +7,9 @@ from typing import Protocol
 
 import numpy as np
 
-from models.features.damping import Fading, damped, fading_range
+from models.features.damping import damped
 from models.features.layout import Layout, Role
+from models.features.numeric import NumericFeature
 from models.members.epochs import start_up_sd
 from models.questions.regimes import Fold
 from models.regressor import PortfolioRegressor
@@ -47,8 +48,8 @@ class TrainingData:
         Variance of one run of each configuration, shape (n,).
     jitter
         How the noise depends on the duration; None where it is the same for all.
-    fading
-        For each of the first columns, on which sides of its range its trend fades.
+    features
+        What the first columns are, with the sides on which their trends fade.
     """
 
     layout: Layout
@@ -57,7 +58,7 @@ class TrainingData:
     counts: FloatArray
     noise_variances: FloatArray
     jitter: Jitter | None
-    fading: tuple[Fading, ...]
+    features: tuple[NumericFeature, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +95,10 @@ def forecast_fold(
 def _encoded_test_rows(data: TrainingData, fold: Fold) -> FloatArray:
     """Return the fold's test rows as an encoder of its training set would encode them."""
     X = data.X[fold.test]
-    for column, fades in enumerate(data.fading):
-        if fades != "none":
-            training_values = data.X[fold.train, column]
-            limits = fading_range(fades, float(training_values.min()), float(training_values.max()))
+    for column, feature in enumerate(data.features):
+        if feature.fades != "none":
+            known = data.X[fold.train, column]
+            limits = feature.fading_range_beyond(float(known.min()), float(known.max()))
             X[:, column] = damped(X[:, column], *limits)
     return X
 

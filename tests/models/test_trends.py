@@ -144,6 +144,51 @@ def test_few_configurations_do_not_tell_what_goes_together() -> None:
     assert _fades(portfolio) == {"workers": "none", "batch_size": "both", "param.length": "none"}
 
 
+def _launched(batches: tuple[float, ...], *, hidden: float) -> tuple[list[Row], list[float]]:
+    """Return epochs of steps that take at least the time of `hidden` samples."""
+    rows: list[Row] = [
+        {"workers": 1.0, "batch_size": batch, "dataset_size": size}
+        for batch in batches
+        for size in (1000.0, 2000.0, 4000.0)
+    ]
+    seconds = [
+        float(row["dataset_size"]) * max(hidden / float(row["batch_size"]), 1.0) / 100
+        for row in rows
+    ]
+    return rows, seconds
+
+
+def test_trend_that_runs_at_the_largest_batches_confirm_goes_on_as_far_as_that() -> None:
+    rows, truth = _launched((8.0, 16.0, 32.0, 64.0), hidden=1000.0)
+    portfolio = _fit_noisy(rows, truth, 0.02, 3)
+    questions, asked = _launched((128.0,), hidden=1000.0)
+
+    forecast = portfolio.predict(make_features(questions))
+
+    (batch,) = (f for f in portfolio.encoder.numeric if f.column == "batch_size")
+    assert (batch.fades, batch.reach) == ("above", pytest.approx(np.log(2)))
+    assert mape(np.array(asked), forecast.median()) < 0.1
+
+
+def test_trend_that_ends_with_the_largest_batches_fades_at_once() -> None:
+    rows, truth = _launched((8.0, 16.0, 32.0, 64.0), hidden=32.0)
+    portfolio = _fit_noisy(rows, truth, 0.02, 3)
+
+    (batch,) = (f for f in portfolio.encoder.numeric if f.column == "batch_size")
+    assert (batch.fades, batch.reach) == ("above", 0.0)
+
+
+@pytest.mark.parametrize("reach", [-0.1, 0.5, 1e9])
+def test_artefact_whose_trend_reaches_where_it_does_not_fade_is_refused(reach: float) -> None:
+    artefact = Artefact(dumps(_fit((1.0, 2.0, 4.0, 8.0))))
+    header = artefact.header()
+    (feature,) = (f for f in header["encoder"]["numeric"] if f["column"] == "batch_size")
+    feature["reach"] = reach
+
+    with pytest.raises(ValueError, match="a trend reaches where it does not fade"):
+        loads(artefact.with_header(header))
+
+
 @pytest.mark.parametrize("column", ["workers", "param.share"])
 def test_artefact_in_which_what_cannot_fades_is_refused(column: str) -> None:
     rows = [row | {"param.share": index % 4 / 4} for index, row in enumerate(_rows((1.0, 2.0)))]
