@@ -8,12 +8,13 @@ from pydantic.json_schema import models_json_schema
 
 from app.api.problem_kinds import KINDS
 from app.api.problems import MEDIA_TYPE, RESPONSE_SCHEMA
-from app.api.requests.bodies import COMPONENTS
+from app.api.schemas.base import COMPONENTS
 from app.api.schemas.ci import CiReportIn
 from app.api.schemas.exchange_rates import ExchangeRateIn
 from app.api.schemas.forecasts import BatchIn, ForecastIn
 from app.api.schemas.grid_factors import GridFactorIn
 from app.api.schemas.prices import PriceIn
+from app.api.schemas.problems import ProblemOut
 from app.api.schemas.recommendations import RecommendationIn
 from app.domain.errors import InProgressError
 
@@ -32,9 +33,10 @@ _READ_BY_HAND: Final[tuple[type[BaseModel], ...]] = (
     ForecastIn,
     GridFactorIn,
     PriceIn,
+    ProblemOut,
     RecommendationIn,
 )
-"""Models that FastAPI does not see: `app.api.requests.bodies.reference_to` refers to them."""
+"""Models that FastAPI does not see: `app.api.schemas.base.reference_to` refers to them."""
 _DESCRIPTION: Final = """\
 Measured runs go in, a regressor is fitted per workload in the background, out come forecasts
 of training time and cost with calibrated intervals.

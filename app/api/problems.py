@@ -14,7 +14,8 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
 from app.api.problem_kinds import INTERNAL, KINDS, METHOD_NOT_ALLOWED, ProblemKind, kind_of
-from app.api.schemas.base import one_per_field
+from app.api.schemas.base import one_per_field, reference_to
+from app.api.schemas.problems import ProblemOut
 from app.api.value_remedies import remedy_of
 from app.domain import errors as domain
 from app.domain import log_fields
@@ -302,21 +303,7 @@ def install(app: FastAPI) -> None:
         return _from_framework(error, request)
 
 
-RESPONSE_SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "required": ["type", "title", "status", "detail", "instance", "code"],
-    "properties": {
-        "type": {"type": "string"},
-        "title": {"type": "string"},
-        "status": {"type": "integer"},
-        "detail": {"type": "string"},
-        "instance": {"type": "string"},
-        "code": {"type": "string"},
-        "remedy": {"type": "string"},
-        "request_id": {"type": "string"},
-        "errors": {"type": "array", "items": {"type": "object"}},
-    },
-}
+RESPONSE_SCHEMA: dict[str, Any] = reference_to(ProblemOut)
 
 
 def problem_responses(*errors: type[DomainError]) -> dict[int | str, dict[str, Any]]:

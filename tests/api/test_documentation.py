@@ -1,6 +1,8 @@
 """Pages for people are complete and load nothing from elsewhere; the OpenAPI document is whole."""
 
 import re
+from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -8,11 +10,18 @@ import pytest
 from fastapi.testclient import TestClient
 
 from app.api import problem_kinds
+from app.domain.errors import Fault
 
 pytestmark = pytest.mark.lengthy
 
 _GUIDE = Path(__file__).parents[2] / "docs" / "api.md"
 _PAGES = ["/docs", "/problems", "/problems/invalid_rows"]
+
+
+def _operations(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            yield method, path, operation
 
 
 @pytest.mark.parametrize("path", _PAGES)
@@ -78,6 +87,23 @@ def test_every_operation_declares_problems_and_a_summary(client: TestClient) -> 
                 names = [parameter["name"] for parameter in operation["parameters"]]
                 assert "Idempotency-Key" in names
                 assert "409" in operation["responses"]
+
+
+def test_every_problem_of_the_document_is_the_same_schema(client: TestClient) -> None:
+    document = client.get("/openapi.json").json()
+    schemas = document["components"]["schemas"]
+    problem = {"$ref": "#/components/schemas/ProblemOut"}
+
+    declared = [
+        response["content"]["application/problem+json"]["schema"]
+        for _, _, operation in _operations(document)
+        for status, response in operation["responses"].items()
+        if status >= "4"
+    ]
+    assert [schema for schema in declared if schema != problem] == []
+    assert set(schemas["FaultOut"]["properties"]) == {field.name for field in fields(Fault)}
+    for name in ("BatchEntryOut", "RankedJobOut", "OmittedJobOut", "OmittedOut"):
+        assert problem in schemas[name]["properties"]["problem"]["anyOf"]
 
 
 def test_document_names_this_service_and_its_keys(client: TestClient) -> None:

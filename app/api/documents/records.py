@@ -13,7 +13,8 @@ import orjson
 from pydantic import BaseModel, ValidationError
 
 from app.api.negotiation import CSV, JSON
-from app.api.requests.bodies import malformed_json, reference_to, schema_refusal
+from app.api.requests.bodies import malformed_json, schema_refusal
+from app.api.schemas.base import reference_to
 from app.api.schemas.quantities import money_text
 from app.domain.errors import (
     Fault,

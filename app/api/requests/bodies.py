@@ -1,7 +1,7 @@
 """Reads JSON bodies by hand, for routes that must be fast."""
 
 from collections.abc import Mapping
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 import orjson
 from fastapi import Request, Response
@@ -9,6 +9,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from app.api.negotiation import JSON
 from app.api.problems import refusal_of
+from app.api.schemas.base import reference_to
 from app.domain.errors import (
     DomainError,
     Fault,
@@ -17,8 +18,6 @@ from app.domain.errors import (
 )
 
 Model = TypeVar("Model", bound=BaseModel)
-COMPONENTS: Final = "#/components/schemas/"
-"""Prefix of references to models in the OpenAPI document."""
 _EXCERPT_CHARACTERS = 20
 
 
@@ -104,12 +103,3 @@ def request_body(model: type[BaseModel], example: object) -> dict[str, Any]:
     """Return the OpenAPI description of a body that a route reads by hand."""
     content = {"schema": reference_to(model), "example": example}
     return {"requestBody": {"required": True, "content": {JSON: content}}}
-
-
-def reference_to(model: type[BaseModel]) -> dict[str, Any]:
-    """Return a reference to a model in the OpenAPI document.
-
-    The models listed in `app.api.openapi` are described when the document is first requested:
-    describing them at start-up would delay the first answer of every process.
-    """
-    return {"$ref": f"{COMPONENTS}{model.__name__}"}

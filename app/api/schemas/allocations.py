@@ -1,7 +1,7 @@
 """Requests and responses about the allocation of GPUs to elastic jobs."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Self
+from typing import Annotated, Self
 
 from pydantic import AfterValidator, ConfigDict, Field, WrapValidator, model_validator
 from pydantic_core import PydanticCustomError
@@ -19,6 +19,7 @@ from app.api.schemas.forecasts import (
     to_parameters,
 )
 from app.api.schemas.instants import Instant
+from app.api.schemas.problems import ProblemOut
 from app.api.schemas.schedules import ExpectationOut, Progress, Ref, check_refs, check_types
 from app.domain.allocations import (
     AllocationRequest,
@@ -204,7 +205,7 @@ class OmittedJobOut(ResponseModel):
 
     ref: str
     reason: Omission
-    problem: dict[str, Any] | None
+    problem: ProblemOut | None
 
 
 class AllocateOut(ResponseModel):

@@ -3,7 +3,7 @@
 from collections.abc import KeysView, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any, Final, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, model_validator
 from pydantic_core import CoreSchema, PydanticCustomError
@@ -12,6 +12,8 @@ from app.domain.identifiers import Slug, parse_slug
 from app.domain.pages import DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE
 from app.domain.spelling import nearest_field
 
+COMPONENTS: Final = "#/components/schemas/"
+"""Prefix of references to models in the OpenAPI document."""
 SHOWN_CHARACTERS = 100
 """Characters of an unknown name that an error shows at most."""
 MAX_NAMED = 20
@@ -125,6 +127,15 @@ class ResponseModel(BaseModel):
     """A response body; the schema's own `of` builds it from keyword arguments."""
 
     model_config = ConfigDict(frozen=True, ser_json_inf_nan="null", defer_build=True)
+
+
+def reference_to(model: type[BaseModel]) -> dict[str, Any]:
+    """Return a reference to a model in the OpenAPI document.
+
+    The models listed in `app.api.openapi` are described when the document is first requested:
+    describing them at start-up would delay the first answer of every process.
+    """
+    return {"$ref": f"{COMPONENTS}{model.__name__}"}
 
 
 PageToken = Annotated[

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import fields
 from datetime import datetime
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import ConfigDict, Field, WrapValidator, model_validator
 from typing_extensions import override
@@ -11,6 +11,7 @@ from typing_extensions import override
 from app.api.schemas.allocations import PlacedIn
 from app.api.schemas.base import RequestModel, ResponseModel
 from app.api.schemas.forecasts import Name, Probability
+from app.api.schemas.problems import ProblemOut
 from app.api.schemas.schedules import QueuedJobIn, check_refs, check_types
 from app.domain.capacity import CapacityRequest, DemandedJob
 
@@ -137,7 +138,7 @@ class OmittedOut(ResponseModel):
 
     ref: str
     reason: Literal["no_forecast", "too_large"]
-    problem: dict[str, Any] | None
+    problem: ProblemOut | None
 
 
 class CapacityOut(ResponseModel):

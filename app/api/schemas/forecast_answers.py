@@ -3,6 +3,7 @@
 from typing import Any
 
 from app.api.schemas.base import ResponseModel
+from app.api.schemas.problems import ProblemOut
 from app.api.schemas.runs import ConfigurationOut, WorkOut
 from app.domain.configurations import Purchase
 from app.domain.forecasts import Basis, ExplainedBy
@@ -249,7 +250,7 @@ class BatchEntryOut(ResponseModel):
 
     ref: str | int | float | bool | None = None
     forecast: dict[str, Any] | None = None
-    problem: dict[str, Any] | None = None
+    problem: ProblemOut | None = None
 
 
 class BatchOut(ResponseModel):

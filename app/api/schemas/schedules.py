@@ -19,6 +19,7 @@ from app.api.schemas.forecasts import (
     to_parameters,
 )
 from app.api.schemas.instants import Instant
+from app.api.schemas.problems import ProblemOut
 from app.api.schemas.texts import Verbatim
 from app.domain.configurations import Scenario
 from app.domain.identifiers import Slug
@@ -183,7 +184,7 @@ class RankedJobOut(ResponseModel):
     latest_start: Annotated[
         datetime | None, Field(description="that keeps the deadline with this confidence")
     ]
-    problem: Annotated[dict[str, Any] | None, Field(description="why the job cannot be forecast")]
+    problem: Annotated[ProblemOut | None, Field(description="why the job cannot be forecast")]
 
 
 class RankOut(ResponseModel):
