@@ -95,6 +95,7 @@ def _application(lifespan: Lifespan[FastAPI], tracing: TracerProvider | None) ->
         lifespan=lifespan,
         license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
         separate_input_output_schemas=False,
+        generate_unique_id_function=openapi.operation_id,
         # A redirection would contain the caller's Host header, which anyone can set.
         redirect_slashes=False,
         telemetry=request_telemetry(tracing),

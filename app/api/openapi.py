@@ -3,6 +3,7 @@
 from typing import Any, Final, Literal
 
 from fastapi import FastAPI
+from fastapi.routing import APIRoute
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
@@ -49,6 +50,11 @@ _BEARER: Final = (
     "An API key or, where the service trusts an OpenID Connect issuer, one of its tokens (JWT): a"
     " person's or a CI job's."
 )
+
+
+def operation_id(route: APIRoute) -> str:
+    """Return the id of a route's operation, which generated clients make a name of."""
+    return route.name
 
 
 def _operations(document: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:

@@ -106,6 +106,16 @@ def test_every_problem_of_the_document_is_the_same_schema(client: TestClient) ->
         assert problem in schemas[name]["properties"]["problem"]["anyOf"]
 
 
+def test_every_operation_is_named_by_its_verb_alone(client: TestClient) -> None:
+    names = [
+        operation["operationId"]
+        for _, _, operation in _operations(client.get("/openapi.json").json())
+    ]
+
+    assert len(set(names)) == len(names)
+    assert [name for name in names if "v1" in name] == []
+
+
 def test_document_names_this_service_and_its_keys(client: TestClient) -> None:
     document = client.get("/openapi.json").json()
 
