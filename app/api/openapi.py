@@ -17,6 +17,7 @@ from app.api.schemas.grid_factors import GridFactorIn
 from app.api.schemas.prices import PriceIn
 from app.api.schemas.problems import ProblemOut
 from app.api.schemas.recommendations import RecommendationIn
+from app.api.schemas.upload_document import SCHEMAS
 from app.domain.errors import InProgressError
 
 _KEY_PARAMETER: Final[dict[str, Any]] = {
@@ -71,7 +72,10 @@ def _described_by_hand() -> dict[str, Any]:
     ]
     _, document = models_json_schema(models, ref_template=COMPONENTS + "{model}")
     described: dict[str, Any] = document["$defs"]
-    return described
+    # Pydantic accepts no reference to a schema that is not its own.
+    reported = described[CiReportIn.__name__]["properties"]["runs"]
+    reported["items"] = {"$ref": f"{COMPONENTS}ReportedRunIn"}
+    return SCHEMAS | described
 
 
 def _accept_idempotency_key(operation: dict[str, Any]) -> None:

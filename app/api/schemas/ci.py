@@ -11,13 +11,11 @@ from app.api.schemas.forecasts import WorkloadId
 from app.api.schemas.quantities import Quantity
 from app.api.schemas.runs import ConfigurationOut
 from app.api.schemas.texts import Paragraphs, Printable
-from app.api.schemas.upload_document import RUN_SCHEMA
 from app.domain.accuracy import DriftDirection
 from app.domain.ci import CiReportRequest, Gate, GateVerdict
 from app.domain.identifiers import Slug
 
 _Name = Annotated[Printable, Field(min_length=1, max_length=200)]
-_RUN_SCHEMA = {name: value for name, value in RUN_SCHEMA.items() if name != "required"}
 
 
 class GateIn(RequestModel):
@@ -42,7 +40,7 @@ class CiReportIn(RequestModel):
 
     workload: Annotated[WorkloadId | None, Field(description="for runs that name none")] = None
     runs: Annotated[
-        list[Annotated[Any, Field(json_schema_extra=_RUN_SCHEMA)]],
+        list[Any],
         Field(min_length=1, max_length=1000, description="run documents as in POST /v1/runs"),
     ]
     commit: _Name | None = None

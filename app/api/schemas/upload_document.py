@@ -2,9 +2,10 @@
 
 from typing import Any, Final
 
+from app.api.schemas.base import COMPONENTS
 from app.domain.configurations import Purchase
 from app.domain.runs import TARGETS, RunStatus
-from app.services.uploads.fields import MAX_IDENTIFIER, RESOURCES
+from app.services.uploads.fields import MAX_IDENTIFIER, MAX_NAMES, RESOURCES
 
 _Schema = dict[str, Any]
 _SLUG: Final = {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"}
@@ -25,9 +26,9 @@ _CONFIGURATION: Final = {
     "instance_type": _NAME,
     "provider": _NAME,
     "region": _NAME,
-    "purchase": {"enum": [*map(str, Purchase), None]},
+    "purchase": {"type": ["string", "null"], "enum": [*map(str, Purchase), None]},
     "nodes": _COUNT,
-    "workers": _COUNT,
+    "workers": {**_COUNT, "description": "data-parallel training processes; default: 1"},
 }
 RUN_EXAMPLE: Final[_Schema] = {
     "workload": "resnet50",
@@ -45,8 +46,12 @@ RUN_SCHEMA: Final[_Schema] = _object(
     {
         "workload": _SLUG,
         "external_id": {"type": ["string", "null"], "maxLength": 200},
-        "status": {"enum": list(map(str, RunStatus))},
-        "duration_seconds": {**_POSITIVE, "maximum": 3e8},
+        "status": {"type": ["string", "null"], "enum": [*map(str, RunStatus), None]},
+        "duration_seconds": {
+            **_POSITIVE,
+            "maximum": 3e8,
+            "description": "required unless started_at and ended_at are given",
+        },
         "progress": _SHARE,
         "started_at": _INSTANT,
         "ended_at": _INSTANT,
@@ -56,13 +61,13 @@ RUN_SCHEMA: Final[_Schema] = _object(
         ),
         "parameters": {
             "type": "object",
-            "maxProperties": 100,
+            "maxProperties": MAX_NAMES,
             "additionalProperties": {"type": ["number", "string", "boolean", "null"]},
         },
         "phases": {
             "type": "object",
-            "patternProperties": {"^[A-Za-z0-9]+_seconds$": _SECONDS},
-            "additionalProperties": False,
+            "propertyNames": {"pattern": r"^[A-Za-z0-9][A-Za-z0-9_.\-]{0,90}_seconds$"},
+            "additionalProperties": _SECONDS,
         },
         "resources": _object(
             {name: _SHARE if name.endswith("utilization") else _SECONDS for name in RESOURCES}
@@ -78,7 +83,7 @@ RUN_SCHEMA: Final[_Schema] = _object(
         ),
         "labels": {
             "type": "object",
-            "maxProperties": 100,
+            "maxProperties": MAX_NAMES,
             "additionalProperties": {"type": ["string", "null"], "maxLength": 500},
         },
         "forecast_id": {**_NAME, "maxLength": MAX_IDENTIFIER},
@@ -89,11 +94,17 @@ RUN_SCHEMA: Final[_Schema] = _object(
         },
         "framework": _NAME,
     },
-    required=["workload", "duration_seconds"],
-    description="A measured run, nested or with the columns of the CSV form as flat fields;"
-    " instead of duration_seconds it may have started_at and ended_at",
+    required=["workload"],
+    description="A measured run; its columns of the CSV form are taken as flat fields, too.",
     examples=[RUN_EXAMPLE],
 )
+REPORTED_RUN_SCHEMA: Final[_Schema] = {
+    **{name: value for name, value in RUN_SCHEMA.items() if name not in {"required", "examples"}},
+    "description": "A measured run as in `POST /v1/runs`; the report may name its workload.",
+}
+SCHEMAS: Final = {"RunIn": RUN_SCHEMA, "ReportedRunIn": REPORTED_RUN_SCHEMA}
+"""What no model describes, by its name in the OpenAPI document."""
+_RUN: Final = {"$ref": f"{COMPONENTS}RunIn"}
 _CSV_EXAMPLE: Final = """\
 workload,external_id,duration_seconds,gpu_type,nodes,workers,dataset_size,batch_size,param.precision
 resnet50,ci-8841/3,5123.7,V100-16GB,1,8,1281167,1024,fp16
@@ -104,7 +115,7 @@ UPLOAD_BODY: Final[_Schema] = {
     "description": "JSON or CSV; with `Content-Type: application/x-ndjson` one JSON run per line.",
     "content": {
         "application/json": {
-            "schema": {"anyOf": [RUN_SCHEMA, {"type": "array", "items": RUN_SCHEMA}]},
+            "schema": {"anyOf": [_RUN, {"type": "array", "items": _RUN}]},
             "example": [RUN_EXAMPLE],
         },
         "text/csv": {"schema": {"type": "string"}, "example": _CSV_EXAMPLE},
