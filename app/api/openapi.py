@@ -12,6 +12,7 @@ from app.api.problems import MEDIA_TYPE, RESPONSE_SCHEMA
 from app.api.schemas.base import COMPONENTS
 from app.api.schemas.ci import CiReportIn
 from app.api.schemas.exchange_rates import ExchangeRateIn
+from app.api.schemas.forecast_answers import BatchEntryOut, ForecastOut
 from app.api.schemas.forecasts import BatchIn, ForecastIn
 from app.api.schemas.grid_factors import GridFactorIn
 from app.api.schemas.prices import PriceIn
@@ -78,6 +79,37 @@ def _described_by_hand() -> dict[str, Any]:
     return SCHEMAS | described
 
 
+def _some_of(schema: dict[str, Any], description: str, **more: Any) -> dict[str, Any]:
+    """Return the schema of an object that may leave out any member of another."""
+    without_defaults = {
+        name: {keyword: value for keyword, value in member.items() if keyword != "default"}
+        for name, member in schema["properties"].items()
+    }
+    kept = {name: schema[name] for name in schema if name in {"type", "additionalProperties"}}
+    return {**kept, "description": description, "properties": {**more, **without_defaults}}
+
+
+def _describe_batches(schemas: dict[str, Any]) -> None:
+    """Describe the entries of batches, of which models know only that they are objects."""
+    question, answer = schemas[ForecastIn.__name__], schemas[ForecastOut.__name__]
+    ref = schemas[BatchEntryOut.__name__]["properties"]["ref"]
+    schemas["ForecastDefaultsIn"] = _some_of(
+        question, "Members of a forecast request that all requests of a batch share."
+    )
+    schemas["BatchRequestIn"] = _some_of(
+        question, "A forecast request of a batch; `defaults` fill in what it leaves out.", ref=ref
+    )
+    schemas["BatchForecastOut"] = _some_of(
+        answer, "A forecast; with `fields` it has these members alone."
+    )
+    members = schemas[BatchIn.__name__]["properties"]
+    members["defaults"] = {"$ref": f"{COMPONENTS}ForecastDefaultsIn"}
+    members["requests"]["items"] = {"$ref": f"{COMPONENTS}BatchRequestIn"}
+    members["fields"]["anyOf"][0]["items"] = {"type": "string", "enum": [*answer["properties"]]}
+    entry = schemas[BatchEntryOut.__name__]["properties"]
+    entry["forecast"]["anyOf"][0] = {"$ref": f"{COMPONENTS}BatchForecastOut"}
+
+
 def _accept_idempotency_key(operation: dict[str, Any]) -> None:
     parameters = operation.setdefault("parameters", [])
     if not any(parameter.get("name") == _KEY_PARAMETER["name"] for parameter in parameters):
@@ -104,7 +136,9 @@ def install(app: FastAPI, *, requires_keys: bool) -> None:
         document["info"]["description"] = _DESCRIPTION
         document["servers"] = [{"url": "/", "description": "this service"}]
         components = document.setdefault("components", {})
-        components["schemas"] = _described_by_hand() | components.get("schemas", {})
+        schemas = _described_by_hand() | components.get("schemas", {})
+        _describe_batches(schemas)
+        components["schemas"] = schemas
         components["securitySchemes"] = {
             "bearer": {"type": "http", "scheme": "bearer", "description": _BEARER}
         }

@@ -6,6 +6,10 @@ import pytest
 from fastapi.testclient import TestClient
 from jsonschema_rs import Draft202012Validator
 
+from app.api.documents.forecasts import FORECAST_MEMBERS
+from app.services.wiring import Services
+from tests.support.regressors import publish_regressor
+
 _MEASURED = {"workload": "shown", "duration_seconds": 20.0}
 
 
@@ -49,6 +53,31 @@ def test_run_that_is_taken_is_allowed_by_its_schema(
     assert _validator(document, {"$ref": "#/components/schemas/CiReportIn"}).is_valid(
         {"workload": "shown", "runs": [{**body, "external_id": "ci/1"}]}
     )
+
+
+def test_entries_of_batches_are_described_as_they_are(
+    client: TestClient, services: Services
+) -> None:
+    publish_regressor(services)
+    document = _document(client)
+    body = {
+        "defaults": {"workload": "fitted", "work": {"dataset_size": 50_000.0, "epochs": 1.0}},
+        "requests": [
+            {"ref": "a", "configuration": {"gpu_type": "V100-16GB", "workers": 2}},
+            {"ref": 2, "workload": "unknown"},
+        ],
+    }
+
+    for some in ({}, {"fields": ["basis", "cost"]}):
+        answer = client.post("/v1/forecasts:batch", json=body | some).json()
+        assert _validator(document, _body_of(document, "/v1/forecasts:batch")).is_valid(body | some)
+        assert _validator(document, {"$ref": "#/components/schemas/BatchOut"}).is_valid(answer)
+        assert [("forecast" in each) for each in answer["forecasts"]] == [True, False]
+    misspelled = body | {"defaults": {"workload": "resnet50", "confidense": 0.9}}
+    assert not _validator(document, _body_of(document, "/v1/forecasts:batch")).is_valid(misspelled)
+    forecast = document["components"]["schemas"]["BatchForecastOut"]
+    assert set(forecast["properties"]) == set(FORECAST_MEMBERS)
+    assert "required" not in forecast
 
 
 @pytest.mark.parametrize("name", ["setup", "_seconds", "a b_seconds"])
