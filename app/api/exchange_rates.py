@@ -26,9 +26,10 @@ _FILE = RecordFile(
     ExchangeRateIn, "exchange rates", ("rate_id",), RATE_EXAMPLE, csv_example=RATES_CSV
 )
 _ID: Final = "rate_01m7z23p891kwyath2cjcfkrz"
-_STORED: Final = {**RATE_EXAMPLE, "valid_from": f"{RATE_EXAMPLE['valid_from']}T00:00:00Z"}
 _LISTED: dict[str, Any] = {
-    JSON: {"example": {"exchange_rates": [{"rate_id": _ID, **_STORED}], "next_page_token": None}},
+    JSON: {
+        "example": {"exchange_rates": [{"rate_id": _ID, **RATE_EXAMPLE}], "next_page_token": _ID}
+    },
     CSV: {"schema": {"type": "string"}, "example": RATES_CSV},
 }
 

@@ -29,9 +29,10 @@ _FILE = RecordFile(
     GridFactorIn, "grid factors", ("factor_id",), FACTOR_EXAMPLE, csv_example=FACTORS_CSV
 )
 _ID: Final = "grid_01m7za73620z6zjt03tpq4mwe"
-_STORED: Final = {**FACTOR_EXAMPLE, "valid_from": f"{FACTOR_EXAMPLE['valid_from']}T00:00:00Z"}
 _LISTED: dict[str, Any] = {
-    JSON: {"example": {"grid_factors": [{"factor_id": _ID, **_STORED}], "next_page_token": None}},
+    JSON: {
+        "example": {"grid_factors": [{"factor_id": _ID, **FACTOR_EXAMPLE}], "next_page_token": _ID}
+    },
     CSV: {"schema": {"type": "string"}, "example": FACTORS_CSV},
 }
 

@@ -1,5 +1,8 @@
 """Bodies that the OpenAPI document allows or shows are those that the service takes."""
 
+import json
+import re
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -87,3 +90,71 @@ def test_phase_that_is_refused_is_not_allowed_by_the_schema(client: TestClient, 
 
     assert client.post("/v1/runs", json=body).status_code == 422
     assert not _validator(document, _body_of(document, "/v1/runs")).is_valid(body)
+
+
+def _examples(node: Any) -> Iterator[tuple[dict[str, Any], Any]]:
+    """Yield each example below a node with the schema that it must match."""
+    if isinstance(node, dict):
+        listed = node.get("examples", [])
+        named = listed if isinstance(listed, list) else [each["value"] for each in listed.values()]
+        for example in [*named, *([node["example"]] if "example" in node else [])]:
+            yield node.get("schema", node), example
+        node = [member for name, member in node.items() if name not in {"example", "examples"}]
+    for member in node if isinstance(node, list) else []:
+        yield from _examples(member)
+
+
+def test_every_example_matches_its_schema(client: TestClient) -> None:
+    document = _document(client)
+    examples = list(_examples(document))
+
+    refused = [
+        (error.message, example)
+        for schema, example in examples
+        for error in _validator(document, schema).iter_errors(example)
+    ]
+    assert refused == []
+    assert len(examples) > 20
+
+
+def test_every_example_of_a_body_is_taken(client: TestClient, services: Services) -> None:
+    document = _document(client)
+    shown = [
+        (method, path, media_type, example)
+        for path, operations in document["paths"].items()
+        for method, operation in operations.items()
+        for media_type, media in operation.get("requestBody", {}).get("content", {}).items()
+        for example in _shown(document, media)
+    ]
+    publish_regressor(services, workload="resnet50")
+
+    answers = {
+        (method, path, media_type): client.request(
+            method.upper(),
+            re.sub(r"\{\w+\}", "resnet50", path),
+            content=example if isinstance(example, str) else json.dumps(example),
+            headers={"content-type": media_type},
+        )
+        for method, path, media_type, example in shown
+    }
+
+    refused = {request for request, answer in answers.items() if answer.status_code >= 400}
+    assert refused == {
+        (method, path, "application/json")
+        for method, path in (
+            ("patch", "/v1/runs/{run}"),
+            ("post", "/v1/ci/reports/{report}:acknowledge"),
+        )
+    }
+    assert {answers[request].json()["code"] for request in refused} == {"not_found"}
+
+
+def _shown(document: dict[str, Any], media: dict[str, Any]) -> list[Any]:
+    if "example" in media:
+        return [media["example"]]
+    if "examples" in media:
+        return [named["value"] for named in media["examples"].values()]
+    choices = [media["schema"], *media["schema"].get("anyOf", [])]
+    schemas = document["components"]["schemas"]
+    referred = [schemas.get(each.get("$ref", "").rpartition("/")[2], {}) for each in choices]
+    return [example for schema in referred for example in schema.get("examples", [])]

@@ -20,7 +20,7 @@ RATE_EXAMPLE: dict[str, Any] = {
     "from_currency": "EUR",
     "to_currency": "USD",
     "rate": "1.0842",
-    "valid_from": "2026-11-02",
+    "valid_from": "2026-11-02T00:00:00Z",
     "source": "ECB reference rate",
 }
 RATES_CSV = """\

@@ -19,7 +19,7 @@ FACTOR_EXAMPLE: dict[str, Any] = {
     "provider": "aws",
     "region": "eu-central-1",
     "kg_co2e_per_kwh": "0.38",
-    "valid_from": "2026-01-01",
+    "valid_from": "2026-01-01T00:00:00Z",
     "source": "our energy report of 2025",
 }
 FACTORS_CSV = """\

@@ -161,7 +161,7 @@ PRICE_EXAMPLE: dict[str, Any] = {
     "price_per_hour": "19.10",
     "purchase": "reserved",
     "currency": "USD",
-    "valid_from": "2026-07-01",
+    "valid_from": "2026-07-01T00:00:00Z",
     "source": "our contract of June 2026",
 }
 

@@ -107,7 +107,7 @@ SCHEMAS: Final = {"RunIn": RUN_SCHEMA, "ReportedRunIn": REPORTED_RUN_SCHEMA}
 _RUN: Final = {"$ref": f"{COMPONENTS}RunIn"}
 _CSV_EXAMPLE: Final = """\
 workload,external_id,duration_seconds,gpu_type,nodes,workers,dataset_size,batch_size,param.precision
-resnet50,ci-8841/3,5123.7,V100-16GB,1,8,1281167,1024,fp16
+resnet50,ci-8841/4,5171.2,V100-16GB,1,8,1281167,1024,fp16
 """
 # NDJSON is left out: OpenAPI cannot describe a stream of JSON rows, and tools fail on its type.
 UPLOAD_BODY: Final[_Schema] = {
