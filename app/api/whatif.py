@@ -35,7 +35,7 @@ _TEXTS: dict[str, Any] = {name: {"schema": {"type": "string"}} for name in (TEXT
         **FORECAST_PROBLEMS,
         200: {"model": ForecastOut | GridOut, "content": _TEXTS, "description": "The forecasts"},
     },
-    openapi_extra={"parameters": query_parameters()},
+    openapi_extra={"parameters": query_parameters(has_lists=True)},
 )
 def ask_what_if(
     request: Request, workload: WorkloadPath, services: ServicesDep, caller: Reader
@@ -82,7 +82,7 @@ _CURVE_FIELDS = {"over", "from", "to", "points"}
         **FORECAST_PROBLEMS,
         200: {"model": CurveOut, "content": _TEXTS, "description": "The curve"},
     },
-    openapi_extra={"parameters": query_parameters()},
+    openapi_extra={"parameters": query_parameters(has_lists=False)},
 )
 def draw_curve(
     request: Request,

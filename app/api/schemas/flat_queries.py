@@ -40,6 +40,20 @@ _TEXTS: Final = frozenset(
 )
 
 _LIST_DESCRIPTION: Final = "a value or a comma list; a value with commas stands in double quotes"
+_PARAMETERS: Final = {
+    "name": "param",
+    "in": "query",
+    "required": False,
+    "description": "the workload's parameters, each under its own name `param.NAME`",
+    "style": "form",
+    "explode": True,
+    "schema": {
+        "type": "object",
+        "propertyNames": {"pattern": r"^param\..{1,100}$"},
+        "additionalProperties": {"type": "string", "maxLength": 1000},
+    },
+    "example": {"param.width": "24", "param.precision": "fp16"},
+}
 
 Documents = list[dict[str, Any]]
 
@@ -146,25 +160,28 @@ def _unknown(name: str) -> Fault:
     )
 
 
-def _schema(name: str) -> dict[str, Any]:
+def _schema(name: str, *, has_lists: bool) -> dict[str, Any]:
     if name in _TEXTS or name == "as_of":
         return {"type": "string", "maxLength": 1000}
     if name in _FLAGS:
         return {"type": "string", "enum": ["true", "false"]}
-    number = r"[1-9][0-9]{0,4}" if name in _INTEGERS else r"(0\.[0-9]{0,3}[1-9]|[1-9][0-9]{0,8})"
-    pattern = rf"^{number}$" if name in _SINGLE_PATHS else rf"^{number}(,{number}){{0,9}}$"
-    return {"type": "string", "pattern": pattern}
+    number = r"[1-9][0-9]{0,6}" if name in _INTEGERS else r"[0-9]{1,19}(\.[0-9]{1,12})?"
+    return {
+        "type": "string",
+        "pattern": rf"^{number}(,{number})*$" if has_lists else rf"^{number}$",
+    }
 
 
-def query_parameters() -> list[dict[str, Any]]:
+def query_parameters(*, has_lists: bool) -> list[dict[str, Any]]:
     """Return the description of the fields for the OpenAPI document."""
-    return [
+    described = [
         {
             "name": name,
             "in": "query",
             "required": False,
-            "description": "one value" if name in _SINGLE_PATHS else _LIST_DESCRIPTION,
-            "schema": _schema(name),
+            "description": _LIST_DESCRIPTION if has_lists and name in _GRID_PATHS else "one value",
+            "schema": _schema(name, has_lists=has_lists and name in _GRID_PATHS),
         }
         for name in FLAT_FIELDS
     ]
+    return [*described, _PARAMETERS]

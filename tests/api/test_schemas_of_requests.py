@@ -1,4 +1,4 @@
-"""Bodies that the OpenAPI document allows or shows are those that the service takes."""
+"""Requests that the OpenAPI document allows or shows are those that the service takes."""
 
 import json
 import re
@@ -90,6 +90,53 @@ def test_phase_that_is_refused_is_not_allowed_by_the_schema(client: TestClient, 
 
     assert client.post("/v1/runs", json=body).status_code == 422
     assert not _validator(document, _body_of(document, "/v1/runs")).is_valid(body)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("price_per_hour", "32.77"),
+        ("confidence", "0.95"),
+        ("dataset_size", "5000000000000"),
+        ("workers", "1,2,4,8,12,16,24,32,48,64,96,128"),
+        ("workers", "131072"),
+    ],
+)
+def test_query_that_is_answered_is_allowed_by_its_schema(
+    client: TestClient, services: Services, field: str, value: str
+) -> None:
+    publish_regressor(services)
+    document = _document(client)
+    path = "/v1/workloads/{workload}/forecast"
+    [schema] = [
+        parameter["schema"]
+        for parameter in document["paths"][path]["get"]["parameters"]
+        if parameter["name"] == field
+    ]
+    query = {"gpu_type": "V100-16GB", "dataset_size": "50000", "epochs": "1", field: value}
+
+    assert client.get("/v1/workloads/fitted/forecast", params=query).status_code == 200
+    assert _validator(document, schema).is_valid(value)
+
+
+def test_parameters_of_a_workload_are_described_as_query_parameters(client: TestClient) -> None:
+    paths = _document(client)["paths"]
+
+    for path in ("forecast", "curve"):
+        parameters = paths[f"/v1/workloads/{{workload}}/{path}"]["get"]["parameters"]
+        [described] = [each for each in parameters if each["name"] == "param"]
+        assert (described["style"], described["explode"]) == ("form", True)
+        assert described["schema"]["type"] == "object"
+        lists = [each for each in parameters if "list" in each.get("description", "")]
+        assert bool(lists) == (path == "forecast")
+
+
+def test_streams_are_described_without_keywords_of_later_versions(client: TestClient) -> None:
+    document = _document(client)
+    events = document["paths"]["/v1/fits/{fit}/events"]["get"]["responses"]["200"]
+
+    assert document["openapi"].startswith("3.1")
+    assert events["content"] == {"text/event-stream": {"schema": {"type": "string"}}}
 
 
 def _examples(node: Any) -> Iterator[tuple[dict[str, Any], Any]]:
