@@ -116,6 +116,19 @@ def test_every_operation_is_named_by_its_verb_alone(client: TestClient) -> None:
     assert [name for name in names if "v1" in name] == []
 
 
+def test_instants_of_forecasts_are_described_as_instants(client: TestClient) -> None:
+    schemas = client.get("/openapi.json").json()["components"]["schemas"]
+
+    for name, member in (
+        ("ForecastOut", "fitted_at"),
+        ("UsedPriceOut", "valid_from"),
+        ("ConversionOut", "valid_from"),
+        ("UsedFactorOut", "valid_from"),
+        ("LedgerOut", "created_at"),
+    ):
+        assert schemas[name]["properties"][member]["format"] == "date-time"
+
+
 def test_document_names_this_service_and_its_keys(client: TestClient) -> None:
     document = client.get("/openapi.json").json()
 

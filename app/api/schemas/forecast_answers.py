@@ -1,5 +1,6 @@
 """Forecast responses as the OpenAPI document shows them; they are encoded by hand for speed."""
 
+from datetime import datetime
 from typing import Any
 
 from app.api.schemas.base import ResponseModel
@@ -34,7 +35,7 @@ class ConversionOut(ResponseModel):
     from_currency: str
     to_currency: str
     rate: str
-    valid_from: str
+    valid_from: datetime
     age_days: int
     source: str
     listed_price_per_hour: str
@@ -44,7 +45,7 @@ class UsedPriceOut(ResponseModel):
     """The price that was used; `age_days` counts from `valid_from`."""
 
     source: str
-    valid_from: str
+    valid_from: datetime
     age_days: int
     purchase: Purchase
     provider: str | None
@@ -129,7 +130,7 @@ class UsedFactorOut(ResponseModel):
 
     provider: str | None
     region: str | None
-    valid_from: str
+    valid_from: datetime
     source: str
 
 
@@ -224,7 +225,7 @@ class ForecastOut(ResponseModel):
     forecast_id: str | None
     workload: str
     regressor_version: int
-    fitted_at: str
+    fitted_at: datetime
     configuration: ConfigurationOut
     work: WorkOut
     parameters: dict[str, float | str]
@@ -284,7 +285,7 @@ class LedgerOut(ResponseModel):
     forecast_id: str
     workload: str
     regressor_version: int
-    created_at: str
+    created_at: datetime
     request: dict[str, Any]
     forecast: ForecastOut
     runs: list[LinkedRunOut]

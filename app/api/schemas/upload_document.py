@@ -1,5 +1,6 @@
 """The description of an upload's body in the OpenAPI document."""
 
+from enum import StrEnum
 from typing import Any, Final
 
 from app.api.schemas.base import COMPONENTS
@@ -17,6 +18,10 @@ _SECONDS: Final = {"type": ["number", "null"], "minimum": 0}
 _INSTANT: Final = {"type": ["string", "null"], "format": "date-time"}
 
 
+def _one_of(values: type[StrEnum]) -> _Schema:
+    return {"anyOf": [{"$ref": f"{COMPONENTS}{values.__name__}"}, {"type": "null"}]}
+
+
 def _object(properties: _Schema, **keywords: Any) -> _Schema:
     return {"type": "object", "properties": properties, "additionalProperties": False, **keywords}
 
@@ -26,7 +31,7 @@ _CONFIGURATION: Final = {
     "instance_type": _NAME,
     "provider": _NAME,
     "region": _NAME,
-    "purchase": {"type": ["string", "null"], "enum": [*map(str, Purchase), None]},
+    "purchase": _one_of(Purchase),
     "nodes": _COUNT,
     "workers": {**_COUNT, "description": "data-parallel training processes; default: 1"},
 }
@@ -46,7 +51,7 @@ RUN_SCHEMA: Final[_Schema] = _object(
     {
         "workload": _SLUG,
         "external_id": {"type": ["string", "null"], "maxLength": 200},
-        "status": {"type": ["string", "null"], "enum": [*map(str, RunStatus), None]},
+        "status": _one_of(RunStatus),
         "duration_seconds": {
             **_POSITIVE,
             "maximum": 3e8,
