@@ -23,6 +23,7 @@ from app.api.schemas.ci import (
     CiReportOut,
     CiReportsOut,
 )
+from app.api.schemas.headers import headed
 from app.domain.errors import (
     InvalidRowsError,
     NotFoundError,
@@ -42,6 +43,7 @@ _REPORTED: dict[int | str, dict[str, Any]] = {
         "model": CiReportOut,
         "content": {TEXT: PLAIN_TEXT, _MARKDOWN: PLAIN_TEXT},
         "description": "The verdict; the runs are stored",
+        **headed("Location", "Trainfare-Verdict"),
     }
 }
 

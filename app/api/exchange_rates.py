@@ -18,6 +18,7 @@ from app.api.schemas.exchange_rates import (
     ExchangeRateOut,
     ExchangeRatesOut,
 )
+from app.api.schemas.headers import headed
 from app.domain.errors import InvalidRowsError, NotFoundError, UnknownFieldError
 from app.domain.negotiation import preferred
 
@@ -41,7 +42,12 @@ _LISTED: dict[str, Any] = {
     " form of an upload; the token of the next page is in the header `Next-Page-Token`.",
     responses={
         **problem_responses(),
-        200: {"model": ExchangeRatesOut, "content": _LISTED, "description": "A page of rates"},
+        200: {
+            "model": ExchangeRatesOut,
+            "content": _LISTED,
+            "description": "A page of rates",
+            **headed("Next-Page-Token"),
+        },
     },
 )
 def list_exchange_rates(

@@ -14,6 +14,7 @@ from app.api.problems import problem_responses
 from app.api.requests.preferences import WaitPreference, applied
 from app.api.schemas.base import PageQuery
 from app.api.schemas.fits import FitIn, FitOut, FitsOut
+from app.api.schemas.headers import headed
 from app.domain.errors import NotEnoughRunsError, NotFoundError, UnknownWorkloadError
 from app.domain.fits import Fit
 
@@ -22,8 +23,16 @@ router = APIRouter(prefix="/v1", tags=["fits"])
 _RETRY_AFTER_S = 2
 _FitPath = Annotated[str, Path(description="the fit's id", max_length=100)]
 _FIT_RESPONSES: dict[int | str, dict[str, Any]] = {
-    200: {"model": FitOut, "description": "The active fit, or the new one when it ended in time"},
-    202: {"model": FitOut, "description": "A new fit; follow its `Location`"},
+    200: {
+        "model": FitOut,
+        "description": "The active fit, or the new one when it ended in time",
+        **headed("Location", "Retry-After", "Preference-Applied"),
+    },
+    202: {
+        "model": FitOut,
+        "description": "A new fit; follow its `Location`",
+        **headed("Location", "Retry-After", "Preference-Applied"),
+    },
 }
 
 
@@ -103,7 +112,7 @@ _StoredFit = Annotated[Fit, Depends(_stored_fit)]
     "/fits/{fit:segment}",
     summary="Show a fit",
     description="`Prefer: wait=N` waits for the end of an active fit.",
-    responses=problem_responses(NotFoundError),
+    responses={**problem_responses(NotFoundError), 200: headed("Preference-Applied")},
 )
 async def get_fit(
     fit: _StoredFit,

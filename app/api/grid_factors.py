@@ -19,6 +19,7 @@ from app.api.schemas.grid_factors import (
     GridFactorsOut,
     GridFactorsQuery,
 )
+from app.api.schemas.headers import headed
 from app.domain.errors import InvalidRowsError, NotFoundError, UnknownFieldError
 from app.domain.negotiation import preferred
 from app.domain.pages import Page
@@ -45,7 +46,12 @@ _LISTED: dict[str, Any] = {
     " form of an upload; the token of the next page is in the header `Next-Page-Token`.",
     responses={
         **problem_responses(),
-        200: {"model": GridFactorsOut, "content": _LISTED, "description": "A page of factors"},
+        200: {
+            "model": GridFactorsOut,
+            "content": _LISTED,
+            "description": "A page of factors",
+            **headed("Next-Page-Token"),
+        },
     },
 )
 def list_grid_factors(

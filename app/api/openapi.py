@@ -15,6 +15,7 @@ from app.api.schemas.exchange_rates import ExchangeRateIn
 from app.api.schemas.forecast_answers import BatchEntryOut, ForecastOut
 from app.api.schemas.forecasts import BatchIn, ForecastIn
 from app.api.schemas.grid_factors import GridFactorIn
+from app.api.schemas.headers import HEADERS, common_headers
 from app.api.schemas.prices import PriceIn
 from app.api.schemas.problems import ProblemOut
 from app.api.schemas.recommendations import RecommendationIn
@@ -147,15 +148,17 @@ def install(app: FastAPI, *, requires_keys: bool) -> None:
         schemas = _described_by_hand() | components.get("schemas", {})
         _describe_batches(schemas)
         components["schemas"] = schemas
+        components["headers"] = HEADERS
         components["securitySchemes"] = {
             "bearer": {"type": "http", "scheme": "bearer", "description": _BEARER}
         }
         for path, method, operation in _operations(document):
             _describe_streams(operation)
-            if path.startswith("/v1/"):
-                operation["security"] = security
-                if method == "post":
-                    _accept_idempotency_key(operation)
+            operation["security"] = security if path.startswith("/v1/") else []
+            if path.startswith("/v1/") and method == "post":
+                _accept_idempotency_key(operation)
+            for status, response in operation["responses"].items():
+                response.setdefault("headers", {}).update(common_headers(path, method, status))
         app.openapi_schema = document
         return document
 

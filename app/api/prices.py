@@ -9,6 +9,7 @@ from app.api.dependencies import PricesWriter, Reader, ServicesDep
 from app.api.documents.records import RecordFile
 from app.api.negotiation import CSV, JSON
 from app.api.problems import problem_responses
+from app.api.schemas.headers import headed
 from app.api.schemas.prices import (
     PRICE_EXAMPLE,
     PRICES_CSV,
@@ -50,7 +51,12 @@ def _row(price: Price) -> dict[str, object]:
     " is in the header `Next-Page-Token`.",
     responses={
         **problem_responses(),
-        200: {"model": PricesOut, "content": _AS_CSV, "description": "A page of prices"},
+        200: {
+            "model": PricesOut,
+            "content": _AS_CSV,
+            "description": "A page of prices",
+            **headed("Next-Page-Token"),
+        },
     },
 )
 def list_prices(

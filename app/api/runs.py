@@ -11,6 +11,7 @@ from app.api.dependencies import Reader, RunsWriter, ServicesDep, WorkloadPath
 from app.api.documents.run_exports import csv_blocks
 from app.api.negotiation import CSV, JSON
 from app.api.problems import problem_responses
+from app.api.schemas.headers import headed
 from app.api.schemas.runs import (
     AssessmentOut,
     RunOut,
@@ -53,8 +54,12 @@ _CHARSETS: Final = {"", "utf-8", "utf8", "us-ascii", "ascii"}
 _RunPath = Annotated[RunId, Path(description="the run's id", max_length=100)]
 _CSV_ANSWER: Final = {CSV: {"schema": {"type": "string"}}}
 _UPLOADED: dict[int | str, dict[str, Any]] = {
-    200: {"model": UploadOut, "description": "All runs were duplicates, or it was a dry run"},
-    201: {"model": UploadOut, "description": "Runs were stored"},
+    200: {
+        "model": UploadOut,
+        "description": "All runs were duplicates, or it was a dry run",
+        **headed("Location"),
+    },
+    201: {"model": UploadOut, "description": "Runs were stored", **headed("Location")},
 }
 
 
@@ -140,7 +145,10 @@ def _render(result: UploadResult) -> Replay:
     summary="List a workload's runs",
     description="Newest first. `Accept: text/csv` exports them in the form of an upload.",
     response_model=RunsOut,
-    responses={**problem_responses(UnknownWorkloadError), 200: {"content": _CSV_ANSWER}},
+    responses={
+        **problem_responses(UnknownWorkloadError),
+        200: {"content": _CSV_ANSWER, **headed("Next-Page-Token")},
+    },
 )
 def list_runs(
     workload: WorkloadPath,

@@ -129,6 +129,42 @@ def test_instants_of_forecasts_are_described_as_instants(client: TestClient) -> 
         assert schemas[name]["properties"][member]["format"] == "date-time"
 
 
+_SECURITY_HEADERS = {
+    "content-security-policy",
+    "cross-origin-resource-policy",
+    "x-content-type-options",
+    "x-frame-options",
+}
+_OF_EVERY_ANSWER = {"content-length", "content-type", "server-timing"} | _SECURITY_HEADERS
+
+
+def test_headers_that_programs_need_are_described(client: TestClient) -> None:
+    document = client.get("/openapi.json").json()
+    run = {"workload": "shown", "duration_seconds": 20.0, "external_id": "ci/1"}
+    key = {"Idempotency-Key": "shown"}
+    requests: list[tuple[str, str, str, dict[str, Any]]] = [
+        ("post", "/v1/runs", "/v1/runs", {"json": run, "headers": key}),
+        ("post", "/v1/runs", "/v1/runs", {"json": run, "headers": key}),
+        ("post", "/v1/runs", "/v1/runs", {"json": {**run, "duration_seconds": 9.0}}),
+        ("post", "/v1/ci/reports", "/v1/ci/reports", {"json": {"runs": [run]}}),
+        ("get", "/v1/prices", "/v1/prices", {"headers": {"Accept": "text/csv"}}),
+        (
+            "post",
+            "/v1/workloads/{workload}/fits",
+            "/v1/workloads/shown/fits",
+            {"headers": {"Prefer": "wait=0"}},
+        ),
+        ("get", "/healthz", "/healthz", {}),
+    ]
+
+    for method, template, path, options in requests:
+        answer = client.request(method, path, **options)
+        responses = document["paths"][template][method]["responses"]
+        described = {name.casefold() for name in responses[str(answer.status_code)]["headers"]}
+        assert set(answer.headers) - _OF_EVERY_ANSWER <= described, (path, answer.status_code)
+    assert document["paths"]["/healthz"]["get"]["security"] == []
+
+
 def test_document_names_this_service_and_its_keys(client: TestClient) -> None:
     document = client.get("/openapi.json").json()
 
