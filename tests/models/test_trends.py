@@ -166,7 +166,8 @@ def test_trend_that_runs_at_the_largest_batches_confirm_goes_on_as_far_as_that()
     forecast = portfolio.predict(make_features(questions))
 
     (batch,) = (f for f in portfolio.encoder.numeric if f.column == "batch_size")
-    assert (batch.fades, batch.reach) == ("above", pytest.approx(np.log(2)))
+    assert batch.fades == "above"
+    assert batch.reach == pytest.approx(np.log(2))
     assert mape(np.array(asked), forecast.median()) < 0.1
 
 
