@@ -51,6 +51,38 @@ def test_numbers_of_numpy_are_numbers_and_what_is_no_number_is_left_out(
     assert "loss is nan; it is left out" in caplog.text
 
 
+def test_parameters_of_a_trial_become_what_a_run_can_hold(
+    client: Client, settings: ClientSettings, workload: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    parameters: dict[str, Any] = {
+        "batch_size": np.int64(32),
+        "epochs": None,
+        "layers": [16, 32],
+        "decay": {"name": "cosine", "steps": {"warmup": 3}},
+        "dropout": None,
+        "amp": True,
+        "workers": 4,
+        "prompt": "x" * 101,
+    }
+
+    with record(workload, batch_size=64, settings=settings, quiet=True, parameters=parameters):
+        pass
+    with record(workload, settings=settings, quiet=True, parameters=parameters):
+        pass
+    second, first = client.runs.all(workload)
+
+    assert first["parameters"] == {
+        "amp": "true",
+        "decay.name": "cosine",
+        "decay.steps.warmup": 3,
+        "layers": "[16, 32]",
+    }
+    assert (first["work"]["batch_size"], second["work"]["batch_size"]) == (64, 32)
+    assert first["configuration"]["workers"] == 1
+    assert "workers is left out: it is a field of the run. Pass workers=" in caplog.text
+    assert "prompt is left out: it is longer than 100 characters" in caplog.text
+
+
 @pytest.mark.parametrize(
     "options",
     [

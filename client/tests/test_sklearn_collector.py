@@ -45,14 +45,14 @@ def test_clone_of_the_wrapper_records_its_own_fits(
 ) -> None:
     X = np.arange(12.0).reshape(6, 2)
     options = {"settings": settings, "quiet": True}
-    wrapped = Recorded(Ridge(alpha=0.5), workload, ["alpha", "solver"], options)  # type: ignore[arg-type] # as in a script
+    wrapped = Recorded(Ridge(alpha=0.5), workload, ["alpha", "solver", "copy_X"], options)  # type: ignore[arg-type] # as in a script
 
     fitted = clone(wrapped).fit(X, X.sum(axis=1))
     (run,) = client.runs.all(workload)
 
     assert not hasattr(wrapped, "coef_")
     assert fitted.coef_.shape == (2,)
-    assert run["parameters"] == {"alpha": 0.5, "solver": "auto", "cores": 1}
+    assert run["parameters"] == {"alpha": 0.5, "solver": "auto", "copy_X": "true", "cores": 1}
 
 
 def test_sparse_matrices_and_numbers_of_numpy_are_told_as_they_are(

@@ -8,6 +8,17 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from trainfare_client.collectors.guarding import Guard
+
+
+def kept(facts: Mapping[str, Any], guard: Guard) -> dict[str, Any]:
+    """Return the facts that can be sent; complain about the others."""
+    finite_facts, faults = split(facts)
+    if faults:
+        description = ", ".join(f"{name} is {fault}" for name, fault in faults.items())
+        guard.complain(f"{description}; it is left out")
+    return finite_facts
+
 
 def split(facts: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
     """Return the facts that can be sent, and what is wrong with the others.

@@ -20,6 +20,7 @@ FAILED: Final = "failed"
 OUT_OF_MEMORY: Final = "out_of_memory"
 PREEMPTED: Final = "preempted"
 CANCELLED: Final = "cancelled"
+FAILURES: Final = frozenset({FAILED, OUT_OF_MEMORY})
 _MEMORY_PHRASES: Final = (
     "out of memory",
     "outofmemory",

@@ -20,12 +20,13 @@ from trainfare_client.collectors.guarding import Guard
 from trainfare_client.collectors.hardware import gpu_name
 from trainfare_client.collectors.outcomes import (
     FAILED,
-    OUT_OF_MEMORY,
+    FAILURES,
     PREEMPTED,
     SUCCEEDED,
     EndWatch,
     RankNotes,
 )
+from trainfare_client.collectors.parameters import RunParameters
 from trainfare_client.collectors.passes import Passes
 from trainfare_client.collectors.surroundings import Place, is_profiled, read_labels, read_place
 from trainfare_client.collectors.timing import Timing
@@ -74,7 +75,6 @@ class RunOptions(TypedDict, total=False):
 
 
 _WARMUP_STEPS: Final = 3
-_FAILURES: Final = frozenset({FAILED, OUT_OF_MEMORY})
 _CONFIGURATION: Final = ("gpu_type", "instance_type", "provider", "region", "purchase")
 _WORK: Final = ("dataset_size", "batch_size", "epochs")
 
@@ -96,7 +96,7 @@ class Recorder:
         self.guard = Guard()
         self._clock = clock
         self.workload = workload
-        self.facts = self._finite(options)
+        self.facts = finite.kept(options, self.guard)
         self.passes = Passes()
         self._pending_samples: float | None = None
         self._held_s: float | None = None
@@ -129,8 +129,7 @@ class Recorder:
         self._watch.start()
         if self.place.job is not None and not is_profiled(self.workload):
             run = self.to_run(FAILED, self._clock())
-            is_quiet = bool(self.facts.get("quiet"))
-            self._witness = Witness(run, self._settings, quiet=is_quiet)
+            self._witness = Witness(run, self._settings, quiet=bool(self.facts.get("quiet")))
         self._usage.begin()
 
     def _warmup_steps(self) -> int:
@@ -145,7 +144,7 @@ class Recorder:
 
     def add_facts(self, **facts: Any) -> None:
         """Add facts found by the collector, unless the user stated them."""
-        for name, value in self._finite(without_none(**facts)).items():
+        for name, value in finite.kept(without_none(**facts), self.guard).items():
             self.facts.setdefault(name, value)
 
     def setup_is_over(self) -> None:
@@ -164,7 +163,7 @@ class Recorder:
         now = self._clock()
         self.timing.waiting.add(now - self._mark)
         self._mark = now
-        samples = self._finite({"samples": samples}).get("samples")
+        samples = finite.kept({"samples": samples}, self.guard).get("samples")
         self._pending_samples = samples
         if samples:
             self._largest_batch = max(self._largest_batch, samples)
@@ -174,14 +173,14 @@ class Recorder:
         now = self._clock()
         self.timing.computing.add(now - self._mark)
         self._mark = now
-        samples = self._finite({"samples": samples}).get("samples")
+        samples = finite.kept({"samples": samples}, self.guard).get("samples")
         counted = samples if samples is not None else self._pending_samples
         self.passes.samples += counted if counted is not None else self.facts.get("batch_size", 0)
         self._pending_samples = None
 
     def add_phase(self, name: str, seconds: float) -> None:
         """Add seconds to a phase."""
-        for value in self._finite({name: seconds}).values():
+        for value in finite.kept({name: seconds}, self.guard).values():
             self.timing.add_phase(name, float(value))
 
     def leave_batch(self) -> None:
@@ -282,7 +281,7 @@ class Recorder:
             self._notes.leave(status)
         # A signal in here ends the run from within; the first status stands.
         status, ended_at = self._end = self._end or (status, ended_at)
-        is_shared = self.place.job is not None and status in _FAILURES
+        is_shared = self.place.job is not None and status in FAILURES
         # A scheduler that notices a failure may end rank 0 before it can report.
         if self.place.rank != 0 and not is_shared:
             return None
@@ -340,7 +339,9 @@ class Recorder:
         """Return the run as it is uploaded."""
         planned_epochs = self.facts.get("epochs")
         self._add_found_facts()
+        parameters = RunParameters.read(self.facts.get("parameters") or {}, self.guard)
         configuration = {name: self.facts.get(name) for name in (*_CONFIGURATION, "nodes")}
+        work = without_none(**{name: self.facts.get(name) for name in _WORK})
         duration_s = max(self.timing.duration_s(ended_at), 1e-6)
         run: dict[str, Any] = {
             "workload": self.workload,
@@ -352,8 +353,8 @@ class Recorder:
                 **without_none(**configuration),
                 "workers": self.facts.get("workers") or self.place.workers or 1,
             },
-            "work": without_none(**{name: self.facts.get(name) for name in _WORK}),
-            "parameters": self._finite(self.facts.get("parameters") or {}),
+            "work": {**parameters.work, **work},
+            "parameters": parameters.own,
             "phases": self.timing.phase_seconds(),
             "resources": self._usage.resources(duration_s, self.place.workers or 1),
             "labels": {**self._labels, **(self.facts.get("labels") or {})},
@@ -366,7 +367,7 @@ class Recorder:
 
     def _external_id(self, status: str) -> str:
         """Return an id of the run; all ranks of a failing job derive the same one."""
-        if self.place.job is not None and status in _FAILURES:
+        if self.place.job is not None and status in FAILURES:
             return f"failed-{self.workload}-{self.place.job}"
         return f"run-{uuid.uuid4()}"
 
@@ -383,11 +384,3 @@ class Recorder:
         if epochs_done is None:
             return None
         return float(min(epochs_done / planned_epochs, 1.0)) if planned_epochs else 1.0
-
-    def _finite(self, facts: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the facts that can be sent; complain about the others."""
-        finite_facts, faults = finite.split(facts)
-        if faults:
-            description = ", ".join(f"{name} is {fault}" for name, fault in faults.items())
-            self.guard.complain(f"{description}; it is left out")
-        return finite_facts

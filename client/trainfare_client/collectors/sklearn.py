@@ -113,8 +113,7 @@ class Recorded(BaseEstimator):
             value: Any = parameters.get(name)
             value = value.item() if hasattr(value, "item") else value  # numpy's numbers
             if value is not None:
-                is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-                recorded[name] = value if is_number else str(value)
+                recorded[name] = value if isinstance(value, (int, float)) else str(value)
         return recorded
 
     def __sklearn_tags__(self) -> Any:
