@@ -1,6 +1,7 @@
 """How the end of a process reaches the run."""
 
 import signal
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -59,3 +60,14 @@ def test_interpreters_end_without_an_exception_is_a_cancelled_run() -> None:
     EndWatch(statuses.append)._at_exit()
 
     assert statuses == ["cancelled"]
+
+
+def test_last_error_of_an_interactive_session_may_be_any(monkeypatch: pytest.MonkeyPatch) -> None:
+    statuses: list[str] = []
+    monkeypatch.setattr(sys, "last_value", ValueError("of a line before"), raising=False)
+
+    EndWatch(statuses.append)._at_exit()
+    monkeypatch.setattr(sys, "ps1", ">>> ", raising=False)
+    EndWatch(statuses.append)._at_exit()
+
+    assert statuses == ["failed", "cancelled"]

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from trainfare_client import Client, ClientSettings, record
+from trainfare_client.collectors.recording import Recorder
 from trainfare_client.spool import Spool
 
 
@@ -49,6 +50,20 @@ def test_numbers_of_numpy_are_numbers_and_what_is_no_number_is_left_out(
     assert stored["work"]["dataset_size"] == 64
     assert stored["parameters"] == {"depth": 3, "rate": 0.5}
     assert "loss is nan; it is left out" in caplog.text
+
+
+def test_run_that_nobody_finished_before_its_first_step_ended_with_its_data(
+    client: Client, settings: ClientSettings, workload: str
+) -> None:
+    now = 0.0
+    recorder = Recorder(workload, {"settings": settings, "quiet": True}, clock=lambda: now)
+    recorder.setup_is_over()
+    now = 1.5
+    recorder.data_arrived(2)
+    now = 3600.0
+    recorder.finish_as_of_last_step("failed")
+
+    assert _only_run(client, workload)["duration_seconds"] == 1.5
 
 
 def test_parameters_of_a_trial_become_what_a_run_can_hold(

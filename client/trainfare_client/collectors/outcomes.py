@@ -136,7 +136,8 @@ class EndWatch:
         if self.is_in_a_child():
             return
         self.is_leaving = True
-        error = getattr(sys, "last_value", None)
+        # In an interactive session, any input may have raised it.
+        error = None if hasattr(sys, "ps1") else getattr(sys, "last_value", None)
         # A launcher ends all ranks when one fails, while rank 0 reports it: the program is over
         # anyway, and the signal may interrupt the very thread that reports.
         with self.deferring_signals():

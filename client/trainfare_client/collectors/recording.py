@@ -18,6 +18,7 @@ from trainfare_client.collectors.delivering import (
 )
 from trainfare_client.collectors.guarding import Guard
 from trainfare_client.collectors.hardware import gpu_name
+from trainfare_client.collectors.notebooks import CellWatch
 from trainfare_client.collectors.outcomes import (
     FAILED,
     FAILURES,
@@ -110,6 +111,7 @@ class Recorder:
         self._labels: dict[str, str] = {}
         self.place = place or Place()
         self._watch = EndWatch(self.finish, self.finish_as_of_last_step)
+        self._cells = CellWatch(lambda: self._mark, self.finish_as_of_last_step, clock)
         self._witness: Witness | None = None
         self._usage = Usage(self.guard)
         with self.guard:
@@ -127,6 +129,7 @@ class Recorder:
             self._notes.clear()
             self._labels = read_labels()
         self._watch.start()
+        self._cells.start()
         if self.place.job is not None and not is_profiled(self.workload):
             run = self.to_run(FAILED, self._clock())
             self._witness = Witness(run, self._settings, quiet=bool(self.facts.get("quiet")))
@@ -210,7 +213,7 @@ class Recorder:
     def finish(self, status: str = SUCCEEDED) -> None:
         """End the measurement and deliver the run, once; done by rank 0, or the rank that fails."""
         self._settle_last_batch(status)
-        self._finish_at(status, None)
+        self._finish_at(status, self._cells.ended_at() if self.timing.has_begun() else None)
 
     async def finish_awaited(self, status: str = SUCCEEDED) -> None:
         """End as `finish` does; lets other asyncio tasks continue while the run is sent."""
@@ -229,10 +232,15 @@ class Recorder:
     def finish_as_of_last_step(self, status: str) -> None:
         """End a measurement that nobody ended when its loop did.
 
-        The process may have done other things for hours since; the last step is the last known
-        moment of the training.
+        The process may have done other things for hours since; the last step, or the beginning of
+        the first, is the last known moment of the training. In a notebook, one that has no step is
+        dropped: its cell may be corrected and executed again.
         """
-        self._finish_at(status, self._mark if self.timing.computing.count else None)
+        has_begun = self.timing.has_begun()
+        if has_begun or self._cells.ended_at() is None:
+            self._finish_at(status, self._mark if has_begun else None)
+        else:
+            self.discard()
 
     def discard(self) -> None:
         """End a measurement without any training; one that has ended stays as it is."""
@@ -243,6 +251,7 @@ class Recorder:
         self._is_finished = True
         with self.guard:
             self._watch.stop()
+            self._cells.stop()
         self._dismiss_witness()
 
     def _finish_at(self, status: str, ended_at: float | None) -> None:

@@ -95,6 +95,10 @@ class Timing:
         """Add seconds to a phase."""
         self.phases[name] = self.phases.get(name, 0.0) + seconds
 
+    def has_begun(self) -> bool:
+        """Return whether the first step began."""
+        return self.steps_from is not None or self.computing.count > 0
+
     def setup_s(self) -> float:
         """Return the seconds before the first step plus those of the warm-up."""
         before = 0.0 if self.steps_from is None else self.steps_from - self.started
