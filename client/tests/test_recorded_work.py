@@ -98,6 +98,33 @@ def test_parameters_of_a_trial_become_what_a_run_can_hold(
     assert "prompt is left out: it is longer than 100 characters" in caplog.text
 
 
+def test_number_of_a_category_is_sent_as_text(
+    client: Client, settings: ClientSettings, workload: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for size in ("auto", 64):
+        with record(workload, settings=settings, parameters={"size": size, "rate": 0.5}):
+            pass
+    runs = client.runs.all(workload)
+
+    assert [run["parameters"] for run in runs] == [
+        {"size": "64", "rate": 0.5},
+        {"size": "auto", "rate": 0.5},
+    ]
+    assert "Numbers of categories were sent as text: param.size." in capsys.readouterr().err
+
+
+def test_word_of_a_number_waits_for_a_person(
+    client: Client, settings: ClientSettings, workload: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    for size in (64, "auto"):
+        with record(workload, settings=settings, quiet=True, parameters={"size": size}):
+            pass
+
+    assert [run["parameters"] for run in client.runs.all(workload)] == [{"size": 64}]
+    assert Spool(settings.spool).waiting() == 1
+    assert "is a number. Send the type it was first used with" in caplog.text
+
+
 @pytest.mark.parametrize(
     "options",
     [

@@ -10,11 +10,14 @@ from trainfare_client.collectors import finite
 
 if TYPE_CHECKING:
     from trainfare_client.collectors.guarding import Guard
+    from trainfare_client.documents import MeasuredRun
+    from trainfare_client.errors import SchemaDriftError
 
 _WORK: Final = frozenset({"dataset_size", "batch_size", "epochs"})
 _CONFIGURATION: Final = frozenset(
     {"gpu_type", "instance_type", "provider", "region", "purchase", "nodes", "workers"}
 )
+_PREFIX: Final = "param."
 _MAX_TEXT: Final = 100
 """The longest text that the service accepts as a parameter."""
 
@@ -75,6 +78,13 @@ class RunParameters:
                 self._faults.append(f"{name} is left out: it is longer than {_MAX_TEXT} characters")
             else:
                 self.own[name] = value
+
+
+def numbers_of_categories(run: MeasuredRun, refusal: SchemaDriftError) -> dict[str, str]:
+    """Return as texts the numbers that were refused because their parameters are categories."""
+    parameters: Mapping[str, Any] = run.get("parameters") or {}
+    names = [str(fault.get("field")).removeprefix(_PREFIX) for fault in refusal.errors]
+    return {name: str(parameters[name]) for name in names if _is_number(parameters.get(name))}
 
 
 def _is_number(value: Any) -> bool:
