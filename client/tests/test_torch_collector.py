@@ -132,6 +132,21 @@ def test_iterator_that_is_asked_by_hand_counts_its_last_batch(
     assert run["phases"]["compute_seconds"] == 3
 
 
+def test_second_training_with_a_collector_is_told_to_make_its_own(
+    client: Client, settings: ClientSettings, workload: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    collector = TorchCollector(workload, settings=settings, quiet=True)
+    for _ in range(2):
+        list(collector.watch(Loader()))
+        collector.finish()
+        collector.finish()
+
+    (complaint,) = (record.getMessage() for record in caplog.records)
+
+    assert len(list(client.runs.all(workload))) == 1
+    assert complaint.endswith("steps after its run had ended. Make a collector for each training")
+
+
 def test_stream_without_length_is_counted(
     client: Client, settings: ClientSettings, workload: str
 ) -> None:

@@ -212,6 +212,8 @@ class Recorder:
 
     def finish(self, status: str = SUCCEEDED) -> None:
         """End the measurement and deliver the run, once; done by rank 0, or the rank that fails."""
+        if self._is_finished and self._end is not None and self._mark > self._end[1]:
+            self.guard.complain("steps after its run had ended. Make a collector for each training")
         self._settle_last_batch(status)
         self._finish_at(status, self._cells.ended_at() if self.timing.has_begun() else None)
 
