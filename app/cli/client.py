@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from app.cli.failures import CommandError, FitFailedError
-from app.cli.fields import FORECAST_FIELDS, RECOMMEND_FIELDS
+from app.cli.fields import FORECAST_FIELDS, RECOMMEND_FIELDS, SEARCH
 from app.cli.numbers import number_option
 
 UPLOAD_EXAMPLES: Final = (
@@ -51,8 +51,8 @@ ForecastFields = Annotated[
 RecommendFields = Annotated[
     list[str] | None,
     typer.Argument(
-        help="Flat fields as in CSV; a comma list names what may be chosen. They are "
-        + ", ".join(RECOMMEND_FIELDS),
+        help=f"Flat fields as in CSV; comma lists of {', '.join(SEARCH)} name what may be chosen."
+        f" The others are {', '.join(name for name in RECOMMEND_FIELDS if name not in SEARCH)}",
         metavar="NAME=VALUE...",
     ),
 ]

@@ -4,7 +4,7 @@ import pytest
 
 from app.api.schemas.fits import FitIn
 from app.api.schemas.flat_queries import FLAT_FIELDS
-from app.cli.fields import FORECAST_FIELDS, RECOMMEND_FIELDS
+from app.cli.fields import FORECAST_FIELDS, RECOMMEND_FIELDS, SEARCH
 from app.settings import Settings
 from tests.support.terminal import Terminal
 
@@ -32,7 +32,9 @@ def test_help_of_questions_lists_their_fields(terminal: Terminal) -> None:
 
     assert set(FLAT_FIELDS) <= set(FORECAST_FIELDS)
     assert ", ".join(FORECAST_FIELDS) in forecast
-    assert ", ".join(RECOMMEND_FIELDS) in recommend
+    others = [name for name in RECOMMEND_FIELDS if name not in SEARCH]
+    assert f"comma lists of {', '.join(SEARCH)} name what may be chosen" in recommend
+    assert ", ".join(others) in recommend
 
 
 @pytest.mark.parametrize(
