@@ -23,10 +23,6 @@ class Fitters:
     waits_for: str | None = None
     """What one of the waiting fitters waits for; may name hosts."""
 
-    def can_start_a_fit(self) -> bool:
-        """Return whether a fitter is there that waits for nothing but fits."""
-        return self.alive > self.waiting
-
     def obstacle(self) -> str | None:
         """Return what a queued fit waits for if no fitter can start it.
 
@@ -35,7 +31,7 @@ class Fitters:
         >>> Fitters(0).obstacle(), Fitters(2, waiting=1).obstacle()
         ('no fitter is running', None)
         """
-        if self.can_start_a_fit():
+        if self.alive > self.waiting:
             return None
         return "every fitter waits for Ray" if self.waiting else "no fitter is running"
 

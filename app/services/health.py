@@ -105,7 +105,7 @@ class HealthService:
         waiting = f", {fitters.waiting} of them waiting for Ray{reason}" if fitters.waiting else ""
         return Check(
             "fitter",
-            is_ok=fitters.can_start_a_fit(),
+            is_ok=fitters.obstacle() is None,
             detail=f"{say_count(fitters.alive, 'fitter')} alive{waiting},"
             f" {say_count(queued, 'fit')} waiting",
             remedy=_START_RAY if fitters.waiting else _START_A_FITTER,

@@ -104,21 +104,19 @@ def with_fading_trends(
         correlations = _correlated(used, X, batch)
         if sign > 0:
             fades[column] = "below"
-        else:
+        elif correlations:
             fades |= {
                 used[index].column: _fading_side(correlation)
                 for index, correlation in correlations.items()
                 if index in fading
             }
+        else:
+            reach = _tested_reach(encoder, X, y, batch, seed)
         if sign < 0 and not any(used[index].role == "workers" for index in correlations):
             fades[column] = "above"
-        if sign <= 0 and not correlations:
-            reach = _tested_reach(encoder, X, y, batch, seed)
     return encoder.with_numeric(
         tuple(
-            replace(item, fades=fades[item.column], reach=reach if item.column == column else 0.0)
-            if item.column in fades
-            else item
+            replace(item, fades=fades[item.column], reach=reach) if item.column in fades else item
             for item in encoder.numeric
         )
     )

@@ -6,11 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.accuracy.judging import judge
+from benchmarks.accuracy.judging import Judgement, judge
 from benchmarks.accuracy.profiles import read_profiles
 from benchmarks.accuracy.traces import (
     SHIPPED_HARDWARE,
-    Row,
     Task,
     read_hardware,
     read_rows,
@@ -24,16 +23,11 @@ _STUDIES = Path(__file__).parents[2] / "examples" / "studies"
 
 
 def test_runs_of_a_session_on_one_gpu_forecast_another_one() -> None:
-    rows = [*read_rows(_STUDIES / "profiled-gpu.csv")]
-    session = tuple(row for row in rows if row["gpu_type"] == "H100")
-    others = tuple(row for row in rows if row["gpu_type"] == "H200")
-    hardware = read_hardware(SHIPPED_HARDWARE)
-    prior = PooledPrior.from_summaries([], hardware, factory_summaries())
+    task = _other_gpu_task("profiled-gpu", "succeeded")
 
-    asked = Task("studies", "h200", "extrapolation", "gpu_type", session, others)
-    found = judge(asked, hardware, {}, 20.0, prior)
+    found = _judge(task)
 
-    assert (len(session), len(others)) == (5, 2)
+    assert (len(task.train), len(task.test)) == (5, 2)
     assert found.mape < 0.15
     assert found.coverage_90 == 1.0
 
@@ -57,25 +51,23 @@ def test_grid_holds_the_workloads_that_the_study_asks_about() -> None:
 
 
 def test_trainings_of_language_models_on_one_gpu_forecast_another_one() -> None:
-    known, asked = _language_models("succeeded")
-    hardware = read_hardware(SHIPPED_HARDWARE)
-    prior = PooledPrior.from_summaries([], hardware, factory_summaries())
+    task = _other_gpu_task("language-model", "succeeded")
 
-    task = Task("studies", "h200", "extrapolation", "gpu_type", known, asked)
-    found = judge(task, hardware, {}, 20.0, prior)
+    found = _judge(task)
 
-    assert (len(known), len(asked)) == (54, 63)
+    assert (len(task.train), len(task.test)) == (54, 63)
     assert found.mape < 0.12
     assert found.coverage_90 > 0.95
 
 
 def test_outcomes_on_one_gpu_say_what_fits_into_another_one() -> None:
-    known, asked = _language_models("succeeded", "out_of_memory")
-    train, test = to_tables(Task("studies", "h200", "extrapolation", "gpu_type", known, asked))
+    task = _other_gpu_task("language-model", "succeeded", "out_of_memory")
+    train, test = to_tables(task)
     are_out, will_be_out = (
-        np.array([row["status"] == "out_of_memory" for row in rows]) for rows in (known, asked)
+        np.array([row["status"] == "out_of_memory" for row in rows])
+        for rows in (task.train, task.test)
     )
-    evidence = MemoryRuns(train.features, are_out, np.full(len(known), np.nan))
+    evidence = MemoryRuns(train.features, are_out, np.full(len(are_out), np.nan))
 
     law = fit_memory_law(evidence, read_hardware(SHIPPED_HARDWARE))
 
@@ -101,11 +93,21 @@ def test_samples_to_a_target_follow_the_law_of_the_noise_scale() -> None:
     assert np.abs(between.moments(asked.batch_size)[0] - np.log(asked.samples)).max() < 0.1
 
 
-def _language_models(*statuses: str) -> tuple[tuple[Row, ...], tuple[Row, ...]]:
-    """Return the trainings on the H100 and those on the H200 that ended in one of the ways."""
-    rows = [row for row in read_rows(_STUDIES / "language-model.csv") if row["status"] in statuses]
+def _other_gpu_task(name: str, *statuses: str) -> Task:
+    """Return the task that knows a study's runs on the H100 and is asked about those on the H200.
+
+    Runs that ended in another way than one of the statuses are left out.
+    """
+    rows = [row for row in read_rows(_STUDIES / f"{name}.csv") if row["status"] in statuses]
     h100, h200 = (tuple(row for row in rows if row["gpu_type"] == gpu) for gpu in ("H100", "H200"))
-    return h100, h200
+    return Task("studies", "h200", "extrapolation", "gpu_type", h100, h200)
+
+
+def _judge(task: Task) -> Judgement:
+    """Judge a task with the package's prior."""
+    hardware = read_hardware(SHIPPED_HARDWARE)
+    prior = PooledPrior.from_summaries([], hardware, factory_summaries())
+    return judge(task, hardware, {}, 20.0, prior)
 
 
 def _convergence_runs(target: str) -> ConvergenceRuns:

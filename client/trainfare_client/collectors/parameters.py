@@ -56,10 +56,11 @@ class RunParameters:
             read._add(str(name), value)
         if read._faults:
             guard.complain(f"parameters: {'; '.join(read._faults)}")
-        return cls(finite.kept(read.own, guard), finite.kept(read.work, guard))
+        read.own, read.work = finite.kept(read.own, guard), finite.kept(read.work, guard)
+        return read
 
     def _add(self, name: str, value: Any) -> None:
-        value = value.item() if getattr(value, "ndim", None) == 0 else value  # numpy's, torch's
+        value = as_python_number(value)
         if isinstance(value, Mapping):
             for member, inner in value.items():
                 self._add(f"{name}.{member}", inner)
@@ -78,6 +79,11 @@ class RunParameters:
                 self._faults.append(f"{name} is left out: it is longer than {_MAX_TEXT} characters")
             else:
                 self.own[name] = value
+
+
+def as_python_number(value: Any) -> Any:
+    """Return a single number or truth value of numpy or torch as Python's, all else as it is."""
+    return value.item() if getattr(value, "ndim", None) == 0 else value
 
 
 def numbers_of_categories(run: MeasuredRun, refusal: SchemaDriftError) -> dict[str, str]:

@@ -9,6 +9,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from trainfare_client.collectors.parameters import as_python_number
 from trainfare_client.collectors.plain import record
 
 if TYPE_CHECKING:
@@ -110,8 +111,7 @@ class Recorded(BaseEstimator):
             "cores": _cores(self.estimator, parameters.get("n_jobs"))
         }
         for name in self.parameters:
-            value: Any = parameters.get(name)
-            value = value.item() if hasattr(value, "item") else value  # numpy's numbers
+            value = as_python_number(parameters.get(name))
             if value is not None:
                 recorded[name] = value if isinstance(value, (int, float)) else str(value)
         return recorded
