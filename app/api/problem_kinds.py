@@ -72,6 +72,9 @@ KINDS: Mapping[type[DomainError], ProblemKind] = {
     availability.SharedSessionsError: ProblemKind(
         "database_unavailable", 503, "Database unavailable"
     ),
+    availability.ForeignEncodingError: ProblemKind(
+        "database_unavailable", 503, "Database unavailable"
+    ),
     availability.DeadlineExceededError: ProblemKind(
         "deadline_exceeded", 503, "Not answered in time"
     ),

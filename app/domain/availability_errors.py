@@ -40,6 +40,18 @@ class SharedSessionsError(StorageUnusableError):
         super().__init__(reason)
 
 
+class ForeignEncodingError(StorageUnusableError):
+    """The PostgreSQL database does not store text as UTF-8."""
+
+    remedy = (
+        "Create the database anew with UTF-8"
+        " (CREATE DATABASE trainfare ENCODING 'UTF8' TEMPLATE template0)."
+    )
+
+    def __init__(self, encoding: str) -> None:
+        super().__init__(f"its encoding is {encoding}, not UTF8")
+
+
 class SchemaMismatchError(DomainError):
     """The schema of the database is not the one that this release needs."""
 

@@ -3,7 +3,11 @@
 from datetime import timedelta
 from typing import Final
 
-from app.domain.availability_errors import NotReadyError, StorageUnavailableError
+from app.domain.availability_errors import (
+    ForeignEncodingError,
+    NotReadyError,
+    StorageUnavailableError,
+)
 from app.domain.errors import Fault
 from app.domain.health import Check, FitActivity, Fitters
 from app.domain.wording import say_count
@@ -23,8 +27,10 @@ _START_A_FITTER: Final = "Start one: `trainfare fitter`, or serve with --with-fi
 _START_RAY: Final = "Start the Ray cluster, or correct TRAINFARE_RAY_ADDRESS of the fitters."
 
 
-def _unavailable(detail: str) -> Check:
-    return Check("database", is_ok=False, detail=detail, remedy=_FIX_THE_DATABASE)
+def _unavailable(error: StorageUnavailableError, *, reveal: bool = False) -> Check:
+    detail = f"{error} It says: {error.reason}" if reveal else str(error)
+    remedy = error.remedy if isinstance(error, ForeignEncodingError) else _FIX_THE_DATABASE
+    return Check("database", is_ok=False, detail=detail, remedy=remedy)
 
 
 class HealthService:
@@ -48,7 +54,7 @@ class HealthService:
             If a check fails; the faults name each one.
         """
         if checks is None:
-            checks = [_unavailable(str(StorageUnavailableError()))]
+            checks = [_unavailable(StorageUnavailableError())]
         failed = [check for check in checks if not check.is_ok]
         if failed:
             raise NotReadyError(
@@ -67,7 +73,7 @@ class HealthService:
                 return checks  # what another schema says of fitters is unknown
             return [*checks, *self._check_changes(), self._check_fitter(reveal=reveal)]
         except StorageUnavailableError as error:
-            return [_unavailable(f"{error} It says: {error.reason}" if reveal else str(error))]
+            return [_unavailable(error, reveal=reveal)]
 
     def count_queue(self) -> tuple[int, Fitters]:
         """Return how many fits wait, and the fitters that are alive."""

@@ -30,13 +30,20 @@ from app.domain.availability_errors import (
     StorageUnavailableError,
     StorageUnusableError,
 )
-from app.storage.sessions import POOL_MODE, is_shared, prepare_sessions, prepare_transactions
+from app.storage.sessions import (
+    POOL_MODE,
+    is_shared,
+    prepare_sessions,
+    prepare_transactions,
+    require_encoding,
+)
 from app.storage.stores import Stores
 from app.storage.types import json_text
 
 _logger = logging.getLogger(__name__)
 _SQLITE_BUSY_TIMEOUT_MS = 30_000
-_POSTGRES_PATIENCE: Final = {
+_POSTGRES_OPTIONS: Final = {
+    "client_encoding": "utf8",
     "connect_timeout": 5,
     "fallback_application_name": "trainfare",
     "keepalives_idle": 10,
@@ -44,9 +51,10 @@ _POSTGRES_PATIENCE: Final = {
     "keepalives_count": 3,
     "tcp_user_timeout": 20_000,
 }
-"""Connections of a server that vanished silently (a lost machine, a cut network) end in about
-20 s: by default the kernel blocks the threads that wait for it for a quarter of an hour or longer.
-All are in seconds, but the last is in milliseconds."""
+"""A database of another encoding answers in text too, so that it can be refused. Connections of a
+server that vanished silently (a lost machine, a cut network) end in about 20 s: by default the
+kernel blocks the threads that wait for it for a quarter of an hour or longer. All are in seconds,
+but the last is in milliseconds."""
 _PRIVATE: Final = 0o600
 PAGE_BYTES: Final = 16_384
 """Page size of a new SQLite file. A recorded forecast takes more than half of a default page of
@@ -164,12 +172,13 @@ def make_engine(
         options["pool_pre_ping"] = True
         # The URL's own options take precedence.
         options["connect_args"] = {
-            name: value for name, value in _POSTGRES_PATIENCE.items() if name not in parsed.query
+            name: value for name, value in _POSTGRES_OPTIONS.items() if name not in parsed.query
         }
         if is_shared(parsed):
             options["connect_args"]["prepare_threshold"] = None
     engine = sa.create_engine(parsed.difference_update_query([POOL_MODE]), **options)
     if parsed.get_backend_name() == "postgresql":
+        require_encoding(engine)
         prepare = prepare_transactions if is_shared(parsed) else prepare_sessions
         prepare(engine, _milliseconds(statement_timeout_s or 0))
     if parsed.get_backend_name() == "sqlite":

@@ -5,6 +5,8 @@ from typing import Any, Final
 import sqlalchemy as sa
 from sqlalchemy import event
 
+from app.domain.availability_errors import ForeignEncodingError
+
 POOL_MODE: Final = "pool_mode"
 """The URL's option for the mode of a pooler, named as PgBouncer names it."""
 _SESSION: Final = {
@@ -23,6 +25,20 @@ _TRANSACTION: Final = (
 def is_shared(url: sa.URL) -> bool:
     """Return whether a URL says that a pooler gives each transaction another session."""
     return url.query.get(POOL_MODE) == "transaction"
+
+
+def require_encoding(engine: sa.Engine) -> None:
+    """Refuse connections to a PostgreSQL database that does not store text as UTF-8.
+
+    Others would refuse, change or no longer compare characters of workloads' names.
+    """
+
+    @event.listens_for(engine, "connect")
+    def _on_connect(connection: Any, _record: object) -> None:
+        encoding = connection.info.parameter_status("server_encoding")
+        if encoding not in {"UTF8", None}:
+            connection.close()
+            raise ForeignEncodingError(encoding)
 
 
 def prepare_sessions(engine: sa.Engine, limit_ms: int) -> None:

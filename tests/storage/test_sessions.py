@@ -7,12 +7,13 @@ from itertools import count, repeat
 import pytest
 import sqlalchemy as sa
 
-from app.domain.availability_errors import SharedSessionsError
+from app.domain.availability_errors import ForeignEncodingError, SharedSessionsError
 from app.services.context import ServiceContext
 from app.services.wiring import Services, build_services
 from app.settings import Settings
 from app.storage import poolers
 from app.storage.database import Database
+from app.storage.migration import migrate
 from app.storage.poolers import require_own_sessions
 
 _PREPARED = "SELECT count(*) FROM pg_prepared_statements"
@@ -132,3 +133,41 @@ def test_doctor_names_sessions_that_are_shared(
 
     assert not checks["sessions"].is_ok
     assert "pool_mode" in checks["sessions"].remedy
+
+
+@pytest.fixture(params=["SQL_ASCII", "LATIN1"])
+def encoding(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def foreign(own: Database, encoding: str) -> Iterator[Database]:
+    """An empty database beside ours, with another encoding."""
+    url = own.engine.url.set(database=f"{own.engine.url.database}_{encoding.lower()}")
+    with own.engine.connect() as ours:
+        server = ours.execution_options(isolation_level="AUTOCOMMIT")
+        create = f"CREATE DATABASE {url.database} TEMPLATE template0 ENCODING '{encoding}'"
+        server.exec_driver_sql(f"{create} LOCALE 'C'")
+        with closing(Database(url.render_as_string(hide_password=False))) as database:
+            yield database
+        server.exec_driver_sql(f"DROP DATABASE {url.database}")
+
+
+def test_database_of_another_encoding_is_refused(foreign: Database, encoding: str) -> None:
+    for _ in range(2):
+        with pytest.raises(ForeignEncodingError, match="cannot be used") as refused:
+            migrate(foreign)
+
+        assert refused.value.reason == f"its encoding is {encoding}, not UTF8"
+        assert "ENCODING 'UTF8'" in refused.value.remedy
+
+
+def test_readiness_says_how_a_database_of_another_encoding_is_replaced(
+    foreign: Database, settings: Settings, encoding: str
+) -> None:
+    services = build_services(ServiceContext(foreign, settings))
+
+    (check,) = services.health.check_readiness(reveal=True)
+
+    assert encoding in check.detail
+    assert "ENCODING 'UTF8'" in check.remedy
