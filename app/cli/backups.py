@@ -1,7 +1,10 @@
 """`trainfare backup` and `trainfare restore`: the whole database in one file."""
 
-from contextlib import contextmanager
+import shutil
+import sys
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -13,8 +16,16 @@ if TYPE_CHECKING:
 
     from app.domain.backups import BackupSummary
 
-BACKUP_EXAMPLES: Final = ("trainfare backup nightly.tfb", "trainfare backup --check nightly.tfb")
-RESTORE_EXAMPLES: Final = ("trainfare restore nightly.tfb",)
+BACKUP_EXAMPLES: Final = (
+    "trainfare backup nightly.tfb",
+    "trainfare backup --check nightly.tfb",
+    "docker compose exec -T api trainfare backup - > nightly.tfb",
+)
+RESTORE_EXAMPLES: Final = (
+    "trainfare restore nightly.tfb",
+    "docker compose run --rm -T api restore - < nightly.tfb",
+)
+_STANDARD: Final = Path("-")
 
 
 @contextmanager
@@ -28,6 +39,44 @@ def _reporting_refusals() -> "Iterator[None]":
         raise RefusedError(str(error), error.remedy) from None
 
 
+@contextmanager
+def _opened(file: Path) -> "Iterator[Path]":
+    """Yield the path of a backup to read; standard input is held in a temporary folder."""
+    from app.domain.backups import BackupError
+
+    if file != _STANDARD:
+        yield file
+        return
+    with TemporaryDirectory(prefix="trainfare-") as folder:
+        held = Path(folder, "standard-input")
+        try:
+            with held.open("wb") as target:
+                shutil.copyfileobj(sys.stdin.buffer, target)
+        except OSError as error:
+            raise BackupError(
+                f"Cannot hold standard input in {folder}: {error.strerror}.",
+                "Set TMPDIR to a folder with more space, or name a file.",
+            ) from None
+        yield held
+
+
+def _back_up_to_standard_output(*, as_json: bool) -> None:
+    """Stream a backup; what is printed for people, or as JSON, goes to standard error."""
+    from app.cli.surroundings import open_context
+    from app.domain.backups import BackupError
+    from app.services.backups import BackupService
+
+    if sys.stdout.isatty():
+        raise BackupError(
+            "A backup is not text for a terminal.",
+            "Redirect it: `trainfare backup - > nightly.tfb` (`docker compose exec` needs -T).",
+        )
+    with open_context(read_settings()) as context:
+        summary = BackupService(context).stream(sys.stdout.buffer, "standard output")
+    with redirect_stdout(sys.stderr):
+        _show_summary(summary, "Backed up", as_json=as_json)
+
+
 def _show_summary(summary: "BackupSummary", sentence: str, *, as_json: bool) -> None:
     from app.cli.output import print_json
 
@@ -39,7 +88,9 @@ def _show_summary(summary: "BackupSummary", sentence: str, *, as_json: bool) -> 
 
 def backup(
     *,
-    file: Annotated[Path, typer.Argument(help="File to write.", dir_okay=False)],
+    file: Annotated[
+        Path, typer.Argument(help="File to write; - is standard output.", dir_okay=False)
+    ],
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace the file if it exists.")
     ] = False,
@@ -60,7 +111,11 @@ def backup(
 
     with _reporting_refusals():
         if check:
-            _show_summary(check_backup(file), "The backup is complete", as_json=as_json)
+            with _opened(file) as archive:
+                _show_summary(check_backup(archive), "The backup is complete", as_json=as_json)
+            return
+        if file == _STANDARD:
+            _back_up_to_standard_output(as_json=as_json)
             return
         with open_context(read_settings()) as context:
             summary = BackupService(context).create(file, overwrite=overwrite)
@@ -69,7 +124,9 @@ def backup(
 
 def restore(
     *,
-    file: Annotated[Path, typer.Argument(help="File that `trainfare backup` wrote.")],
+    file: Annotated[
+        Path, typer.Argument(help="File that `trainfare backup` wrote; - is standard input.")
+    ],
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Remove what the database holds.")
     ] = False,
@@ -82,6 +139,10 @@ def restore(
     from app.cli.surroundings import open_new_context
     from app.services.backups import BackupService
 
-    with _reporting_refusals(), open_new_context(read_settings()) as context:
-        summary = BackupService(context).restore(file, overwrite=overwrite)
+    with (
+        _reporting_refusals(),
+        _opened(file) as archive,
+        open_new_context(read_settings()) as context,
+    ):
+        summary = BackupService(context).restore(archive, overwrite=overwrite)
     _show_summary(summary, "Restored", as_json=as_json)

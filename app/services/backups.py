@@ -172,7 +172,7 @@ class BackupService:
         draft = path.with_name(f".{path.name}.{os.getpid()}.part")
         try:
             with _private_file(draft) as file:
-                self._write(file)
+                self._write(file, str(path))
             draft.replace(path)
         except OSError as error:
             reason = error.strerror or error
@@ -182,6 +182,27 @@ class BackupService:
         finally:
             draft.unlink(missing_ok=True)
         return check_backup(path)
+
+    def stream(self, file: IO[bytes], name: str) -> BackupSummary:
+        """Write the same archive to an open stream; `name` stands for it in messages.
+
+        Raises
+        ------
+        BackupError
+            If the stream cannot be written, or if the schema is of an earlier version.
+        SchemaMismatchError
+            If the schema is of a later version, or another program's.
+        """
+        self._require_head(_BACK_UP_BEFORE)
+        try:
+            summary = self._write(file, name)
+            file.flush()
+        except OSError as error:
+            reason = error.strerror or error
+            raise BackupError(
+                f"Cannot write to {name}: {reason}.", "Discard what it received: it is incomplete."
+            ) from None
+        return summary
 
     def _require_head(self, remedy: str) -> None:
         """Refuse an earlier version's schema, with the given remedy."""
@@ -198,7 +219,7 @@ class BackupService:
         if any(path.exists() and Path(part).exists() and path.samefile(part) for part in parts):
             raise BackupError(f"{path} is the database itself.", "Name another file.")
 
-    def _write(self, file: IO[bytes]) -> None:
+    def _write(self, file: IO[bytes], name: str) -> BackupSummary:
         created_at, count = self._context.now(), 0
         compressor = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True)
         with (
@@ -214,7 +235,9 @@ class BackupService:
                 for row in stores.dumps.read(table):
                     lines.write(row)
                     count += 1
-            lines.write({"end": {"rows": count, "sha256": lines.digest()}})
+            digest = lines.digest()
+            lines.write({"end": {"rows": count, "sha256": digest}})
+        return BackupSummary(name, created_at, head_revision(), count, digest)
 
     def restore(self, path: Path, *, overwrite: bool = False) -> BackupSummary:
         """Fill the database with an archive's rows and bring it to head, in one transaction.

@@ -1,5 +1,9 @@
 """The whole database goes into one file and comes back from it."""
 
+import io
+import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -27,6 +31,69 @@ def test_backup_is_checked_and_restored_into_a_new_database(
     assert f"{written['rows']} rows" in result.out
     assert "complete" in checked
     assert (key["name"], key["project"]) == ("ci", "team")
+
+
+def _run(*arguments: str, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        [sys.executable, "-m", "app.cli", *arguments], input=given, capture_output=True, check=False
+    )
+
+
+def test_backup_goes_through_a_pipe(terminal: Terminal, tmp_path: Path) -> None:
+    terminal.type("keys", "create", "--name", "ci", "--scope", "read", "--project", "team")
+
+    written = _run("backup", "-", "--json")
+    checked = _run("backup", "--check", "-", "--json", given=written.stdout)
+    terminal.set(database_url="", data_dir=tmp_path / "new")
+    restored = _run("restore", "-", given=written.stdout)
+    [key] = terminal.type("keys", "list", "--json").document["keys"]
+
+    summary = json.loads(written.stderr)
+    assert summary["path"] == "standard output"
+    assert json.loads(checked.stdout) == {**summary, "path": json.loads(checked.stdout)["path"]}
+    assert restored.returncode == 0
+    assert (key["name"], key["project"]) == ("ci", "team")
+    assert {path.name for path in tmp_path.iterdir()} == {"trainfare.db", "new"}
+
+
+def test_half_a_backup_from_a_pipe_is_refused_and_changes_nothing(
+    terminal: Terminal, tmp_path: Path
+) -> None:
+    half = _run("backup", "-").stdout[:200]
+    terminal.set(database_url="", data_dir=tmp_path / "new")
+
+    restored = _run("restore", "-", given=half)
+
+    assert restored.returncode == 1
+    assert b"standard-input is damaged" in restored.stderr
+    assert not (tmp_path / "new" / "trainfare.db").exists()
+
+
+def test_backup_to_a_full_disk_is_refused() -> None:
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run(
+            [sys.executable, "-m", "app.cli", "backup", "-"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+
+    assert ended.returncode == 1
+    assert b"Cannot write to standard output: No space left" in ended.stderr
+
+
+def test_backup_is_not_shown_on_a_terminal(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    screen = io.StringIO()
+    monkeypatch.setattr(screen, "isatty", lambda: True)
+    monkeypatch.setattr("sys.stdout", screen)
+
+    shown = terminal.type("backup", "-")
+
+    assert shown.exit_code == 1
+    assert "Redirect it" in shown.err
+    assert screen.getvalue() == ""
 
 
 def test_restore_over_data_is_refused_with_a_remedy(terminal: Terminal, tmp_path: Path) -> None:
