@@ -1,5 +1,5 @@
-# syntax=docker/dockerfile:1
-# Build: the environment with the locked dependencies and the service, its bytecode compiled.
+# Build: the environment with the locked dependencies and the service, its bytecode compiled, and
+# without the installers, which no running container needs.
 FROM python:3.11.14-slim-bookworm AS build
 # requirements-ray.lock builds an image for fitters and nodes of a Ray cluster,
 # requirements-platform.lock one with OpenTelemetry traces and OIDC tokens.
@@ -14,6 +14,7 @@ COPY app ./app
 COPY migrations ./migrations
 COPY models ./models
 RUN /opt/trainfare/bin/python -m pip install --no-deps --no-build-isolation . \
+    && /opt/trainfare/bin/python -m pip uninstall --quiet --yes setuptools pip \
     && /opt/trainfare/bin/python -m compileall -q /opt/trainfare/lib
 
 # Run: only Python, LightGBM's OpenMP runtime and the environment. The root file system may be

@@ -52,14 +52,25 @@ class Composed:
         AssertionError
             If it fails and `check` is not off, with what it said.
         """
+        return self.pipe(*arguments, check=check).decode()
+
+    def pipe(self, *arguments: str, data: bytes = b"", check: bool = True) -> bytes:
+        """Run one command of compose, with bytes on its standard input and output.
+
+        Raises
+        ------
+        AssertionError
+            As `run` does.
+        """
         command = ["docker", "compose", "-p", _NAME, "--env-file", str(self.settings), *arguments]
         # A variable of the caller's would go before the file.
         inherited = {k: v for k, v in os.environ.items() if not k.startswith("TRAINFARE_")}
         ended = subprocess.run(
-            command, cwd=ROOT, env=inherited, capture_output=True, text=True, timeout=_LONGEST_S,
+            command, cwd=ROOT, env=inherited, input=data, capture_output=True, timeout=_LONGEST_S,
             check=False,
         )  # fmt: skip
-        assert not check or ended.returncode == 0, f"{' '.join(arguments)}: {ended.stderr[-2000:]}"
+        message = ended.stderr.decode(errors="replace")[-2000:]
+        assert not check or ended.returncode == 0, f"{' '.join(arguments)}: {message}"
         return ended.stdout
 
     def url(self) -> str:
