@@ -42,7 +42,8 @@ def rank(request: Request, body: RankIn, services: ServicesDep, caller: Reader) 
     summary="Allocate GPUs to elastic jobs",
     description="One GPU type is allocated exactly by dynamic programming, several by a"
     " mixed-integer program within `time_limit_s`; `exact` and `gap` say how good the answer is."
-    " Deadlines are kept at `confidence`. `Accept: text/plain` answers an aligned table.",
+    " Deadlines are kept at `confidence`. A running job without an option `keeps` its GPUs."
+    " `Accept: text/plain` answers an aligned table.",
     responses={
         **problems.problem_responses(UnknownFieldError, InsufficientCapacityError),
         200: {

@@ -121,11 +121,12 @@ class AllocatedJob:
 
 @dataclass(frozen=True, slots=True)
 class OmittedJob:
-    """A job that gets nothing, and why."""
+    """A job that is not allocated anything, and why; `keeps` is what a running one goes on with."""
 
     job: ElasticJob
     reason: Omission
     problem: DomainError | None = None
+    keeps: Placed | None = None
 
 
 @dataclass(frozen=True, slots=True)

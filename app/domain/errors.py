@@ -282,6 +282,7 @@ class InsufficientCapacityError(DomainError):
         *,
         needed: int,
         offered: int,
+        kept: int = 0,
         fitting: Sequence[str],
         left_out: Sequence[tuple[str, int]],
     ) -> None:
@@ -295,9 +296,10 @@ class InsufficientCapacityError(DomainError):
             )
             for ref, gpus in left_out
         ]
+        besides = f" besides the {kept} that running jobs keep" if kept else ""
         super().__init__(
-            f"The jobs need at least {needed} GPUs together; {offered} are offered. These would"
-            f" fit: {fits}{', ...' if len(fitting) > 20 else ''}.",  # noqa: PLR2004 - as shown
+            f"The jobs need at least {needed} GPUs together; {offered} are offered{besides}. These"
+            f" would fit: {fits}{', ...' if len(fitting) > 20 else ''}.",  # noqa: PLR2004 - as shown
             faults=faults,
         )
         self.needed, self.offered = needed, offered

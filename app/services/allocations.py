@@ -1,7 +1,7 @@
 """The use cases of distributing GPUs over elastic jobs."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,6 +34,8 @@ from app.services.scheduling.options import (
     forecasts_of,
     goal_values,
     is_kept,
+    kept_by,
+    kept_gpus,
     omission_of,
     options_of,
     questions_of,
@@ -46,13 +48,15 @@ _MIN_LIMIT_S = 0.1
 class _Problem:
     """The jobs that can be placed, renumbered, with their options.
 
-    `rows` are the options' indices in the forecasts, `jobs` those of the jobs in the request.
+    `rows` are the options' indices in the forecasts, `jobs` those of the jobs in the request;
+    `capacity` is what remains beside the GPUs `kept` by running jobs without an option.
     """
 
     options: Options
     rows: IntArray
     jobs: IntArray
     capacity: IntArray
+    kept: Mapping[str, int]
     weights: FloatArray
 
 
@@ -65,6 +69,8 @@ class AllocationService:
 
     def allocate(self, project_id: ProjectId, request: AllocationRequest) -> Allocation:
         """Return how many GPUs of which type each job gets.
+
+        A running job without an option keeps the GPUs that it holds.
 
         Raises
         ------
@@ -84,9 +90,9 @@ class AllocationService:
         values = goal_values(request, forecasts)
         allowed = ~np.isnan(values) & (forecasts.on_time >= request.confidence)
         on_time = np.isnan(values) | allowed
-        problem = _problem(request, forecasts, values, allowed)
+        omitted = _omitted(request, options, beliefs, forecasts, on_time, allowed)
+        problem = _problem(request, forecasts, values, allowed, kept_gpus(request, omitted))
         solution = _solve(request, problem)
-        omitted = _omitted(request, options, beliefs, forecasts, on_time, problem)
         return _to_allocation(request, forecasts, beliefs, problem, solution, omitted)
 
 
@@ -103,7 +109,11 @@ def _require_one_currency(beliefs: Beliefs) -> None:
 
 
 def _problem(
-    request: AllocationRequest, forecasts: Forecasts, values: FloatArray, allowed: np.ndarray
+    request: AllocationRequest,
+    forecasts: Forecasts,
+    values: FloatArray,
+    allowed: np.ndarray,
+    kept: Mapping[str, int],
 ) -> _Problem:
     rows = np.flatnonzero(allowed)
     jobs, renumbered = np.unique(forecasts.of("job")[rows], return_inverse=True)
@@ -111,8 +121,9 @@ def _problem(
     options = Options(
         renumbered, forecasts.of("kind")[rows], forecasts.workers()[rows], values[rows]
     )
-    capacity = np.array(list(request.capacity.values()), dtype=np.int64)
-    return _Problem(options, rows, jobs, capacity, weights)
+    remaining = [gpus - kept[name] for name, gpus in request.capacity.items()]
+    capacity = np.array(remaining, dtype=np.int64)
+    return _Problem(options, rows, jobs, capacity, kept, weights)
 
 
 def _solve(request: AllocationRequest, problem: _Problem) -> Solution:
@@ -140,6 +151,7 @@ def _shortage(
     return InsufficientCapacityError(
         needed=int(min_gpus.sum()),
         offered=int(problem.capacity.sum()),
+        kept=sum(problem.kept.values()),
         fitting=[ref for ref, placed in zip(refs, is_placed, strict=True) if placed],
         left_out=[
             (ref, int(gpus))
@@ -155,24 +167,26 @@ def _omitted(
     beliefs: Beliefs,
     forecasts: Forecasts,
     on_time: np.ndarray,
-    problem: _Problem,
+    allowed: np.ndarray,
 ) -> list[OmittedJob]:
     """Return the jobs that have no option at all, and why."""
     jobs_with_options = {option.job for option in options}
     jobs_with_forecasts = set(forecasts.of("job").tolist())
     jobs_on_time = set(forecasts.of("job")[on_time].tolist())
+    jobs_allowed = set(forecasts.of("job")[allowed].tolist())
     refusals = {options[row].job: error for row, error in sorted(beliefs.problems.items())}
     omitted = []
-    for index in sorted(set(range(len(request.jobs))) - set(problem.jobs.tolist())):
-        job = request.jobs[index]
+    for index in sorted(set(range(len(request.jobs))) - jobs_allowed):
+        job, problem = request.jobs[index], None
         if index not in jobs_with_options:
-            omitted.append(OmittedJob(job, omission_of(request, job)))
+            reason = omission_of(request, job)
         elif index not in jobs_with_forecasts:
-            omitted.append(OmittedJob(job, Omission.NO_FORECAST, refusals[index]))
+            reason, problem = Omission.NO_FORECAST, refusals[index]
         elif index not in jobs_on_time:
-            omitted.append(OmittedJob(job, Omission.DEADLINE))
+            reason = Omission.DEADLINE
         else:
-            omitted.append(OmittedJob(job, Omission.PRICE_UNKNOWN))
+            reason = Omission.PRICE_UNKNOWN
+        omitted.append(OmittedJob(job, reason, problem, kept_by(request, job)))
     return omitted
 
 
@@ -191,7 +205,7 @@ def _to_allocation(
         OmittedJob(request.jobs[job], Omission.CAPACITY)
         for job in problem.jobs[~is_placed].tolist()
     ]
-    used = dict.fromkeys(request.capacity, 0)
+    used = dict(problem.kept)
     for row in rows.tolist():
         placed = forecasts.options[row].placed
         used[placed.gpu_type] += placed.workers

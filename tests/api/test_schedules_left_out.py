@@ -77,6 +77,80 @@ def test_job_that_no_forecast_could_place_says_what_keeps_it_out(
 
 
 @pytest.mark.parametrize("goal", Goal)
+@pytest.mark.parametrize("capacity", [{"T4": 6}, {"T4": 6, "L4": 2}])
+def test_running_job_without_a_forecast_keeps_its_gpus(
+    client: TestClient, services: Services, goal: Goal, capacity: dict[str, int]
+) -> None:
+    publish_regressor(services)
+    running = job("running", workload="nobody", current={"gpu_type": "tesla t4", "workers": 4})
+
+    answer = allocate(
+        client, goal, job("a", parameters={"precision": "fp16"}), running, capacity=capacity
+    )
+
+    (left_out,) = answer["left_out"]
+    assert left_out["reason"] == "no_forecast"
+    assert left_out["keeps"] == {"gpu_type": "T4", "workers": 4, "batch_size": None}
+    assert [entry["ref"] for entry in answer["allocated"]] == ["a"]
+    given = sum(e["workers"] for e in answer["allocated"] if e["gpu_type"] == "T4")
+    assert answer["used"]["T4"] == 4 + given <= 6
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"deadline": "2020-01-01T00:00:00Z"}, "deadline"),
+        ({"worker_counts": [2], "min_workers": 4}, "no_worker_count"),
+        ({"gpu_types": ["H100"]}, "no_such_gpu"),
+    ],
+)
+def test_running_job_without_an_option_keeps_its_gpus(
+    client: TestClient, services: Services, changes: dict[str, Any], reason: str
+) -> None:
+    publish_regressor(services)
+    fp16 = {"parameters": {"precision": "fp16"}}
+    running = job("running", current={"gpu_type": "T4", "workers": 5}, **fp16, **changes)
+    body = {"capacity": {"T4": 8}, "jobs": [running, job("a", **fp16), job("b", **fp16)]}
+
+    answer = client.post("/v1/schedules:allocate", json=body).json()
+    said = client.post("/v1/schedules:allocate", json=body, headers={"Accept": "text/plain"}).text
+
+    assert [(e["reason"], e["keeps"]["workers"]) for e in answer["left_out"]] == [(reason, 5)]
+    assert sum(entry["workers"] for entry in answer["allocated"]) <= 3
+    assert said.startswith(f"3 jobs on {answer['used']['T4']} of 8 x T4.")
+    assert "\nrunning keeps 5 x T4: " in said
+
+
+def test_shortage_beside_kept_gpus_names_them(client: TestClient, services: Services) -> None:
+    publish_regressor(services)
+    running = job("running", workload="nobody", current={"gpu_type": "T4", "workers": 6})
+    wide = job("wide", min_workers=3, parameters={"precision": "fp16"})
+    body = {"capacity": {"T4": 8}, "jobs": [running, wide]}
+
+    answer = client.post("/v1/schedules:allocate", json=body)
+    left_out = allocate(client, Goal.THROUGHPUT, running, wide, on_shortage="leave_out")
+
+    assert (answer.status_code, answer.json()["code"]) == (422, "insufficient_capacity")
+    assert "2 are offered besides the 6 that running jobs keep." in answer.json()["detail"]
+    reasons = {entry["ref"]: entry["reason"] for entry in left_out["left_out"]}
+    assert reasons == {"running": "no_forecast", "wide": "capacity"}
+
+
+def test_more_gpus_held_than_there_are_leave_none(client: TestClient, services: Services) -> None:
+    publish_regressor(services)
+    running = job("running", workload="nobody", current={"gpu_type": "T4", "workers": 12})
+    elsewhere = job("elsewhere", workload="nobody", current={"gpu_type": "H100", "workers": 2})
+    new = job("new", parameters={"precision": "fp16"})
+
+    answer = allocate(client, Goal.MAKESPAN, running, elsewhere, new, on_shortage="leave_out")
+
+    assert (answer["used"], answer["allocated"]) == ({"T4": 8}, [])
+    keeps = {entry["ref"]: entry["keeps"] for entry in answer["left_out"]}
+    assert keeps["new"] is None
+    assert keeps["elsewhere"]["gpu_type"] == "H100"
+
+
+@pytest.mark.parametrize("goal", Goal)
 def test_no_job_is_an_allocation_of_nothing(
     client: TestClient, services: Services, goal: Goal
 ) -> None:

@@ -1,11 +1,12 @@
 """Documents and tables of allocations."""
 
+from operator import itemgetter
 from typing import Any
 
 from app.api import problems
 from app.api.documents.schedules import Document, expectation_document, say_band, say_on_time
 from app.api.schemas.quantities import plain_number, significant
-from app.domain.allocations import ANY_TYPE, AllocatedJob, Allocation, OmittedJob
+from app.domain.allocations import ANY_TYPE, AllocatedJob, Allocation, OmittedJob, Placed
 from app.domain.wording import align, say_count, say_number, say_seconds, say_share
 
 _PATH = "/v1/schedules:allocate"
@@ -43,16 +44,13 @@ def allocation_document(allocation: Allocation) -> Document:
 
 
 def _allocated(job: AllocatedJob) -> Document:
-    probability, batch = job.deadline_probability, job.placed.batch_size
     return {
         "ref": job.job.ref,
         "workload": job.job.workload,
-        "gpu_type": job.placed.gpu_type,
-        "workers": job.placed.workers,
-        "batch_size": None if batch is None else plain_number(batch),
+        **_placed(job.placed),
         "change": job.move,
         "expected_completion_seconds": expectation_document(job.completion_seconds),
-        "deadline_probability": significant(probability, 6),
+        "deadline_probability": significant(job.deadline_probability, 6),
         "cost": None if job.cost is None else format(job.cost, "f"),
         "currency": job.currency,
     }
@@ -64,6 +62,16 @@ def _omitted(job: OmittedJob) -> Document:
         "ref": job.job.ref,
         "reason": job.reason,
         "problem": None if problem is None else problems.document_of(problem, instance=_PATH),
+        "keeps": None if job.keeps is None else _placed(job.keeps),
+    }
+
+
+def _placed(placed: Placed) -> Document:
+    batch = placed.batch_size
+    return {
+        "gpu_type": placed.gpu_type,
+        "workers": placed.workers,
+        "batch_size": None if batch is None else plain_number(batch),
     }
 
 
@@ -85,11 +93,20 @@ def allocation_text(document: Document, confidence: float) -> str:
         rows = [_row(entry, extra) for entry in document["allocated"]]
         lines += ["", align(header + extra, rows, left=2)]
     notes = [
-        f"{entry['ref']} gets nothing: {_REASONS[entry['reason']]}"
+        f"{entry['ref']} {_share(entry['keeps'])}: {_REASONS[entry['reason']]}"
         f"{'' if entry['problem'] is None else ' (' + entry['problem']['detail'] + ')'}"
         for entry in document["left_out"]
     ]
     return "\n".join([*lines, *([""] if notes else []), *notes]) + "\n"
+
+
+def _share(keeps: Document | None) -> str:
+    if keeps is None:
+        return "gets nothing"
+    name = keeps["gpu_type"]
+    if name == ANY_TYPE:
+        return f"keeps {say_count(keeps['workers'], 'worker')}"
+    return f"keeps {keeps['workers']} x {name}"
 
 
 def _presence(document: Document, member: str) -> list[bool]:
@@ -97,11 +114,12 @@ def _presence(document: Document, member: str) -> list[bool]:
 
 
 def _summary(document: Document) -> str:
+    running = [*document["allocated"], *filter(itemgetter("keeps"), document["left_out"])]
     used = ", ".join(
         f"{document['used'][name]} of {gpus} {'workers' if name == ANY_TYPE else f'x {name}'}"
         for name, gpus in document["capacity"].items()
     )
-    return f"{say_count(len(document['allocated']), 'job')} on {used}."
+    return f"{say_count(len(running), 'job')} on {used}."
 
 
 def _quality(document: Document) -> list[str]:

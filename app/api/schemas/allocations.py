@@ -200,12 +200,26 @@ class AllocatedJobOut(ResponseModel):
     currency: str | None
 
 
+class PlacedOut(ResponseModel):
+    """The resources that a job runs on."""
+
+    gpu_type: str
+    workers: int
+    batch_size: float | None
+
+
 class OmittedJobOut(ResponseModel):
     """A job that is given no resources, and why."""
 
     ref: str
     reason: Omission
     problem: ProblemOut | None
+    keeps: Annotated[
+        PlacedOut | None,
+        Field(
+            description="what a running job without an option goes on with; no other job gets it"
+        ),
+    ]
 
 
 class AllocateOut(ResponseModel):

@@ -15,6 +15,7 @@ from app.domain.allocations import (
     ElasticJob,
     Goal,
     Omission,
+    OmittedJob,
     Placed,
 )
 from app.domain.configurations import Configuration, Scenario
@@ -100,6 +101,24 @@ def omission_of(request: AllocationRequest, job: ElasticJob) -> Omission:
     # With as many GPUs as it could take, only the numbers of workers decide.
     enough = max(job.worker_counts, default=job.min_workers)
     return Omission.TOO_LARGE if worker_counts(job, enough) else Omission.NO_WORKER_COUNT
+
+
+def kept_by(request: AllocationRequest, job: ElasticJob) -> Placed | None:
+    """Return what a running job holds, its GPU type as the capacity names it, if it does."""
+    if job.current is None:
+        return None
+    names = {gpu_key(name): name for name in request.capacity}
+    held_type = job.current.gpu_type
+    return replace(job.current, gpu_type=names.get(gpu_key(held_type), held_type))
+
+
+def kept_gpus(request: AllocationRequest, omitted: Sequence[OmittedJob]) -> dict[str, int]:
+    """Return how many GPUs of each type of the capacity are kept by jobs without an option."""
+    kept = dict.fromkeys(request.capacity, 0)
+    for job in omitted:
+        if job.keeps is not None and job.keeps.gpu_type in kept:
+            kept[job.keeps.gpu_type] += job.keeps.workers
+    return {name: min(gpus, request.capacity[name]) for name, gpus in kept.items()}
 
 
 def worker_counts(job: ElasticJob, gpus: int) -> list[int]:
