@@ -96,6 +96,17 @@ def test_jobs_that_are_not_counted_say_why(client: TestClient, published: Servic
     }
 
 
+def test_queued_job_on_a_type_without_gpus_is_not_counted(
+    client: TestClient, published: Services
+) -> None:
+    answer = view(client, queued=[job("a")], capacity={"T4": 0, "L4": 4})
+
+    demands = {entry["gpu_type"]: entry for entry in answer["demand"]}
+    assert demands["T4"]["hours"][0]["may_switch_off"] == 0
+    assert demands["L4"]["hours"][0]["may_switch_off"] == 4
+    assert [(entry["ref"], entry["reason"]) for entry in answer["left_out"]] == [("a", "too_large")]
+
+
 def test_running_job_without_a_forecast_holds_its_gpus_throughout(
     client: TestClient, published: Services
 ) -> None:

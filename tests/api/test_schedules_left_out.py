@@ -77,7 +77,7 @@ def test_job_that_no_forecast_could_place_says_what_keeps_it_out(
 
 
 @pytest.mark.parametrize("goal", Goal)
-@pytest.mark.parametrize("capacity", [{"T4": 6}, {"T4": 6, "L4": 2}])
+@pytest.mark.parametrize("capacity", [{"T4": 6}, {"T4": 6, "L4": 0}, {"T4": 6, "L4": 2}])
 def test_running_job_without_a_forecast_keeps_its_gpus(
     client: TestClient, services: Services, goal: Goal, capacity: dict[str, int]
 ) -> None:
@@ -148,6 +148,21 @@ def test_more_gpus_held_than_there_are_leave_none(client: TestClient, services: 
     keeps = {entry["ref"]: entry["keeps"] for entry in answer["left_out"]}
     assert keeps["new"] is None
     assert keeps["elsewhere"]["gpu_type"] == "H100"
+
+
+@pytest.mark.parametrize("goal", Goal)
+@pytest.mark.parametrize("capacity", [{"T4": 0}, {"T4": 0, "L4": 0}])
+def test_where_no_gpu_is_free_every_job_is_too_large(
+    client: TestClient, services: Services, goal: Goal, capacity: dict[str, int]
+) -> None:
+    publish_regressor(services)
+    fp16 = {"parameters": {"precision": "fp16"}}
+
+    answer = allocate(client, goal, job("a", **fp16), job("b", **fp16), capacity=capacity)
+
+    assert [entry["reason"] for entry in answer["left_out"]] == ["too_large", "too_large"]
+    assert (answer["allocated"], answer["used"]) == ([], capacity)
+    assert (answer["exact"], answer["gap"]) == (True, 0.0)
 
 
 @pytest.mark.parametrize("goal", Goal)

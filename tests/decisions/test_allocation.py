@@ -72,7 +72,7 @@ def instance(seed: int, n_kinds: int) -> tuple[Options, int, IntArray, FloatArra
     rng = np.random.default_rng(seed)
     n_jobs = int(rng.integers(1, 6))
     options = make_options(rng, n_jobs, n_kinds)
-    capacity = rng.integers(1, 3 * n_jobs + 2, n_kinds)
+    capacity = rng.integers(0, 3 * n_jobs + 2, n_kinds)
     return options, n_jobs, capacity, rng.integers(1, 4, n_jobs).astype(np.float64)
 
 

@@ -8,7 +8,6 @@ from pydantic_core import PydanticCustomError
 
 from app.api.schemas.base import RequestModel, ResponseModel
 from app.api.schemas.forecasts import (
-    Count,
     Name,
     Parameters,
     PricingIn,
@@ -141,8 +140,13 @@ class AllocateIn(RequestModel):
     )
 
     capacity: Annotated[
-        Mapping[Name, Count],
-        Field(min_length=1, max_length=50, description="GPUs by type; `any` has no type"),
+        Mapping[Name, Annotated[int, Field(ge=0, le=1_000_000)]],
+        Field(
+            min_length=1,
+            max_length=50,
+            description="GPUs by type, those of running `jobs` included; 0 where there is none;"
+            " `any` has no type",
+        ),
         WrapValidator(check_types),
     ]
     jobs: Annotated[list[ElasticJobIn], Field(max_length=MAX_JOBS), AfterValidator(check_refs)]

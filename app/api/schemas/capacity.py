@@ -81,7 +81,7 @@ class CapacityIn(RequestModel):
     running: _Jobs
     queued: Annotated[_Jobs, Field(description="in the order of service: see :rank")]
     capacity: Annotated[
-        Mapping[Name, Annotated[int, Field(ge=1, le=4096)]],
+        Mapping[Name, Annotated[int, Field(ge=0, le=4096)]],
         Field(
             default_factory=dict,
             max_length=50,
