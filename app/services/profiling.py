@@ -40,7 +40,8 @@ from app.services.profiling_plans.grounds import (
     Outlook,
     canonical_scenario,
 )
-from app.services.profiling_plans.newer_runs import identities_of, runs_since_fit
+from app.services.profiling_plans.memory import lacks_memory
+from app.services.profiling_plans.newer_runs import resolved_scenarios, unfitted_runs
 from app.services.profiling_plans.spending import Spending, currency_of, spending_of
 from app.services.profiling_plans.warnings import plan_warnings
 from app.services.searching.room import Misplaced, misplaced
@@ -157,11 +158,7 @@ class ProfilingService:
         with self._context.database.reading() as stores:
             workload = require_workload(stores, project_id, request.workload)
             measured = stores.runs.measured_hardware(workload.workload_id)
-            runs = (
-                stores.runs.usable_for_fit(workload.workload_id)
-                if served is None
-                else runs_since_fit(stores, served)
-            )
+            runs = unfitted_runs(stores, workload.workload_id, served)
         if served is not None:
             measured = with_implied_pairs(measured, served.gpu_types, book)
         candidates = candidate_scenarios(request, measured, served, book)
@@ -177,11 +174,16 @@ class ProfilingService:
         scenarios = distinct(resolve(scenario) for scenario in candidates)
         configurations = [scenario.configuration for scenario in scenarios]
         misfits = misplaced(configurations, measured, book) if names_nodes(request) else {}
+        succeeded = resolved_scenarios(runs.usable, resolve)
+        out_of_memory = list(resolved_scenarios(runs.out_of_memory, resolve))
         if served is not None:
-            measured_since = identities_of(runs, resolve)
-            ground = FittedGround(request, scenarios, served, measured_since)
+            newer = list(succeeded)
+            too_large = lacks_memory(scenarios, out_of_memory, newer)
+            measured_since = frozenset(map(identity_of, newer))
+            ground = FittedGround(request, scenarios, served, measured_since, too_large)
             return request, ground, scenarios, misfits
-        return request, ColdGround(request, scenarios, runs), scenarios, misfits
+        too_large = lacks_memory(scenarios, out_of_memory, succeeded)
+        return request, ColdGround(request, scenarios, runs.usable, too_large), scenarios, misfits
 
 
 def _candidate_table(

@@ -206,6 +206,25 @@ class RunStore:
         query = _usable_since(workload_id, since).order_by(RunRow.id.desc()).limit(limit)
         return self._fit_columns(query)
 
+    def out_of_memory(
+        self, workload_id: WorkloadId, since: datetime | None, *, among: int
+    ) -> RunColumns:
+        """Return the runs out of memory among the newest that were stored at or after `since`."""
+        newest = (
+            sa.select(RunRow.id)
+            .where(RunRow.workload_id == workload_id, *_stored_since(since))
+            .order_by(RunRow.id.desc())
+            .limit(among)
+            .subquery()
+        )
+        query = (
+            sa.select(*_FIT_COLUMNS)
+            .join(newest, newest.c.id == RunRow.id)
+            .where(RunRow.status == RunStatus.OUT_OF_MEMORY, ~RunRow.excluded)
+            .order_by(RunRow.id)
+        )
+        return self._fit_columns(query)
+
     def _fit_columns(self, query: sa.Select[*tuple[Any, ...]]) -> RunColumns:
         return _to_columns(_transposed(self._session.execute(query).all(), len(_FIT_COLUMNS)))
 

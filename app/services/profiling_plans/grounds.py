@@ -68,9 +68,10 @@ class FittedGround:
         candidates: Sequence[Scenario],
         served: ServedRegressor,
         measured_since: AbstractSet[Identity],
+        too_large_since: Sequence[bool],
     ) -> None:
         self._request, self._served = request, served
-        self._measured_since = measured_since
+        self._measured_since, self._too_large_since = measured_since, too_large_since
         self._candidates, self._targets = list(candidates), list(request.targets)
         self._n = len(candidates)
         self._features = features_of([*self._candidates, *self._targets], served)
@@ -124,7 +125,10 @@ class FittedGround:
     def is_too_large(self) -> list[bool]:
         """Return for each candidate whether a run would sooner run out of memory than succeed."""
         probabilities = fits_probability(self._of_candidates, self._served)
-        return [bool(fits < _EVEN) for fits in probabilities]
+        return [
+            bool(fits < _EVEN) or is_too_large
+            for fits, is_too_large in zip(probabilities, self._too_large_since, strict=True)
+        ]
 
     def design(self, costs: FloatArray) -> Design:
         """Return the design over the candidates."""
@@ -136,9 +140,14 @@ class ColdGround:
     """The basis of a plan on the laws' priors and on runs that no regressor was fitted on."""
 
     def __init__(
-        self, request: ProfilingRequest, candidates: Sequence[Scenario], runs: RunColumns
+        self,
+        request: ProfilingRequest,
+        candidates: Sequence[Scenario],
+        runs: RunColumns,
+        too_large: Sequence[bool],
     ) -> None:
         self._request, self._runs = request, scenarios_of(runs)
+        self._too_large = too_large
         self._candidates = list(candidates)
         self._n, n_questions = len(candidates), len(candidates) + len(request.targets)
         features = scenario_features([*candidates, *request.targets, *self._runs])
@@ -194,8 +203,8 @@ class ColdGround:
         return [identity_of(candidate) in measured for candidate in self._candidates]
 
     def is_too_large(self) -> list[bool]:
-        """Return False for each candidate: memory is learned by fits."""
-        return [False] * self._n
+        """Return for each candidate whether it needs what a run out of memory needed, or more."""
+        return list(self._too_large)
 
     def design(self, costs: FloatArray) -> Design:
         """Return the design over the candidates."""

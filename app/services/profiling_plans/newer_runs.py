@@ -1,12 +1,14 @@
 """What was measured since the fit of a regressor: runs that it has not seen yet."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Final
 
 from app.domain.configurations import Scenario
 from app.domain.errors import DomainError
+from app.domain.identifiers import WorkloadId
 from app.domain.runs import RunColumns
-from app.services.profiling_plans.candidates import Identity, distinct, identity_of
+from app.services.profiling_plans.candidates import distinct
 from app.services.profiling_plans.grounds import scenarios_of
 from app.services.serving import ServedRegressor
 from app.storage.stores import Stores
@@ -14,20 +16,37 @@ from app.storage.stores import Stores
 _MAX_RUNS: Final = 10_000
 
 
-def runs_since_fit(stores: Stores, served: ServedRegressor) -> RunColumns:
-    """Return the newest usable runs that were stored since a regressor's fit read its runs."""
-    seen_until = stores.fits.seen_until(served.workload_id, served.version)
-    since = seen_until or served.fitted_at
-    return stores.runs.newest_usable(served.workload_id, since, limit=_MAX_RUNS)
+@dataclass(frozen=True, slots=True)
+class UnfittedRuns:
+    """Runs that no regressor was fitted on: those with a duration, and those out of memory."""
+
+    usable: RunColumns
+    out_of_memory: RunColumns
 
 
-def identities_of(runs: RunColumns, resolve: Callable[[Scenario], Scenario]) -> frozenset[Identity]:
-    """Return what runs measured, in a regressor's terms; what has no name in them is left out."""
-    identities = set()
+def unfitted_runs(
+    stores: Stores, workload_id: WorkloadId, served: ServedRegressor | None
+) -> UnfittedRuns:
+    """Return the runs stored since a regressor's fit read its runs, all if there is none.
+
+    Of those since a fit, and of those out of memory, only the newest are considered.
+    """
+    if served is None:
+        usable, since = stores.runs.usable_for_fit(workload_id), None
+    else:
+        since = stores.fits.seen_until(workload_id, served.version) or served.fitted_at
+        usable = stores.runs.newest_usable(workload_id, since, limit=_MAX_RUNS)
+    out_of_memory = stores.runs.out_of_memory(workload_id, since, among=_MAX_RUNS)
+    return UnfittedRuns(usable, out_of_memory)
+
+
+def resolved_scenarios(
+    runs: RunColumns, resolve: Callable[[Scenario], Scenario]
+) -> Iterator[Scenario]:
+    """Yield what runs measured, in a regressor's terms; what has no name in them is left out."""
     for scenario in distinct(scenarios_of(runs)):
         try:
-            identities.add(identity_of(resolve(scenario)))
+            yield resolve(scenario)
         except DomainError:
             # For example a parameter that no run had when the regressor was fitted.
             continue
-    return frozenset(identities)
