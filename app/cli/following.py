@@ -20,6 +20,20 @@ def request_fit(
     return fit
 
 
+def fit_all_runs(connection: Connection, workload: str) -> dict[str, Any]:
+    """Fit all runs that are stored by now; return the ended fit.
+
+    A fit that runs already may have read the runs before the last of them was stored. It is waited
+    for, and another one is requested.
+    """
+    fit = request_fit(connection, workload, {})
+    if fit["state"] == "running":
+        print_note(f"Fit {fit['fit_id']} is under way already; this run is fitted after it.")
+        follow(connection, fit)
+        fit = request_fit(connection, workload, {})
+    return follow(connection, fit)
+
+
 def describe_wait(fit: Mapping[str, Any]) -> str:
     """Return a sentence on a fit that has not ended.
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 from app.cli.client import check_fit
 from app.cli.connection import Connection, path_of
 from app.cli.failures import ExitCode, RefusedError, UnreachableError, UsageError
-from app.cli.following import follow, request_fit
+from app.cli.following import fit_all_runs
 from app.cli.machine import Machine
 from app.cli.output import print_note, share_progress
 from app.cli.profiling.log import Event, Session, SessionLog, instant_of, scenario_of
@@ -331,7 +331,7 @@ class Profiler:
 
     def _fit(self, session: Session) -> None:
         if any(event["status"] == "succeeded" for event in session.finished):
-            fit = follow(self._connection, request_fit(self._connection, session.workload, {}))
+            fit = fit_all_runs(self._connection, session.workload)
             check_fit(fit)
             self._version = fit["regressor_version"] or 0
         self._log.append(session, "fitted", version=self._version)
