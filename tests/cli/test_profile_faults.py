@@ -166,3 +166,20 @@ def test_runs_of_a_workload_that_was_removed_are_uploaded_again(
     assert "the runs of the session are uploaded again" in result
     assert before["external_id"] in {run["external_id"] for run in stored(service.url)}
     assert len(stored(service.url)) == 2
+
+
+def test_runs_of_a_workload_that_is_removed_while_one_is_made_are_uploaded_again(
+    service: RunningProcess, pipes: Path
+) -> None:
+    session = start(pipes, service.url, TELL, "--runs", "2")
+    (pipes / "begun").read_text()
+    (pipes / "go").write_text("on\n")
+    (pipes / "begun").read_text()
+    httpx2.delete(f"{service.url}/v1/workloads/w").raise_for_status()
+    (pipes / "go").write_text("on\n")
+
+    result = stderr_of(session)
+
+    assert session.returncode == 0, result
+    assert "the runs of the session are uploaded again" in result
+    assert len(stored(service.url)) == 2

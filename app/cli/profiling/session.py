@@ -121,9 +121,8 @@ class Profiler:
         is_declared = self._declare()
         session = self._resume(is_new=is_new)
         if session.stopped is None:
-            if is_declared and session.uploaded:
-                print_note("The workload was removed: the runs of the session are uploaded again.")
-                self._log.append(session, "removed")
+            if is_declared:
+                self._note_removed(session)
             try:
                 self._catch_up(session)
                 self._measure(session)
@@ -183,10 +182,15 @@ class Profiler:
         """Complete what an interrupted session left undone: end its run, upload, fit."""
         if session.interrupted is not None:
             self._end_interrupted(session, session.interrupted)
-        for event in session.pending():
-            self._upload(session, event)
+        self._upload_pending(session)
         if not session.is_fitted:
             self._fit(session)
+
+    def _note_removed(self, session: Session) -> None:
+        """Log that the service lost the session's runs, after it had to declare the workload."""
+        if session.uploaded:
+            print_note("The workload was removed: the runs of the session are uploaded again.")
+            self._log.append(session, "removed")
 
     def _end_interrupted(self, session: Session, interrupted: Event) -> None:
         """End the run that was in progress when the session was killed, and log its duration."""
@@ -231,8 +235,10 @@ class Profiler:
                 # Skipped runs are excluded from the next plan.
                 continue
             show_next(plan, planned)
-            event = self._run_planned(session, planned)
-            self._upload(session, event)
+            self._run_planned(session, planned)
+            if self._declare():
+                self._note_removed(session)
+            self._upload_pending(session)
             self._fit(session)
             self._check_failures(session)
 
@@ -255,7 +261,7 @@ class Profiler:
             self._log.append(session, "skipped", reason=refusal, **scenario_of(planned))
         return None
 
-    def _run_planned(self, session: Session, planned: Document) -> Event:
+    def _run_planned(self, session: Session, planned: Document) -> None:
         """Run the command once and log the outcome.
 
         Raises
@@ -311,7 +317,10 @@ class Profiler:
         if outcome.status == "cancelled":
             print_note("Interrupted; type the same line again to go on.")
             raise SystemExit(ExitCode.INTERRUPTED)
-        return session.finished[-1]
+
+    def _upload_pending(self, session: Session) -> None:
+        for event in session.pending():
+            self._upload(session, event)
 
     def _upload(self, session: Session, event: Event) -> None:
         run = {
