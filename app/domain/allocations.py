@@ -130,6 +130,15 @@ class OmittedJob:
 
 
 @dataclass(frozen=True, slots=True)
+class OmittedType:
+    """A GPU type of the capacity that none of the jobs can get, and why."""
+
+    gpu_type: str
+    reason: Omission
+    problem: DomainError | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Allocation:
     """An allocation and how good it is.
 
@@ -141,6 +150,7 @@ class Allocation:
     request: AllocationRequest
     allocated: tuple[AllocatedJob, ...]
     omitted: tuple[OmittedJob, ...]
+    omitted_types: tuple[OmittedType, ...]
     used: Mapping[str, int]
     objective: float | None
     method: str

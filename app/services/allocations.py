@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -37,6 +37,7 @@ from app.services.scheduling.options import (
     kept_by,
     kept_gpus,
     omission_of,
+    omitted_types,
     options_of,
     questions_of,
 )
@@ -93,7 +94,9 @@ class AllocationService:
         omitted = _omitted(request, options, beliefs, forecasts, on_time, allowed)
         problem = _problem(request, forecasts, values, allowed, kept_gpus(request, omitted))
         solution = _solve(request, problem)
-        return _to_allocation(request, forecasts, beliefs, problem, solution, omitted)
+        allocation = _to_allocation(request, forecasts, beliefs, problem, solution, omitted)
+        types = omitted_types(request, options, beliefs, forecasts, values)
+        return replace(allocation, omitted_types=types)
 
 
 def _require_one_currency(beliefs: Beliefs) -> None:
@@ -213,6 +216,7 @@ def _to_allocation(
         request=request,
         allocated=_allocated(request, forecasts, beliefs, rows),
         omitted=(*omitted, *left_out),
+        omitted_types=(),
         used=used,
         objective=_objective(request.goal, problem, solution),
         method=solution.method,

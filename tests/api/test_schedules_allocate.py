@@ -372,6 +372,7 @@ def test_answer_that_is_not_proven_says_by_how_much_it_could_be_better(
         "used": {"T4": 6},
         "allocated": [],
         "left_out": [],
+        "left_out_types": [],
     }
 
     text = allocation_text(document, 0.9)

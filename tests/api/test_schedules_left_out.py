@@ -165,6 +165,52 @@ def test_where_no_gpu_is_free_every_job_is_too_large(
     assert (answer["exact"], answer["gap"]) == (True, 0.0)
 
 
+def test_gpu_type_on_which_nothing_can_be_forecast_is_named(
+    client: TestClient, services: Services
+) -> None:
+    publish_regressor(services)
+    fp16 = {"parameters": {"precision": "fp16"}}
+    capacity = {"T4": 2, "V100": 4, "A100-40GB": 2}
+    body = {"capacity": capacity, "jobs": [job("a", **fp16), job("new", workload="nobody")]}
+
+    answer = client.post("/v1/schedules:allocate", json=body).json()
+    said = client.post("/v1/schedules:allocate", json=body, headers={"Accept": "text/plain"}).text
+
+    (left_out,) = answer["left_out_types"]
+    assert (left_out["gpu_type"], left_out["reason"]) == ("V100", "no_forecast")
+    assert left_out["problem"]["code"] == "ambiguous_gpu"
+    assert "\nNo job gets V100: it cannot be forecast (GPU type 'V100' is ambiguous: " in said
+
+
+def test_gpu_type_without_a_price_is_named_where_costs_decide(
+    client: TestClient, services: Services
+) -> None:
+    publish_regressor(services)
+    price = {"provider": "lab", "region": "here", "currency": "USD", "source": "invoice"}
+    price |= {"gpu_type": "T4", "price_per_hour": "0.5", "valid_from": "2020-01-01"}
+    assert client.post("/v1/prices", json=[price]).status_code == 201
+    changes = {"capacity": {"T4": 2, "L4": 2}, "pricing": {"provider": "lab"}}
+    only = job("a", parameters={"precision": "fp16"})
+
+    cheapest, fastest = (
+        allocate(client, goal, only, **changes) for goal in (Goal.COST, Goal.MEAN_COMPLETION)
+    )
+
+    assert cheapest["left_out_types"] == [
+        {"gpu_type": "L4", "reason": "price_unknown", "problem": None}
+    ]
+    assert fastest["left_out_types"] == []
+
+
+def test_types_on_which_no_job_at_all_can_be_forecast_are_not_named_again(
+    client: TestClient,
+) -> None:
+    answer = allocate(client, Goal.COST, job("new", workload="nobody"))
+
+    assert [entry["reason"] for entry in answer["left_out"]] == ["no_forecast"]
+    assert answer["left_out_types"] == []
+
+
 @pytest.mark.parametrize("goal", Goal)
 def test_no_job_is_an_allocation_of_nothing(
     client: TestClient, services: Services, goal: Goal

@@ -6,7 +6,8 @@ from typing import Any
 from app.api import problems
 from app.api.documents.schedules import Document, expectation_document, say_band, say_on_time
 from app.api.schemas.quantities import plain_number, significant
-from app.domain.allocations import ANY_TYPE, AllocatedJob, Allocation, OmittedJob, Placed
+from app.domain.allocations import ANY_TYPE, AllocatedJob, Allocation, Omission, OmittedJob, Placed
+from app.domain.errors import DomainError
 from app.domain.wording import align, say_count, say_number, say_seconds, say_share
 
 _PATH = "/v1/schedules:allocate"
@@ -40,6 +41,10 @@ def allocation_document(allocation: Allocation) -> Document:
         "used": dict(allocation.used),
         "allocated": [_allocated(job) for job in allocation.allocated],
         "left_out": [_omitted(job) for job in allocation.omitted],
+        "left_out_types": [
+            {"gpu_type": omitted.gpu_type, **_reason(omitted.reason, omitted.problem)}
+            for omitted in allocation.omitted_types
+        ],
     }
 
 
@@ -57,12 +62,17 @@ def _allocated(job: AllocatedJob) -> Document:
 
 
 def _omitted(job: OmittedJob) -> Document:
-    problem = job.problem
     return {
         "ref": job.job.ref,
-        "reason": job.reason,
-        "problem": None if problem is None else problems.document_of(problem, instance=_PATH),
+        **_reason(job.reason, job.problem),
         "keeps": None if job.keeps is None else _placed(job.keeps),
+    }
+
+
+def _reason(reason: Omission, problem: DomainError | None) -> Document:
+    return {
+        "reason": reason,
+        "problem": None if problem is None else problems.document_of(problem, instance=_PATH),
     }
 
 
@@ -93,9 +103,12 @@ def allocation_text(document: Document, confidence: float) -> str:
         rows = [_row(entry, extra) for entry in document["allocated"]]
         lines += ["", align(header + extra, rows, left=2)]
     notes = [
-        f"{entry['ref']} {_share(entry['keeps'])}: {_REASONS[entry['reason']]}"
-        f"{'' if entry['problem'] is None else ' (' + entry['problem']['detail'] + ')'}"
+        f"{entry['ref']} {_share(entry['keeps'])}: {_say_reason(entry)}"
         for entry in document["left_out"]
+    ]
+    notes += [
+        f"No job gets {entry['gpu_type']}: {_say_reason(entry)}"
+        for entry in document["left_out_types"]
     ]
     return "\n".join([*lines, *([""] if notes else []), *notes]) + "\n"
 
@@ -107,6 +120,12 @@ def _share(keeps: Document | None) -> str:
     if name == ANY_TYPE:
         return f"keeps {say_count(keeps['workers'], 'worker')}"
     return f"keeps {keeps['workers']} x {name}"
+
+
+def _say_reason(entry: Document) -> str:
+    problem = entry["problem"]
+    detail = "" if problem is None else f" ({problem['detail']})"
+    return _REASONS[entry["reason"]] + detail
 
 
 def _presence(document: Document, member: str) -> list[bool]:

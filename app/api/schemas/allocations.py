@@ -226,6 +226,14 @@ class OmittedJobOut(ResponseModel):
     ]
 
 
+class OmittedTypeOut(ResponseModel):
+    """A GPU type of the capacity that none of the jobs can get, and why."""
+
+    gpu_type: str
+    reason: Omission
+    problem: ProblemOut | None
+
+
 class AllocateOut(ResponseModel):
     """An allocation, its objective value and how far it may be from the optimum."""
 
@@ -241,3 +249,7 @@ class AllocateOut(ResponseModel):
     used: Mapping[str, int]
     allocated: list[AllocatedJobOut]
     left_out: list[OmittedJobOut]
+    left_out_types: Annotated[
+        list[OmittedTypeOut],
+        Field(description="without a forecast or price for any job that has one on another type"),
+    ]

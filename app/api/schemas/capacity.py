@@ -85,7 +85,8 @@ class CapacityIn(RequestModel):
         Field(
             default_factory=dict,
             max_length=50,
-            description="GPUs by type; a type not named has as many as needed",
+            description="GPUs by type, those of running jobs included; a type not named has as many"
+            " as needed",
         ),
         WrapValidator(check_types),
     ]

@@ -16,6 +16,7 @@ from app.domain.allocations import (
     Goal,
     Omission,
     OmittedJob,
+    OmittedType,
     Placed,
 )
 from app.domain.configurations import Configuration, Scenario
@@ -101,6 +102,32 @@ def omission_of(request: AllocationRequest, job: ElasticJob) -> Omission:
     # With as many GPUs as it could take, only the numbers of workers decide.
     enough = max(job.worker_counts, default=job.min_workers)
     return Omission.TOO_LARGE if worker_counts(job, enough) else Omission.NO_WORKER_COUNT
+
+
+def omitted_types(
+    request: AllocationRequest,
+    options: Sequence[Option],
+    beliefs: Beliefs,
+    forecasts: Forecasts,
+    values: FloatArray,
+) -> tuple[OmittedType, ...]:
+    """Return the GPU types that no job can get, of jobs that can get another type, and why.
+
+    `values` are the goal's, shape (n_forecasts,); NaN without a price.
+    """
+    valued = [forecasts.options[row] for row in np.flatnonzero(~np.isnan(values))]
+    jobs, kinds = {option.job for option in valued}, {option.kind for option in valued}
+    forecast_kinds = {option.kind for option in forecasts.options if option.job in jobs}
+    refused = [(options[row], error) for row, error in beliefs.problems.items()]
+    problems = {option.kind: error for option, error in refused if option.job in jobs}
+    wanted = {option.kind for option in options if option.job in jobs}
+    names = list(request.capacity)
+    return tuple(
+        OmittedType(names[kind], Omission.PRICE_UNKNOWN)
+        if kind in forecast_kinds
+        else OmittedType(names[kind], Omission.NO_FORECAST, problems[kind])
+        for kind in sorted(wanted - kinds)
+    )
 
 
 def kept_by(request: AllocationRequest, job: ElasticJob) -> Placed | None:
