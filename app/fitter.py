@@ -177,7 +177,7 @@ def run(settings: Settings, stop: threading.Event) -> None:
     SchemaMismatchError
         If the database's schema is not at head.
     ComputerRefusedError
-        If the Ray cluster can never take this process's fits.
+        If LightGBM cannot be loaded here, or the Ray cluster can never take this process's fits.
     """
     database = Database(settings.url, pool_size=settings.fitter_processes + 1)
     try:

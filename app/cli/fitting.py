@@ -20,8 +20,8 @@ def run_fitter(settings: Settings, *, is_supervised: bool = False) -> None:
     Raises
     ------
     RefusedError
-        If there is no database, or a Ray cluster is configured but Ray is not installed here or has
-        another version there.
+        If there is no database, if LightGBM cannot be loaded, or if a Ray cluster is configured but
+        Ray is not installed here or has another version there.
     """
     configure_logging(settings)
     require_database(settings)
@@ -49,7 +49,4 @@ def _run(settings: Settings, stop: threading.Event) -> None:
             "Install it (pip install 'trainfare[ray]'), or unset the variable.",
         ) from error
     except ComputerRefusedError as error:
-        raise RefusedError(
-            f"The Ray cluster at {settings.ray_address} cannot compute for this fitter: {error}",
-            "Install the same versions of Python, Ray and Trainfare on the fitter and every node.",
-        ) from error
+        raise RefusedError(str(error), error.remedy) from error

@@ -14,9 +14,10 @@ import pytest
 from typing_extensions import override
 
 from app.domain import log_fields
-from app.services.computing.processes import ProcessComputer
+from app.services.computing.processes import ProcessComputer, require_lightgbm
 from app.services.computing.task import (
     ComputationLostError,
+    ComputerRefusedError,
     FitRefusedError,
     FitTask,
     Incumbent,
@@ -199,3 +200,20 @@ def test_words_of_a_child_are_logged_with_the_fit_they_belong_to(
     computer.close()
 
     assert reported == [{"fit": "fit_1"}]
+
+
+def test_fit_is_not_claimed_where_lightgbm_cannot_be_loaded(
+    computer: ProcessComputer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert computer.is_ready()
+
+    package = tmp_path / "lightgbm_without_openmp"
+    (package / "lib").mkdir(parents=True)
+    (package / "__init__.py").touch()
+    (package / "lib" / "lib_lightgbm.so").write_bytes(b"no library")
+    monkeypatch.syspath_prepend(tmp_path)
+
+    with pytest.raises(ComputerRefusedError, match="LightGBM cannot be loaded") as refused:
+        require_lightgbm(package.name)
+
+    assert "libgomp1" in refused.value.remedy

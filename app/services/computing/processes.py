@@ -1,5 +1,7 @@
 """Computes fits in child processes, so that a crash of one never takes the fitter down."""
 
+import ctypes
+import importlib.util
 import logging
 import os
 import socket
@@ -10,6 +12,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Final
 
 from typing_extensions import override
@@ -20,6 +23,7 @@ from app.services.computing.messages import Done, Message, Progress, Refused
 from app.services.computing.task import (
     ComputationLostError,
     Computer,
+    ComputerRefusedError,
     FitOutcome,
     FitRefusedError,
     FitTask,
@@ -27,6 +31,9 @@ from app.services.computing.task import (
 )
 from app.services.computing.words import ChildLog
 
+_OPENMP: Final = (
+    "Install the OpenMP runtime (Debian: apt-get install libgomp1; macOS: brew install libomp)."
+)
 _logger = logging.getLogger(__name__)
 _EXIT_TIMEOUT_S: Final = 5.0
 
@@ -125,6 +132,25 @@ class _Child:
         self._connection.close()
 
 
+def require_lightgbm(package: str = "lightgbm") -> None:
+    """Load LightGBM's library, but not the package, which takes a second.
+
+    Raises
+    ------
+    ComputerRefusedError
+        If this fails: the library needs the system's OpenMP runtime, which slim images lack.
+    """
+    spec = importlib.util.find_spec(package)
+    for folder in (spec and spec.submodule_search_locations) or ():
+        for library in Path(folder).rglob("lib_lightgbm.*"):
+            try:
+                ctypes.CDLL(str(library))
+            except OSError as error:
+                raise ComputerRefusedError(
+                    f"LightGBM cannot be loaded: {error}.", _OPENMP
+                ) from error
+
+
 class ProcessComputer(Computer):
     """Computes in child processes, started when needed and kept for the next fit.
 
@@ -141,8 +167,16 @@ class ProcessComputer(Computer):
     ) -> None:
         self._beat_s = beat_s
         self._limit_s = limit_s
+        self._can_load_lightgbm = False
         self._idle: list[_Child] = []
         self._lock = threading.Lock()
+
+    @override
+    def is_ready(self) -> bool:
+        if not self._can_load_lightgbm:
+            require_lightgbm()
+            self._can_load_lightgbm = True
+        return True
 
     @override
     def compute(self, task: FitTask, on_progress: OnProgress) -> FitOutcome:

@@ -22,11 +22,11 @@ from app.services.computing.processes import TimedOutError, generous_limit_s
 from app.services.computing.task import (
     ComputationLostError,
     Computer,
-    ComputerRefusedError,
     FitOutcome,
     FitRefusedError,
     FitTask,
     OnProgress,
+    OtherVersionsError,
     require_own_format,
 )
 
@@ -262,7 +262,7 @@ class RayComputer(Computer):
         except RuntimeError as error:
             if not str(error).startswith(_OTHER_VERSION):
                 raise
-            raise ComputerRefusedError(" ".join(str(error).split())) from error
+            raise OtherVersionsError(" ".join(str(error).split())) from error
         self._waits_for, self._pause_s, self._is_silent = None, _FIRST_PAUSE_S, False
         return True
 

@@ -98,7 +98,21 @@ class ComputationLostError(Exception):
 
 
 class ComputerRefusedError(Exception):
-    """The place where fits are computed can never compute them, however long one waits."""
+    """The place where fits are computed can never compute them; `remedy` says what would help."""
+
+    def __init__(self, message: str, remedy: str) -> None:
+        super().__init__(message)
+        self.remedy = remedy
+
+
+class OtherVersionsError(ComputerRefusedError):
+    """The nodes of the Ray cluster have other versions."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(
+            f"The Ray cluster cannot compute for this fitter: {reason}",
+            "Install the same versions of Python, Ray and Trainfare on the fitter and every node.",
+        )
 
 
 class Computer(Protocol):
@@ -147,11 +161,11 @@ def require_own_format(outcome: FitOutcome) -> FitOutcome:
 
     Raises
     ------
-    ComputerRefusedError
+    OtherVersionsError
         If another release computed it.
     """
     if outcome.format_version != models.FORMAT_VERSION:
-        raise ComputerRefusedError(
+        raise OtherVersionsError(
             f"its nodes have another release of Trainfare, whose artefacts have format"
             f" {outcome.format_version}, not {models.FORMAT_VERSION}."
         )
