@@ -184,25 +184,19 @@ class BackupService:
         return check_backup(path)
 
     def stream(self, file: IO[bytes], name: str) -> BackupSummary:
-        """Write the same archive to an open stream; `name` stands for it in messages.
+        """Write the same archive to an open stream, which has `name` in the summary.
 
         Raises
         ------
         BackupError
-            If the stream cannot be written, or if the schema is of an earlier version.
+            If the schema is of an earlier version.
         SchemaMismatchError
             If the schema is of a later version, or another program's.
+        OSError
+            If the stream cannot be written.
         """
         self._require_head(_BACK_UP_BEFORE)
-        try:
-            summary = self._write(file, name)
-            file.flush()
-        except OSError as error:
-            reason = error.strerror or error
-            raise BackupError(
-                f"Cannot write to {name}: {reason}.", "Discard what it received: it is incomplete."
-            ) from None
-        return summary
+        return self._write(file, name)
 
     def _require_head(self, remedy: str) -> None:
         """Refuse an earlier version's schema, with the given remedy."""

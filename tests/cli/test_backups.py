@@ -79,7 +79,7 @@ def test_backup_to_a_full_disk_is_refused() -> None:
         )
 
     assert ended.returncode == 1
-    assert b"Cannot write to standard output: No space left" in ended.stderr
+    assert b"The output cannot be written: No space left" in ended.stderr
 
 
 def test_backup_is_not_shown_on_a_terminal(
