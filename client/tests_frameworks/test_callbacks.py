@@ -1,9 +1,6 @@
-"""Trainers with hooks: Lightning, Hugging Face, Accelerate, scikit-learn."""
+"""Trainers with hooks: Lightning, Accelerate, scikit-learn."""
 
 import signal
-import subprocess
-import sys
-import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +8,14 @@ import lightning
 import numpy as np
 import pytest
 import torch
-import transformers
 from accelerate import Accelerator
 from lightning.pytorch.tuner import Tuner
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression
 from torch import nn
-from torch.utils.data import BatchSampler, DataLoader, Dataset, SequentialSampler
+from torch.utils.data import BatchSampler, DataLoader, SequentialSampler
 from trainfare_client import Client
-from trainfare_client.collectors import hugging_face
 from trainfare_client.collectors.accelerate import TrainfareTracker
 from trainfare_client.collectors.lightning import TrainfareCallback
 from trainfare_client.collectors.sklearn import Recorded
@@ -136,127 +131,6 @@ def test_lightning_search_of_a_learning_rate_is_no_run(
     trainer.fit(line, make_loader())
     (run,) = client.runs.all(workload)
     assert run["status"] == "succeeded"
-
-
-class Numbers(Dataset):
-    """Inputs and targets as the Hugging Face Trainer takes them."""
-
-    def __len__(self) -> int:
-        return 64
-
-    def __getitem__(self, index: int) -> dict[str, torch.Tensor]:
-        inputs = torch.full((8,), float(index % 5))
-        return {"inputs": inputs, "labels": inputs.sum().reshape(1)}
-
-
-class HuggingLine(nn.Module):
-    """A model of one layer that returns its loss."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.layer = nn.Linear(8, 1)
-
-    def forward(self, inputs: torch.Tensor, labels: torch.Tensor) -> dict[str, torch.Tensor]:
-        predicted = self.layer(inputs)
-        return {"loss": nn.functional.mse_loss(predicted, labels), "logits": predicted}
-
-
-def test_hugging_face_training_is_recorded(client: Client, workload: str, tmp_path: Path) -> None:
-    arguments = transformers.TrainingArguments(
-        output_dir=str(tmp_path), num_train_epochs=3, per_device_train_batch_size=8,
-        gradient_accumulation_steps=2, use_cpu=True, report_to=[], save_strategy="no",
-        logging_steps=2, disable_tqdm=True, dataloader_pin_memory=False,
-    )  # fmt: skip
-    trainer = transformers.Trainer(
-        model=HuggingLine(), args=arguments, train_dataset=Numbers(),
-        callbacks=[hugging_face.TrainfareCallback(workload, parameters={"width": 8})],
-    )  # fmt: skip
-
-    trainer.train()
-    (run,) = client.runs.all(workload)
-
-    assert run["status"] == "succeeded"
-    assert run["work"] == {"dataset_size": 64, "batch_size": 16, "epochs": 3}
-    assert run["parameters"] == {"width": 8}
-    assert run["phases"]["compute_seconds"] > 0
-
-
-def test_hugging_face_training_that_was_resumed_tells_its_own_epochs(
-    client: Client, workload: str, tmp_path: Path
-) -> None:
-    def trainer(epochs: int) -> Any:
-        arguments = transformers.TrainingArguments(
-            output_dir=str(tmp_path), num_train_epochs=epochs, per_device_train_batch_size=8,
-            use_cpu=True, report_to=[], save_strategy="epoch", disable_tqdm=True,
-            dataloader_pin_memory=False,
-        )  # fmt: skip
-        return transformers.Trainer(
-            model=HuggingLine(), args=arguments, train_dataset=Numbers(),
-            callbacks=[hugging_face.TrainfareCallback(workload)],
-        )  # fmt: skip
-
-    trainer(2).train()
-    trainer(3).train(resume_from_checkpoint=True)
-
-    assert [run["work"]["epochs"] for run in client.runs.all(workload)] == [1, 2]
-
-
-def test_hugging_face_failure_is_recorded_when_the_script_ends(
-    client: Client, workload: str, tmp_path: Path
-) -> None:
-    script = f"""
-        import sys
-        sys.path.insert(0, {str(Path(__file__).parents[2])!r})
-        import transformers
-        from client.tests_frameworks.test_callbacks import HuggingLine, Numbers
-        from trainfare_client.collectors.hugging_face import TrainfareCallback
-
-        class Greedy(HuggingLine):
-            def forward(self, inputs, labels):
-                raise MemoryError
-
-        arguments = transformers.TrainingArguments(
-            output_dir={str(tmp_path)!r}, use_cpu=True, report_to=[], disable_tqdm=True,
-            dataloader_pin_memory=False)
-        transformers.Trainer(model=Greedy(), args=arguments, train_dataset=Numbers(),
-                             callbacks=[TrainfareCallback({workload!r})]).train()
-    """
-    answer = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, check=False
-    )
-    (run,) = client.runs.all(workload)
-
-    assert answer.returncode == 1
-    assert "MemoryError" in answer.stderr
-    assert run["status"] == "out_of_memory"
-
-
-class Hungry(HuggingLine):
-    """A model that has memory for batches of 8."""
-
-    def forward(self, inputs: torch.Tensor, labels: torch.Tensor) -> dict[str, torch.Tensor]:
-        if len(inputs) > 8:
-            raise RuntimeError("CUDA out of memory. Tried to allocate 2 GiB")
-        return super().forward(inputs, labels)
-
-
-def test_hugging_face_batches_are_those_that_fitted_into_memory(
-    client: Client, workload: str, tmp_path: Path
-) -> None:
-    arguments = transformers.TrainingArguments(
-        output_dir=str(tmp_path), num_train_epochs=1, per_device_train_batch_size=9,
-        auto_find_batch_size=True, use_cpu=True, report_to=[], save_strategy="no",
-        disable_tqdm=True, dataloader_pin_memory=False,
-    )  # fmt: skip
-    trainer = transformers.Trainer(
-        model=Hungry(), args=arguments, train_dataset=Numbers(),
-        callbacks=[hugging_face.TrainfareCallback(workload)],
-    )  # fmt: skip
-
-    trainer.train()
-
-    told = [(run["status"], run["work"]["batch_size"]) for run in client.runs.all(workload)]
-    assert told == [("succeeded", 8), ("out_of_memory", 9)]
 
 
 def test_accelerate_training_is_recorded(client: Client, workload: str) -> None:

@@ -20,7 +20,8 @@ from trainfare_client.collectors.energy import counters_joules
 from trainfare_client.collectors.lightning import TrainfareCallback
 from trainfare_client.collectors.torch import TorchCollector
 
-from client.tests_frameworks.test_callbacks import HuggingLine, Line, Numbers
+from client.tests_frameworks.test_callbacks import Line
+from client.tests_frameworks.test_hugging_face import HuggingLine, Numbers
 from client.tests_frameworks.test_torch import make_loader
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
-from transformers import TrainerCallback
+from transformers import Trainer, TrainerCallback
 
-from trainfare_client.collectors.outcomes import FAILED, OUT_OF_MEMORY
+from trainfare_client.collectors.guarding import Guard
+from trainfare_client.collectors.outcomes import FAILED, OUT_OF_MEMORY, status_of
 from trainfare_client.collectors.recording import Recorder
 from trainfare_client.collectors.surroundings import Place, read_place
 from trainfare_client.collectors.torch import communication_s
@@ -20,9 +22,10 @@ if TYPE_CHECKING:
 class TrainfareCallback(TrainerCallback):
     """Records each `Trainer.train` as a run: `Trainer(callbacks=[TrainfareCallback("bert")])`.
 
-    The Trainer does not notify callbacks of exceptions: a failed training is recorded when the
-    interpreter ends or the next training begins, as of its last step. With `auto_find_batch_size`
-    the Trainer restarts with smaller batches after running out of memory: each attempt is a run.
+    The Trainer does not notify callbacks of exceptions, so `Trainer.train` is wrapped. A `train`
+    that replaces it is recorded as failed when the next training begins or the interpreter ends,
+    as of its last step. With `auto_find_batch_size` the Trainer restarts with smaller batches after
+    running out of memory: each attempt is a run.
     """
 
     def __init__(self, workload: str, **options: Unpack[RunOptions]) -> None:
@@ -31,6 +34,8 @@ class TrainfareCallback(TrainerCallback):
         self._recorder: Recorder | None = None
         self._steps_before = 0
         self._batch_size = 0
+        with Guard():
+            _report_exceptions()
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Begin a run with what the trainer knows. One that is still open has failed."""
@@ -85,6 +90,32 @@ class TrainfareCallback(TrainerCallback):
             if seconds is not None:
                 self._recorder.add_phase("communication", seconds)
         self._recorder.finish()
+
+    def on_exception(self, exception: BaseException) -> None:
+        """Deliver a run that did not succeed."""
+        if self._recorder is not None:
+            self._recorder.finish(status_of(exception))
+
+
+@functools.cache
+def _report_exceptions() -> None:
+    """Let callbacks hear of the exceptions that end `Trainer.train`, even if a script catches them.
+
+    The class is changed, not the trainers: these stay picklable, and callbacks do not know them.
+    """
+    train = Trainer.train
+
+    @functools.wraps(train)
+    def reporting(trainer: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return train(trainer, *args, **kwargs)
+        except BaseException as error:
+            for callback in trainer.callback_handler.callbacks:
+                if isinstance(callback, TrainfareCallback):
+                    callback.on_exception(error)
+            raise
+
+    Trainer.train = reporting
 
 
 def _batch_size(args: Any, state: Any) -> int:

@@ -30,8 +30,9 @@ _MEMORY_PHRASES: Final = (
     "alloc_failed",
     "bad_alloc",
     "bad allocation",
+    "no executable batch size",
 )
-"""How CUDA, PyTorch on CPUs, cuBLAS, JAX, TensorFlow, the system and C++ word it."""
+"""How CUDA, PyTorch on CPUs, cuBLAS, JAX, TensorFlow, the system, C++ and Accelerate word it."""
 _CANCELLATIONS: Final = frozenset({"CancelledError", "Cancelled", "TrialPruned"})
 """How asyncio, trio and Optuna cancel; compared by name, so that no framework is loaded."""
 
