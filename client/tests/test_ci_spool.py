@@ -33,6 +33,21 @@ def test_runs_that_collectors_kept_are_reported_once(
     assert [run["external_id"] for run in stored(client, workload)] == ["kept"]
 
 
+def test_kept_numbers_of_categories_are_reported_as_text(
+    step: Step, client: Client, settings: ClientSettings, workload: str
+) -> None:
+    client.runs.upload(make_run(workload, parameters={"size": "auto"}))
+    run = make_run(workload, external_id="kept", parameters={"size": 64})
+    Path("runs.json").write_text(json.dumps(run))
+    Spool(settings.spool).append([run])
+
+    result = step.report("--from-spool")
+    own_file = step.report("runs.json")
+
+    assert (result.code, own_file.code) == (0, 4), result.out
+    assert {"size": "64"} in [run["parameters"] for run in stored(client, workload)]
+
+
 def test_runs_of_an_earlier_build_are_stored_and_not_judged(
     step: Step, client: Client, settings: ClientSettings, workload: str
 ) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from trainfare_client import ClientSettings
+from trainfare_client import Client, ClientSettings
 from trainfare_client.console import main
 from trainfare_client.spool import Spool
 
@@ -58,6 +58,18 @@ def test_flush_uploads_what_waits(
     assert (waiting, code) == (0, 0)
     assert json.loads(stdout[0]) == {"waiting": 1}
     assert stdout[1] == "1 created, 0 duplicates, 0 refused, 0 unreadable"
+
+
+def test_flush_names_numbers_that_were_sent_as_text(
+    settings: ClientSettings, client: Client, workload: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    client.runs.upload(make_run(workload, parameters={"size": "auto"}))
+    Spool(settings.spool).append([make_run(workload, parameters={"size": 64})])
+
+    code = main(["flush", "--url", settings.url, "--spool", str(settings.spool)])
+
+    assert code == 0
+    assert "Numbers of categories were sent as text: param.size." in capsys.readouterr().err
 
 
 def test_service_that_is_away_gives_its_own_exit_code(

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from trainfare_client import AsyncClient, Client, ClientSettings, UnreachableError
+from trainfare_client.categories import numbers_sent_as_text
 from trainfare_client.errors import InProgressError, ServiceFailedError, SpoolError
 from trainfare_client.spool import FlushReport, Spool
 
@@ -171,6 +172,27 @@ def test_refused_run_holds_up_no_other(
     assert report.created == 1
     assert "duration_seconds" in report.refused[0]
     assert json.loads(beside)["run"]["external_id"] == "bad"
+
+
+def test_flushed_numbers_of_categories_are_sent_as_text(
+    settings: ClientSettings, client: Client, workload: str
+) -> None:
+    client.runs.upload(make_run(workload, parameters={"size": "auto", "depth": "18"}))
+    nested = make_run(workload, external_id="a", parameters={"size": 64, "depth": 50, "rate": 1})
+    flat = {**make_run(workload, external_id="b"), "param.size": 1.0, "param.rate": 2}
+    bad = make_run(workload, external_id="c", parameters={"size": 64, "rate": "low"})
+    Spool(settings.spool).append([nested, flat, bad])  # type: ignore[list-item] # flat is as good
+
+    report = client.flush()
+    stored = {run["external_id"]: run["parameters"] for run in client.runs.all(workload)}
+
+    assert (report.created, len(report.refused)) == (2, 1)
+    assert stored["a"] == {"size": "64", "depth": "50", "rate": 1}
+    assert stored["b"] == {"size": "1.0", "rate": 2}
+    told = [text for answer in report.answers for text in numbers_sent_as_text(answer)]
+    assert "Numbers of categories were sent as text: param.size." in told
+    (rejected,) = settings.spool.with_suffix(".rejected.jsonl").read_text().splitlines()
+    assert json.loads(rejected)["run"] == bad
 
 
 @pytest.mark.parametrize(

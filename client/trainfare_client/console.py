@@ -9,6 +9,7 @@ import json
 import sys
 from typing import TYPE_CHECKING, Final
 
+from trainfare_client.categories import numbers_sent_as_text
 from trainfare_client.errors import (
     ServiceFailedError,
     SettingsError,
@@ -123,6 +124,9 @@ def _print_report(options: argparse.Namespace, report: FlushReport, rejected: Pa
         "unreadable": report.unreadable,
     }
     _print_counts(options, counts)
+    told = [text for answer in report.answers for text in numbers_sent_as_text(answer)]
+    for text in dict.fromkeys(told):
+        sys.stderr.write(f"{text}\n")
     for reason in report.refused:
         sys.stderr.write(f"Refused: {reason}\n")
     if report.refused or report.unreadable:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from trainfare_client._async.sending import send_measured
 from trainfare_client.errors import (
     InProgressError,
     QuotaExceededError,
@@ -101,6 +102,9 @@ class AsyncRuns:
     ) -> UploadAnswer | None:
         """Upload runs, or spool them if the service is away or the settings say `offline`.
 
+        Numbers of parameters that are categories are sent as text, which a warning of the answer
+        says.
+
         Returns
         -------
         UploadAnswer or None
@@ -117,7 +121,7 @@ class AsyncRuns:
             Spool(self._transport.settings.spool).append(identified)
             return None
         try:
-            return await self._transport.send(runs_upload(identified))
+            return await send_measured(self._transport, identified)
         except (UnreachableError, ServiceFailedError, QuotaExceededError, InProgressError):
             Spool(self._transport.settings.spool).append(identified)
             return None

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from trainfare_client._sync.sending import send_measured
 from trainfare_client.errors import ConflictError, InProgressError, InvalidRequestError
 from trainfare_client.progress import ProgressBar
 from trainfare_client.spool import FlushReport, Spool
-from trainfare_client.uploads import chunked, runs_upload
+from trainfare_client.uploads import chunked
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from trainfare_client._sync.transport import Transport
-    from trainfare_client.documents import MeasuredRun, UploadAnswer
+    from trainfare_client.documents import MeasuredRun
 
 _ROWS_PER_REQUEST: Final = 1000
 
@@ -46,7 +47,7 @@ def _upload(
     transport: Transport, runs: list[MeasuredRun], spool: Spool, report: FlushReport
 ) -> None:
     try:
-        answer: UploadAnswer = transport.send(runs_upload(runs))
+        answer = send_measured(transport, runs)
     except InProgressError:
         # Says nothing about the runs: an abandoned attempt is still storing them.
         raise

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from trainfare_client._sync.sending import send_measured
 from trainfare_client.errors import (
     InProgressError,
     QuotaExceededError,
@@ -97,6 +98,9 @@ class Runs:
     def upload_or_spool(self, runs: MeasuredRun | Iterable[MeasuredRun]) -> UploadAnswer | None:
         """Upload runs, or spool them if the service is away or the settings say `offline`.
 
+        Numbers of parameters that are categories are sent as text, which a warning of the answer
+        says.
+
         Returns
         -------
         UploadAnswer or None
@@ -113,7 +117,7 @@ class Runs:
             Spool(self._transport.settings.spool).append(identified)
             return None
         try:
-            return self._transport.send(runs_upload(identified))
+            return send_measured(self._transport, identified)
         except (UnreachableError, ServiceFailedError, QuotaExceededError, InProgressError):
             Spool(self._transport.settings.spool).append(identified)
             return None

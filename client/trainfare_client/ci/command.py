@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from trainfare_client.ci.builds import Build, read_build
 from trainfare_client.ci.comments import CommentError, post_comment, thread_of
 from trainfare_client.ci.refusals import RefusedRunsError
-from trainfare_client.ci.sources import read_files, with_categories
+from trainfare_client.ci.sources import CollectedRun, read_files, with_categories
 from trainfare_client.ci.telling import (
     annotate,
     append_outputs,
@@ -166,7 +166,7 @@ def _runs(
     spool, report = Spool(settings.spool), FlushReport()
     with spool.flushing():
         own, earlier = build.split(spool.take_all(report))
-        runs += [dict(run) for run in own]
+        runs += [CollectedRun(run) for run in own]
         if earlier:
             _store(build, settings, earlier, spool, report)
         if runs:

@@ -10,6 +10,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from trainfare_client.categories import number_as_text
 from trainfare_client.errors import UploadFileError
 from trainfare_client.requests import encoded
 
@@ -43,20 +44,29 @@ class TableRun(Run):
         self.cells, self.place = cells, place
 
 
+class CollectedRun(Run):
+    """A run that a collector kept in the spool."""
+
+
 def with_categories(runs: Sequence[Run], error: ProblemError) -> list[Run] | None:
-    """Return the runs, with the cells that an error names as values of a category sent as texts.
+    """Return the runs, with the numbers that an error names as values of a category as texts.
 
     A cell "16" of a CSV file is sent as a number until the service says that the parameter is a
-    category (16, bf16). None if the error names nothing of the kind.
+    category (16, bf16), and so is what a collector found. The numbers of a JSON file are what its
+    author calls numbers. None if the error names nothing of the kind.
     """
     corrected = [
         TableRun(run.cells, run.place) if isinstance(run, TableRun) else run for run in runs
     ]
     is_corrected = False
     for fault in error.errors if error.code == _SCHEMA_DRIFT else []:
-        run, name = corrected[fault.get("row", 1) - 1], fault.get("field", "")
+        index, name = fault.get("row", 1) - 1, fault.get("field", "")
+        run = corrected[index]
         if isinstance(run, TableRun) and not isinstance(run.get(name, ""), str):
             run[name] = run.cells[name]
+            is_corrected = True
+        elif isinstance(run, CollectedRun) and (text := number_as_text(run, name)):
+            corrected[index] = CollectedRun({**run, **text})
             is_corrected = True
     return corrected if is_corrected else None
 

@@ -8,14 +8,9 @@ import threading
 import time
 from typing import TYPE_CHECKING, Final
 
+from trainfare_client.categories import numbers_sent_as_text
 from trainfare_client.collectors.outcomes import SUCCEEDED
-from trainfare_client.collectors.parameters import numbers_of_categories
-from trainfare_client.errors import (
-    RunConflictError,
-    SchemaDriftError,
-    SettingsError,
-    UndeliveredError,
-)
+from trainfare_client.errors import RunConflictError, SettingsError, UndeliveredError
 from trainfare_client.settings import LOCAL_URL, ClientSettings, read_settings
 from trainfare_client.spool import Spool
 from trainfare_client.uploads import with_external_ids
@@ -73,7 +68,6 @@ class Delivery:
         self._answer: UploadAnswer | None = None
         self._error: Exception | None = None
         self._is_safe = self._is_spooled = self._is_reported = False
-        self._words: dict[str, str] = {}
 
     def upload(self) -> None:
         """Give the service its time; `settle` reports the outcome."""
@@ -167,8 +161,7 @@ class Delivery:
             self._withdraw()
             uploaded = self._answer["runs"]
             text = sentence(self._run, uploaded[0] if uploaded else None)
-            names = ", ".join(f"param.{name}" for name in self._words)
-            return f"{text} Numbers of categories were sent as text: {names}." if names else text
+            return " ".join([text, *numbers_sent_as_text(self._answer)])
         settings = self._settings
         reason = (
             "kept" if settings.offline else f"the service at {settings.shown_url} has not answered"
@@ -183,16 +176,7 @@ class Delivery:
 
         try:
             with Client(settings=self._settings) as client:
-                try:
-                    self._answer = client.runs.upload_or_spool(self._run)
-                except SchemaDriftError as error:
-                    self._words = numbers_of_categories(self._run, error)
-                    if not self._words:
-                        raise
-                    parameters = {**self._run["parameters"], **self._words}
-                    self._answer = client.runs.upload_or_spool(
-                        {**self._run, "parameters": parameters}
-                    )
+                self._answer = client.runs.upload_or_spool(self._run)
                 self._is_safe = True
         except Exception as error:  # noqa: BLE001 - it is raised where the caller waits
             self._error = error

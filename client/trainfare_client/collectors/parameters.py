@@ -6,18 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from trainfare_client.categories import is_number
 from trainfare_client.collectors import finite
 
 if TYPE_CHECKING:
     from trainfare_client.collectors.guarding import Guard
-    from trainfare_client.documents import MeasuredRun
-    from trainfare_client.errors import SchemaDriftError
 
 _WORK: Final = frozenset({"dataset_size", "batch_size", "epochs"})
 _CONFIGURATION: Final = frozenset(
     {"gpu_type", "instance_type", "provider", "region", "purchase", "nodes", "workers"}
 )
-_PREFIX: Final = "param."
 _MAX_TEXT: Final = 100
 """The longest text that the service accepts as a parameter."""
 
@@ -66,7 +64,7 @@ class RunParameters:
                 self._add(f"{name}.{member}", inner)
         elif value is None:
             return
-        elif name in _WORK and _is_number(value):
+        elif name in _WORK and is_number(value):
             self.work[name] = value
         elif name in _WORK | _CONFIGURATION:
             self._faults.append(
@@ -84,14 +82,3 @@ class RunParameters:
 def as_python_number(value: Any) -> Any:
     """Return a single number or truth value of numpy or torch as Python's, all else as it is."""
     return value.item() if getattr(value, "ndim", None) == 0 else value
-
-
-def numbers_of_categories(run: MeasuredRun, refusal: SchemaDriftError) -> dict[str, str]:
-    """Return as texts the numbers that were refused because their parameters are categories."""
-    parameters: Mapping[str, Any] = run.get("parameters") or {}
-    names = [str(fault.get("field")).removeprefix(_PREFIX) for fault in refusal.errors]
-    return {name: str(parameters[name]) for name in names if _is_number(parameters.get(name))}
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
