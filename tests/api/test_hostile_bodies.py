@@ -208,6 +208,18 @@ def test_table_that_lost_its_line_breaks_is_told_how_curl_keeps_them(
     assert "--data-binary, not with -d" in answer.json()["detail"]
 
 
+def test_lines_that_lost_their_line_breaks_are_told_how_curl_keeps_them(
+    client: TestClient,
+) -> None:
+    body = '{"workload":"w","duration_seconds":5}' * 2
+
+    answer = client.post("/v1/runs", content=body, headers={"Content-Type": "application/x-ndjson"})
+
+    (fault,) = answer.json()["errors"]
+    assert fault["remedy"].startswith("Put each run on a line of its own")
+    assert "--data-binary, not with -d" in fault["remedy"]
+
+
 def test_name_of_megabytes_is_compared_with_no_field() -> None:
     tracemalloc.start()
     try:

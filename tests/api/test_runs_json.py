@@ -328,6 +328,7 @@ def test_endless_lines_are_refused(client: TestClient) -> None:
 
     assert answer.status_code == 422
     assert "longer than one MiB" in answer.json()["detail"]
+    assert "--data-binary" in answer.json()["detail"]
 
 
 def test_runs_may_not_bring_endlessly_many_names(client: TestClient) -> None:

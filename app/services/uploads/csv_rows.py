@@ -15,7 +15,11 @@ from app.services.uploads.faults import FaultCollector
 from app.services.uploads.fields import MAX_NAMES, canonical_field, meant_field, unknown_field_fault
 from app.services.uploads.formulas import unguard_formula
 from app.services.uploads.json_values import MAX_VALUE_CHARACTERS
-from app.services.uploads.separators import read_names, refuse_lost_line_breaks
+from app.services.uploads.separators import (
+    KEEPING_LINE_BREAKS,
+    read_names,
+    refuse_lost_line_breaks,
+)
 
 MAX_ROWS: Final = 1_000_000
 CHUNK_ROWS: Final = 8192
@@ -80,8 +84,8 @@ def _lines(text: TextIOWrapper) -> Iterator[str]:
     while line := text.readline(MAX_VALUE_CHARACTERS + 1):
         if len(line) > MAX_VALUE_CHARACTERS:
             raise InvalidRequestError(
-                "A line is longer than one MiB. Put each run on a line of its own; curl keeps line"
-                " breaks with --data-binary, not with -d."
+                "A line is longer than one MiB. Put each run on a line of its own;"
+                f" {KEEPING_LINE_BREAKS}."
             )
         if is_first:
             refuse_lost_line_breaks(line)

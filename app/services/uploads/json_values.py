@@ -10,6 +10,7 @@ from typing import IO, Final
 import orjson
 
 from app.domain.errors import InvalidRequestError
+from app.services.uploads.separators import KEEPING_LINE_BREAKS
 
 MAX_VALUE_CHARACTERS: Final = 1 << 20
 _BLOCK: Final = 1 << 16
@@ -25,9 +26,13 @@ _LONGEST_WORD: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class MalformedLine:
-    """Stands for a line that is not JSON; `reason` states the fault and its column."""
+    """Stands for a line that is not JSON; `reason` states the fault and its column.
+
+    `holds_several` tells whether it is several objects, as clients leave lines that they join.
+    """
 
     reason: str
+    holds_several: bool = False
 
 
 def read_lines(body: IO[bytes]) -> Generator[list[object], None, None]:
@@ -59,7 +64,8 @@ def _line_blocks(body: IO[bytes]) -> Iterator[list[bytes]]:
         rest = lines.pop() if following else b""
         if max([len(rest), *map(len, lines)]) >= MAX_VALUE_CHARACTERS:
             raise InvalidRequestError(
-                "A line is longer than one MiB. Put each run on a line of its own."
+                "A line is longer than one MiB. Put each run on a line of its own;"
+                f" {KEEPING_LINE_BREAKS}."
             )
         yield lines
         block = following
@@ -76,7 +82,18 @@ def _value(line: bytes) -> object:
     try:
         return orjson.loads(line)
     except orjson.JSONDecodeError as error:
-        return MalformedLine(f"{error.msg} at column {error.colno}")
+        reason = f"{error.msg} at column {error.colno}"
+        return MalformedLine(reason, _begins_another(error.doc, error.pos))
+
+
+def _begins_another(line: str, position: int) -> bool:
+    """Return whether a JSON object ends before a position, and another begins there."""
+    if not line.startswith("{", position):
+        return False
+    try:
+        return isinstance(orjson.loads(line[:position]), dict)
+    except orjson.JSONDecodeError:
+        return False
 
 
 def read_document(body: IO[bytes]) -> Generator[object, None, None]:

@@ -13,6 +13,7 @@ _NO_TEXT: Final = {
     b"\xfe\xff": "text in UTF-16",
 }
 """Formats by their first bytes, with which no records as UTF-8 text begin."""
+KEEPING_LINE_BREAKS: Final = "curl keeps line breaks with --data-binary, not with -d"
 _SEPARATOR_LINE: Final = ["sep=", ""]
 """Cells of `sep=,`, a line for spreadsheets that states the separator."""
 
@@ -42,8 +43,8 @@ def refuse_lost_line_breaks(first_line: str) -> None:
     """
     if first_line.strip() and first_line[-1] not in "\r\n":
         raise InvalidRequestError(
-            "The file has no line breaks. Put the header and each row on a line of its own; curl"
-            " keeps line breaks with --data-binary, not with -d."
+            "The file has no line breaks. Put the header and each row on a line of its own;"
+            f" {KEEPING_LINE_BREAKS}."
         )
 
 
