@@ -217,7 +217,9 @@ def test_it_reads_well_as_text(client: TestClient, services: Services, clock: Fa
     assert "% slower since" in text
 
 
-@pytest.mark.parametrize("window", ["", "90", "d", "0d", "9999999d", "999999999w", "-3d", "1y"])
+@pytest.mark.parametrize(
+    "window", ["", "90", "d", "0d", "9999999d", "999999999w", "-3d", "1y", "3m", "3M"]
+)
 def test_a_window_that_is_no_span_is_refused(
     client: TestClient, services: Services, window: str
 ) -> None:

@@ -85,6 +85,14 @@ def test_age_must_be_told(terminal: Terminal) -> None:
 
 
 @pytest.mark.usefixtures("recorded")
+def test_age_in_minutes_or_months_is_refused(terminal: Terminal) -> None:
+    result = terminal.type("prune", "--forecasts-older-than", "3m")
+
+    assert result.exit_code == 2
+    assert "Write a number and s, min, h, d or w" in result.err
+
+
+@pytest.mark.usefixtures("recorded")
 def test_both_kinds_are_told_each_for_itself(terminal: Terminal) -> None:
     prune = ("prune", "--forecasts-older-than", "90d", "--regressors-older-than", "180d")
 

@@ -28,7 +28,7 @@ def _to_window(text: str) -> timedelta:
         "{text} is not a span of time",
         {
             "text": repr(text[:40]),
-            "remedy": "Use a number with s, m, h, d or w, such as 90d or 12h; at most 3660d.",
+            "remedy": "Use a number with s, min, h, d or w, such as 90d or 12h; at most 3660d.",
         },
     )
 
