@@ -30,7 +30,7 @@ from app.api.shortcut.asgi import ForecastShortcut
 from app.api.shortcut.gathering import Gatherer
 from app.api.shortcut.protocol import DirectAnswers
 from app.services.context import ServiceContext
-from app.services.wiring import Services, build_services
+from app.services.wiring import Services
 from app.settings import Settings
 from app.storage.database import Database
 from app.storage.migration import require_head
@@ -84,7 +84,7 @@ def _new_services(settings: Settings) -> Services:
         pool_size=settings.database_pool_size,
         statement_timeout_s=settings.request_timeout_s,
     )
-    return build_services(ServiceContext(database, settings))
+    return Services(ServiceContext(database, settings))
 
 
 def _application(lifespan: Lifespan[FastAPI], tracing: TracerProvider | None) -> FastAPI:

@@ -86,12 +86,12 @@ class FittedPortfolio:
         center: float,
         memory: Memory,
         report: FitReport,
-        memory_law: MemoryLaw | None = None,
-        convergence: ConvergenceLaw | None = None,
-        phases: PhaseLaw | None = None,
-        jitter: Jitter | None = None,
-        placement: Placement | None = None,
-        noise_tails: NoiseTails | None = None,
+        memory_law: MemoryLaw | None,
+        convergence: ConvergenceLaw | None,
+        phases: PhaseLaw | None,
+        jitter: Jitter | None,
+        placement: Placement | None,
+        noise_tails: NoiseTails | None,
     ) -> None:
         self.encoder, self.transfer, self.regime_map = encoder, transfer, regime_map
         self.members, self.regimes = dict(members), dict(regimes)

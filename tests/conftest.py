@@ -18,7 +18,7 @@ from hypothesis import settings as hypothesis_settings
 
 from app.main import build_app
 from app.services.context import ServiceContext
-from app.services.wiring import Services, build_services
+from app.services.wiring import Services
 from app.settings import Settings
 from app.storage.database import Database
 from app.storage.migration import migrate
@@ -136,7 +136,7 @@ def database(settings: Settings) -> Iterator[Database]:
 
 @pytest.fixture
 def services(database: Database, settings: Settings, clock: FakeClock) -> Iterator[Services]:
-    services = build_services(ServiceContext(database, settings, clock))
+    services = Services(ServiceContext(database, settings, clock))
     yield services
     services.close()
 

@@ -74,7 +74,7 @@ def problem_document(
     detail: str,
     *,
     instance: str,
-    remedy: str = "",
+    remedy: str,
     faults: Sequence[Fault] = (),
 ) -> dict[str, Any]:
     """Return the members of a problem details object."""

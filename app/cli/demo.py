@@ -63,7 +63,7 @@ def _shown_database(settings: Settings) -> str:
     return settings.url.rpartition("@")[2].removeprefix("sqlite:///")
 
 
-def _headline(title: str, detail: str = "") -> None:
+def _headline(title: str, detail: str) -> None:
     out.print(f"\n[bold]{escape(title)}[/bold] [dim]{escape(detail)}[/dim]")
 
 

@@ -6,7 +6,7 @@ from app.cli.failures import RefusedError
 from app.cli.output import out, print_json
 from app.cli.surroundings import open_context, open_migrated_context
 from app.domain.wording import say_count
-from app.services.wiring import build_services
+from app.services.wiring import Services
 from app.settings import Settings
 
 
@@ -19,7 +19,7 @@ def diagnose(settings: Settings, *, as_json: bool) -> None:
         If a check failed.
     """
     with open_context(settings) as context:
-        checks = build_services(context).diagnosis.diagnose()
+        checks = Services(context).diagnosis.diagnose()
     if as_json:
         print_json({"checks": checks})
     else:
@@ -36,6 +36,6 @@ def diagnose(settings: Settings, *, as_json: bool) -> None:
 def recount(settings: Settings) -> None:
     """Correct wrong run counts and print the workloads concerned."""
     with open_migrated_context(settings) as context:
-        corrected = build_services(context).diagnosis.recount()
+        corrected = Services(context).diagnosis.recount()
     names = f": {', '.join(corrected)}" if corrected else ""
     out.print(f"{say_count(len(corrected), 'workload')} counted again{names}.")

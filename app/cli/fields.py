@@ -143,11 +143,8 @@ def value_of(name: str, text: str, *, as_text: bool = False) -> float | int | st
     )
 
 
-def unknown_field(
-    name: str, known: Iterable[str], options: Mapping[str, str] | None = None
-) -> UsageError:
+def unknown_field(name: str, known: Iterable[str], options: Mapping[str, str]) -> UsageError:
     """Return the error for an unknown field, with the field or option that was probably meant."""
-    options = options or {}
     fields = tuple(known)
     nearest = nearest_field(name, [*fields, *options])
     hint = f"Did you mean {options.get(nearest, nearest)}? " if nearest else ""

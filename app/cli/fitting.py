@@ -14,7 +14,7 @@ _GRACE_S: Final = 15.0
 """How long running fits have to return to the queue."""
 
 
-def run_fitter(settings: Settings, *, is_supervised: bool = False) -> None:
+def run_fitter(settings: Settings, *, is_supervised: bool) -> None:
     """Compute fits until a signal ends the process.
 
     Raises

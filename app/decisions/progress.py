@@ -142,7 +142,7 @@ def remaining_after(
     stretch: Stretch,
     progress: float | None,
     elapsed_s: float | None,
-    rate_variation: float = RATE_VARIATION,
+    rate_variation: float,
 ) -> tuple[RemainingBeliefs, float]:
     """Return the beliefs about one job that ran on other configurations before.
 

@@ -70,7 +70,7 @@ class UnknownWorkloadError(NotFoundError):
         " (PUT /v1/workloads/{workload})."
     )
 
-    def __init__(self, slug: str, nearest: str | None = None) -> None:
+    def __init__(self, slug: str, nearest: str | None) -> None:
         super().__init__("workload", slug)
         if nearest is not None:
             self.args = (f"{self} The nearest name is {nearest!r}.",)

@@ -65,33 +65,19 @@ class PriceBook:
 
     Parameters
     ----------
-    own
-        The project's own prices, without withdrawn ones.
+    facts
+        What the project stored.
     now
         The instant that counts if a query names none.
-    rates, factors
-        The project's exchange rates and grid factors, without withdrawn ones.
     """
 
-    def __init__(
-        self,
-        own: Sequence[Price],
-        now: datetime,
-        rates: Sequence[ExchangeRate] = (),
-        factors: Sequence[GridFactor] = (),
-    ) -> None:
-        self.now = now
-        self.facts = PricingFacts(tuple(own), tuple(rates), tuple(factors))
-        self.grid = GridBook(factors)
-        self._own_index = PriceIndex.of(own)
-        self._rates = RateBook(rates)
+    def __init__(self, facts: PricingFacts, now: datetime) -> None:
+        self.facts, self.now = facts, now
+        self.grid = GridBook(facts.factors)
+        self._own_index = PriceIndex.of(facts.prices)
+        self._rates = RateBook(facts.rates)
         self._cache: dict[_OfferKey, _Candidates] = {}
         self._markets: dict[_MarketKey, Markets] = {}
-
-    @classmethod
-    def of(cls, facts: PricingFacts, now: datetime) -> "PriceBook":
-        """Return the book of what a project stored."""
-        return cls(facts.prices, now, facts.rates, facts.factors)
 
     @property
     def changes_at(self) -> datetime | None:

@@ -10,7 +10,7 @@ from app.domain.availability_errors import StorageUnavailableError
 from app.domain.errors import RegressorUnavailableError
 from app.domain.fits import ClaimedFit, FitProblem, PublishMode
 from app.domain.workloads import Pooling
-from app.pricing.resolution import PriceBook
+from app.pricing.resolution import PriceBook, PricingFacts
 from app.services.computing.task import Contest, FitOutcome, FitTask, Incumbent, Pool
 from app.services.context import ServiceContext
 from app.services.publications import publish_version
@@ -108,7 +108,8 @@ class FittingService:
             columns = stores.runs.usable_for_fit(claim.workload_id, request.runs_since)
             evidence_columns = stores.runs.evidence_for_fit(claim.workload_id, request.runs_since)
             pool = _pool(stores, claim)
-            book = PriceBook(stores.prices.in_force(claim.project_id), self._context.now())
+            prices = tuple(stores.prices.in_force(claim.project_id))
+            book = PriceBook(PricingFacts(prices), self._context.now())
         seen_until = max(columns.created_at, default=_BEGINNING)
         with self._context.database.transaction() as stores:
             stores.leases.note_seen(claim, max(seen_until, included_at or _BEGINNING))

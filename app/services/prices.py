@@ -139,7 +139,7 @@ class PriceService:
         with self._lock:
             cached = self._cached.get(project_id)
         if cached is None:
-            book = PriceBook.of(self._read(project_id), now)
+            book = PriceBook(self._read(project_id), now)
             with self._lock:
                 self._cached[project_id] = _CachedBook.of(project_id, book, now)
             return book
@@ -197,7 +197,7 @@ class PriceService:
 def _renew(book: PriceBook, facts: PricingFacts, now: datetime) -> PriceBook:
     """Return the known book while its facts are unchanged; it remembers what it resolved."""
     ends_at = min(book.now + timedelta(hours=1), day_after(book.now), book.changes_at or _NEVER)
-    return PriceBook.of(facts, now) if book.facts != facts or now >= ends_at else book
+    return PriceBook(facts, now) if book.facts != facts or now >= ends_at else book
 
 
 def _listed(wanted: PriceFilter) -> list[Price]:

@@ -328,8 +328,3 @@ class Services:
         from app.services.realised import RealisedService
 
         return RealisedService(self._watching)
-
-
-def build_services(context: ServiceContext) -> Services:
-    """Return the services of one process."""
-    return Services(context)

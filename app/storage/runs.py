@@ -228,9 +228,7 @@ class RunStore:
     def _fit_columns(self, query: sa.Select[*tuple[Any, ...]]) -> RunColumns:
         return _to_columns(_transposed(self._session.execute(query).all(), len(_FIT_COLUMNS)))
 
-    def evidence_for_fit(
-        self, workload_id: WorkloadId, since: datetime | None = None
-    ) -> EvidenceColumns:
+    def evidence_for_fit(self, workload_id: WorkloadId, since: datetime | None) -> EvidenceColumns:
         """Return the runs that show something besides a duration, stored at or after `since`."""
         query = (
             sa.select(*_FIT_COLUMNS, *_EVIDENCE_COLUMNS)

@@ -29,7 +29,7 @@ from app.domain.configurations import Configuration
 from app.domain.prices import PriceQuery
 from app.pricing.billing import bill
 from app.pricing.offers import Offer
-from app.pricing.resolution import PriceBook
+from app.pricing.resolution import PriceBook, PricingFacts
 from app.services.tables.frames import hardware_descriptions
 from benchmarks.accuracy.traces import Row, Task, read_tasks, to_tables
 from models import RunTable, fit_portfolio
@@ -77,7 +77,9 @@ def _offer(row: Row, price: Decimal, arguments: argparse.Namespace) -> Offer:
         billing_step_s=arguments.step,
         minimum_billed_s=arguments.minimum,
     )
-    offer = PriceBook([], datetime.now(UTC)).resolve(Configuration(workers=_workers(row)), query)
+    offer = PriceBook(PricingFacts(), datetime.now(UTC)).resolve(
+        Configuration(workers=_workers(row)), query
+    )
     assert offer is not None
     return offer
 

@@ -30,7 +30,7 @@ from app.fitter import Fitter
 from app.services.computing.task import InProcessComputer
 from app.services.context import ServiceContext
 from app.services.fitting import FittingService
-from app.services.wiring import Services, build_services
+from app.services.wiring import Services
 from app.settings import Settings
 from app.storage.database import Database
 from app.storage.migration import migrate
@@ -233,7 +233,7 @@ def main() -> None:
         database = Database(settings.url)
         migrate(database)
         clock = Clock()
-        services = build_services(ServiceContext(database, settings, clock))
+        services = Services(ServiceContext(database, settings, clock))
         Console().print(measure(services, clock, arguments))
         services.close()
 

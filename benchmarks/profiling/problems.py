@@ -9,7 +9,7 @@ import numpy as np
 
 from app.domain.configurations import Configuration
 from app.domain.prices import PriceQuery
-from app.pricing.resolution import PriceBook
+from app.pricing.resolution import PriceBook, PricingFacts
 from benchmarks.accuracy.traces import Row
 from benchmarks.pooling.workloads import read_workloads as read_measured
 from models import FloatArray, RunTable
@@ -59,7 +59,7 @@ def read_workloads(data: Path, least: int) -> Iterator[Workload]:
 
 def _hourly(rows: Sequence[Row]) -> FloatArray:
     """Return list prices if every run has one, else one unit of money per worker."""
-    book = PriceBook((), _DATE)
+    book = PriceBook(PricingFacts(), _DATE)
     offers = [
         book.resolve(
             Configuration(

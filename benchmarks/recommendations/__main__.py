@@ -44,7 +44,7 @@ from app.services.computing.task import InProcessComputer
 from app.services.context import ServiceContext
 from app.services.fitting import FittingService
 from app.services.uploads.terms import UploadFormat
-from app.services.wiring import Services, build_services
+from app.services.wiring import Services
 from app.settings import Settings
 from app.storage.database import Database
 from app.storage.migration import migrate
@@ -205,7 +205,7 @@ def main() -> None:
         settings = Settings(data_dir=Path(folder))
         database = Database(settings.url)
         migrate(database)
-        services = build_services(ServiceContext(database, settings, lambda: datetime.now(UTC)))
+        services = Services(ServiceContext(database, settings, lambda: datetime.now(UTC)))
         folders = sorted(arguments.folder.glob("*/runs.csv"))
         for path in folders or sorted(arguments.folder.glob("*.csv")):
             _upload(services, path)

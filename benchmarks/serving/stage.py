@@ -17,7 +17,7 @@ from app.services.computing.task import InProcessComputer
 from app.services.context import ServiceContext
 from app.services.fitting import FittingService
 from app.services.uploads.terms import UploadFormat
-from app.services.wiring import Services, build_services
+from app.services.wiring import Services
 from app.settings import Settings
 from app.storage.database import Database
 from app.storage.migration import migrate
@@ -45,7 +45,7 @@ def prepared_stage(n_runs: int) -> Iterator[Stage]:
         settings = Settings(data_dir=Path(folder), database_url=f"sqlite:///{folder}/stage.db")
         database = Database(settings.url)
         migrate(database)
-        services = build_services(ServiceContext(database, settings))
+        services = Services(ServiceContext(database, settings))
         services.uploads.upload(DEFAULT_PROJECT, BytesIO(to_csv(n_runs)), UploadFormat.CSV)
         artifact = _fit(services)
         yield Stage(settings.url, services, loads(artifact), artifact)

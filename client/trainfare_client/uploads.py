@@ -55,8 +55,8 @@ def runs_upload(
 def file_upload(
     file: Path | str,
     *,
-    params: Mapping[str, str] | None = None,
-    idempotency_key: str | None = None,
+    params: Mapping[str, str],
+    idempotency_key: str | None,
 ) -> Request[UploadAnswer]:
     """Return the request that uploads a file unchanged.
 
@@ -71,10 +71,8 @@ def file_upload(
         content = path.read_bytes()
     except OSError as error:
         raise UploadFileError(f"{path} cannot be read: {error}.", "Name a file.") from error
-    query, headers = (
-        list((params or {}).items()),
-        {**headers, **idempotency_header(idempotency_key)},
-    )
+    headers |= idempotency_header(idempotency_key)
+    query = list(params.items())
     return Request("POST", path_of("runs"), query, headers, content, expected_field=_EXPECTED_FIELD)
 
 

@@ -108,7 +108,7 @@ class Encoder:
         hardware: Mapping[str, HardwareDescription],
         *,
         multi_node: bool,
-        companions: tuple[Companion, ...] = (),
+        companions: tuple[Companion, ...],
     ) -> None:
         self.companions = companions
         self.numeric, self.categories = numeric, categories

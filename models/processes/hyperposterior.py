@@ -40,7 +40,7 @@ def negative_log_posterior(
     means: FloatArray,
     sds: FloatArray,
     *,
-    shape_fixed: bool = False,
+    shape_fixed: bool,
 ) -> tuple[float, FloatArray]:
     """Return the negative log posterior of the hyper-parameters and its gradient.
 

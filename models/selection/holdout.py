@@ -118,7 +118,7 @@ def forecast_folds(
     fitted: Mapping[str, PortfolioRegressor],
     folds: Sequence[Fold],
     budget: Budget,
-    fold_map: FoldMap = map,
+    fold_map: FoldMap,
 ) -> list[FoldForecast]:
     """Forecast folds as long as the budget allows, one by one or wherever `fold_map` computes.
 

@@ -11,7 +11,7 @@ from app.domain.access import DEFAULT_PROJECT
 from app.domain.availability_errors import StorageUnavailableError
 from app.domain.identifiers import Slug
 from app.services.serving import RegressorCache
-from app.services.wiring import Services, build_services
+from app.services.wiring import Services
 from tests.support.clock import FakeClock
 from tests.support.regressors import QUICK, fit, law_seconds, publish_regressor
 
@@ -246,7 +246,7 @@ def test_a_version_that_cannot_be_read_judges_nothing(
     upload(client, [run(4, 2000.0, 300.0)])
     with services.context.database.engine.begin() as connection:
         connection.exec_driver_sql("UPDATE regressor SET artifact_sha256 = 'altered'")
-    cold = build_services(services.context)
+    cold = Services(services.context)
 
     measured = cold.accuracy.accuracy(DEFAULT_PROJECT, Slug("fitted"), timedelta(days=1))
 

@@ -11,7 +11,7 @@ from app.domain.access import DEFAULT_PROJECT
 from app.domain.identifiers import Slug
 from app.main import build_app
 from app.services.context import ServiceContext
-from app.services.wiring import Services, build_services
+from app.services.wiring import Services
 from app.settings import Settings
 from app.storage.database import Database
 from tests.support.regressors import publish_regressor
@@ -97,7 +97,7 @@ def test_setting_bounds_all_answers_together(
     database: Database, settings: Settings, size: int
 ) -> None:
     bounded = settings.model_copy(update={"answer_cache_size": size})
-    services = build_services(ServiceContext(database, bounded))
+    services = Services(ServiceContext(database, bounded))
     application = build_app(bounded, services)
     publish_regressor(services, "first")
 

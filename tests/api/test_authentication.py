@@ -15,7 +15,7 @@ from app.domain.identifiers import KeyId
 from app.main import build_app
 from app.services.access import keys_required
 from app.services.context import ServiceContext
-from app.services.wiring import Services, build_services
+from app.services.wiring import Services
 from app.settings import Settings
 from app.storage.database import Database
 from tests.support.clock import FakeClock
@@ -26,7 +26,7 @@ from tests.support.outage import make_unavailable
 @pytest.fixture
 def keyed(database: Database, settings: Settings, clock: FakeClock) -> Services:
     required = settings.model_copy(update={"require_keys": True})
-    return build_services(ServiceContext(database, required, clock))
+    return Services(ServiceContext(database, required, clock))
 
 
 @pytest.fixture
@@ -159,7 +159,7 @@ def test_known_key_is_let_in_while_the_database_is_away(
     database: Database, settings: Settings, clock: FakeClock
 ) -> None:
     required = settings.model_copy(update={"require_keys": True})
-    services = build_services(ServiceContext(database, required, clock))
+    services = Services(ServiceContext(database, required, clock))
     with echoing_client(required, services) as (client, _echo):
         _, token = _create(services)
         _, unseen = _create(services)

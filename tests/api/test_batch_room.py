@@ -13,7 +13,7 @@ from app.api.schemas.forecasts import MAX_BATCH
 from app.domain.availability_errors import BatchesUnderWayError
 from app.main import build_app
 from app.services.context import ServiceContext
-from app.services.wiring import build_services
+from app.services.wiring import Services
 from app.settings import Settings
 from app.storage.database import Database
 from tests.support.regressors import publish_regressor
@@ -25,7 +25,7 @@ _ENTRIES = b'{"requests":[{},{},{},{}]}'
 @pytest.fixture
 def narrow(database: Database, settings: Settings) -> FastAPI:
     changed = settings.model_copy(update={"max_batch_entries": 8})
-    services = build_services(ServiceContext(database, changed))
+    services = Services(ServiceContext(database, changed))
     publish_regressor(services)
     return build_app(changed, services)
 

@@ -17,7 +17,7 @@ from schemathesis.specs.openapi.checks import (
 
 from app.main import build_app
 from app.services.context import ServiceContext
-from app.services.wiring import build_services
+from app.services.wiring import Services
 from app.settings import Settings
 from app.storage.database import Database
 from tests.support.regressors import publish_regressor
@@ -40,7 +40,7 @@ def api_schema(
     folder = tmp_path_factory.mktemp("contract")
     shutil.copy(sqlite_template, folder / "trainfare.db")
     configuration = Settings(data_dir=folder, database_pool_size=8, lease_s=3600.0)
-    services = build_services(ServiceContext(Database(configuration.url), configuration))
+    services = Services(ServiceContext(Database(configuration.url), configuration))
     publish_regressor(services, workload="0")
     with services.context.database.transaction() as stores:
         now = services.context.now()

@@ -15,7 +15,7 @@ from app.api.documents import records
 from app.domain.spelling import nearest_field
 from app.main import build_app
 from app.services.context import ServiceContext
-from app.services.wiring import Services, build_services
+from app.services.wiring import Services
 from app.settings import Settings
 from app.storage.database import Database
 from tests.api.test_isolation import BODIES
@@ -32,7 +32,7 @@ _DEEP = 100_000
 @pytest.fixture
 def services(database: Database, settings: Settings, clock: FakeClock) -> Services:
     small = settings.model_copy(update={"max_body_bytes": _LIMIT})
-    services = build_services(ServiceContext(database, small, clock))
+    services = Services(ServiceContext(database, small, clock))
     publish_regressor(services, "theirs")
     return services
 
@@ -136,7 +136,7 @@ def test_rows_of_500_columns_are_named_not_stored(client: TestClient) -> None:
 def test_more_values_than_are_read_at_once_are_refused(
     settings: Settings, database: Database, value: bytes
 ) -> None:
-    application = build_app(settings, build_services(ServiceContext(database, settings)))
+    application = build_app(settings, Services(ServiceContext(database, settings)))
     body = b'{"requests":[' + (value + b",") * 1_100_000 + value + b"]}"
 
     with TestClient(application, raise_server_exceptions=False) as client:

@@ -10,7 +10,7 @@ from httpx2 import Response
 
 from app.main import build_app
 from app.services.context import ServiceContext
-from app.services.wiring import build_services
+from app.services.wiring import Services
 from app.settings import Settings
 from app.storage.database import Database
 from tests.support.regressors import publish_regressor
@@ -25,7 +25,7 @@ _REPLAYED = "Idempotent-Replayed"
 def asking(database: Database, settings: Settings) -> Iterator[TestClient]:
     """Return a client of a service with room for the answer to one question."""
     changed = settings.model_copy(update={"idempotency_bytes": 2_000})
-    services = build_services(ServiceContext(database, changed))
+    services = Services(ServiceContext(database, changed))
     publish_regressor(services)
     with TestClient(build_app(changed, services)) as client:
         yield client

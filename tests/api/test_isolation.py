@@ -12,7 +12,7 @@ from httpx2 import Response
 from app.domain.access import DEFAULT_PROJECT, Scope
 from app.main import build_app
 from app.services.context import ServiceContext
-from app.services.wiring import Services, build_services
+from app.services.wiring import Services
 from app.settings import Settings
 from app.storage.database import Database
 from app.storage.tables import Base
@@ -153,7 +153,7 @@ def _fill(services: Services, client: TestClient, owner: dict[str, str]) -> dict
 @pytest.fixture
 def world(database: Database, settings: Settings, clock: FakeClock) -> Iterator[_World]:
     keyed = settings.model_copy(update={"require_keys": True})
-    services = build_services(ServiceContext(database, keyed, clock))
+    services = Services(ServiceContext(database, keyed, clock))
     owner = _bearer(services.access.create_key("a", [Scope.ADMIN])[1])
     intruder = _bearer(services.access.create_key("b", [Scope.ADMIN], project="second")[1])
     with TestClient(build_app(keyed, services), raise_server_exceptions=False) as client:

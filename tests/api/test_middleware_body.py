@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from app.api.middleware.decoding import DECODERS, GzipDecoder, ZstdDecoder
 from app.domain.errors import InvalidRequestError
 from app.services.context import ServiceContext
-from app.services.wiring import build_services
+from app.services.wiring import Services
 from app.settings import Settings
 from app.storage.database import Database
 from tests.support.echo import Echo, echoing_client
@@ -35,7 +35,7 @@ _ENCODE: dict[str, Callable[[bytes], bytes]] = {
 @pytest.fixture
 def echoing(database: Database, settings: Settings) -> Iterator[tuple[TestClient, Echo]]:
     limited = settings.model_copy(update={"max_body_bytes": _LIMIT})
-    with echoing_client(limited, build_services(ServiceContext(database, limited))) as echoing:
+    with echoing_client(limited, Services(ServiceContext(database, limited))) as echoing:
         yield echoing
 
 

@@ -12,7 +12,7 @@ from app.domain.access import DEFAULT_PROJECT, Scope
 from app.domain.idempotency import IdempotencyTicket
 from app.main import build_app
 from app.services.context import ServiceContext
-from app.services.wiring import build_services
+from app.services.wiring import Services
 from app.settings import Settings
 from app.storage.database import Database
 from tests.support.clock import FakeClock
@@ -152,7 +152,7 @@ def keyed_client(
     database: Database, settings: Settings, clock: FakeClock
 ) -> Iterator[tuple[TestClient, str]]:
     strict = settings.model_copy(update={"require_keys": True, "max_body_bytes": 1 << 21})
-    services = build_services(ServiceContext(database, strict, clock))
+    services = Services(ServiceContext(database, strict, clock))
     _, writer = services.access.create_key("all", [Scope.ADMIN])
     _, reader = services.access.create_key("read", [Scope.READ])
     with TestClient(build_app(strict, services), raise_server_exceptions=False) as client:

@@ -8,7 +8,7 @@ from fastapi.testclient import TestClient
 from app.domain.access import Scope
 from app.domain.quotas import Limit
 from app.services.context import ServiceContext
-from app.services.wiring import Services, build_services
+from app.services.wiring import Services
 from app.settings import Settings
 from app.storage.database import Database
 from tests.support.clock import FakeClock
@@ -18,7 +18,7 @@ from tests.support.echo import echoing_client
 @pytest.fixture
 def limited(database: Database, settings: Settings, clock: FakeClock) -> Services:
     changed = settings.model_copy(update={"rate_limit_per_minute": 2})
-    return build_services(ServiceContext(database, changed, clock))
+    return Services(ServiceContext(database, changed, clock))
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def test_health_is_not_limited(client: TestClient) -> None:
 @pytest.fixture
 def replicas(limited: Services, settings: Settings, clock: FakeClock) -> Iterator[list[TestClient]]:
     """Two applications beside one database, the second without a limit of its own."""
-    other_services = build_services(ServiceContext(limited.context.database, settings, clock))
+    other_services = Services(ServiceContext(limited.context.database, settings, clock))
     with (
         echoing_client(limited.context.settings, limited) as (one, _),
         echoing_client(settings, other_services) as (other, _),

@@ -16,7 +16,7 @@ from app.domain.deadlines import Deadline
 from app.domain.identifiers import ProjectId, Slug
 from app.main import build_app
 from app.services.context import ServiceContext
-from app.services.wiring import Services, build_services
+from app.services.wiring import Services
 from app.settings import Settings
 from app.storage.database import Database
 from models import FeatureTable
@@ -31,7 +31,7 @@ def hurried(database: Database, settings: Settings) -> Services:
     changed = settings.model_copy(
         update={"request_timeout_s": 0.2, "database_pool_size": 1, "max_waiting_requests": 1}
     )
-    return build_services(ServiceContext(database, changed))
+    return Services(ServiceContext(database, changed))
 
 
 class Slow:

@@ -18,7 +18,7 @@ from app.domain.access import Scope
 from app.domain.quotas import Limit
 from app.main import build_app
 from app.services.context import ServiceContext
-from app.services.wiring import Services, build_services
+from app.services.wiring import Services
 from app.settings import Settings
 from app.storage.database import Database
 from tests.support.clock import FakeClock
@@ -53,7 +53,7 @@ def serve(database: Database, settings: Settings, clock: FakeClock, issuer: Issu
                 **changes,
             }
         )
-        return build_services(ServiceContext(database, changed, clock))
+        return Services(ServiceContext(database, changed, clock))
 
     return serve
 

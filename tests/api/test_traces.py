@@ -21,7 +21,7 @@ from app.main import build_app
 from app.services.computing.task import InProcessComputer
 from app.services.context import ServiceContext
 from app.services.fitting import FittingService
-from app.services.wiring import Services, build_services
+from app.services.wiring import Services
 from app.settings import Settings
 from app.storage.database import Database
 from app.telemetry import exporting, request_telemetry, trace_methods
@@ -251,7 +251,7 @@ def test_spans_are_sent_to_the_collector_of_the_settings(
         threading.Thread(target=collector.serve_forever, daemon=True).start()
         endpoint = f"http://127.0.0.1:{collector.server_port}"
         changed = settings.model_copy(update={"otlp_endpoint": endpoint})
-        app = build_app(changed, build_services(ServiceContext(database, changed)))
+        app = build_app(changed, Services(ServiceContext(database, changed)))
         with TestClient(app) as client:
             client.get("/v1/workloads")
         collector.shutdown()

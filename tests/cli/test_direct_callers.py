@@ -17,7 +17,7 @@ from app.cli.processes.direct_protocol import is_compatible
 from app.domain.access import DEFAULT_PROJECT, Scope
 from app.domain.quotas import Limit
 from app.main import build_app
-from app.services.wiring import Services, build_services
+from app.services.wiring import Services
 from tests.support.clock import FakeClock
 from tests.support.connections import listening, read_answer
 from tests.support.direct import (
@@ -36,7 +36,7 @@ from tests.support.regressors import fit
 def anew(services: Services, tracing: TracerProvider | None = None, **changes: Any) -> Stage:
     """Return an application of other settings that knows nothing yet."""
     settings = services.context.settings.model_copy(update=changes)
-    others = build_services(replace(services.context, settings=settings))
+    others = Services(replace(services.context, settings=settings))
     return Stage(build_app(settings, others, tracing), others)
 
 

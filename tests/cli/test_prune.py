@@ -12,7 +12,7 @@ from app.domain.idempotency import IdempotencyTicket
 from app.domain.identifiers import CiReportId, WorkloadId, new_identifier
 from app.services.context import ServiceContext
 from app.services.retention import RetentionService
-from app.services.wiring import build_services
+from app.services.wiring import Services
 from app.settings import Settings
 from app.storage.database import Database
 from tests.support.clock import FakeClock
@@ -110,7 +110,7 @@ def test_artefacts_of_old_regressors_are_counted_then_removed(
 ) -> None:
     clock, database = FakeClock(), Database(sqlite_url)
     clock.instant = datetime.now(UTC) - timedelta(days=100)
-    services = build_services(ServiceContext(database, Settings(database_url=sqlite_url), clock))
+    services = Services(ServiceContext(database, Settings(database_url=sqlite_url), clock))
     publish_regressor(services)
     clock.advance(1.0)
     fit(services, "fitted")

@@ -12,7 +12,7 @@ from app.domain.access import DEFAULT_PROJECT
 from app.domain.fits import Fit, FitRequest, FitState
 from app.domain.identifiers import Slug
 from app.services.context import ServiceContext
-from app.services.wiring import Services, build_services
+from app.services.wiring import Services
 from app.settings import Settings
 from app.storage.database import Database
 from tests.support.regressors import make_fitter, store_runs
@@ -37,7 +37,7 @@ def _children(process_id: int) -> list[Path]:
 @pytest.fixture
 def living(database: Database, settings: Settings) -> Services:
     """Services whose clock is the real one, as the fitter process has it."""
-    return build_services(ServiceContext(database, settings))
+    return Services(ServiceContext(database, settings))
 
 
 def _start_and_claim(services: Services) -> tuple[RunningProcess, Fit]:

@@ -8,7 +8,7 @@ import pytest
 import stamina
 
 from app.services.context import ServiceContext
-from app.services.wiring import build_services
+from app.services.wiring import Services
 from app.settings import Settings
 from app.storage.database import Database
 from app.storage.migration import migrate
@@ -51,7 +51,7 @@ def _wait_for_end(url: str, fit_id: str) -> str:
 def _prepare(url: str) -> None:
     database = Database(url)
     migrate(database)
-    services = build_services(ServiceContext(database, Settings(database_url=url)))
+    services = Services(ServiceContext(database, Settings(database_url=url)))
     publish_regressor(services, workload="fitted")
     services.close()
 

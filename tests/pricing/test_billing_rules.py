@@ -12,8 +12,7 @@ from app.domain.billing import Extras
 from app.domain.prices import PriceQuery
 from app.pricing.billing import affordable_seconds, bill, costs_of, exact_cost
 from app.pricing.offers import Offer
-from app.pricing.resolution import PriceBook
-from tests.support.prices import NOW, make_offer, make_price, on_t4
+from tests.support.prices import make_book, make_offer, make_price, on_t4
 
 FULL = Extras(
     other_nodes=1,
@@ -97,7 +96,7 @@ def test_duration_is_billed_by_the_rules_of_its_price(
 
 
 def test_rules_and_charges_of_the_question_go_before_those_of_the_price() -> None:
-    book = PriceBook([make_price(minimum_billed_s=60, billing_step_s=60)], NOW)
+    book = make_book(make_price(minimum_billed_s=60, billing_step_s=60))
     query = PriceQuery(minimum_billed_s=0, billing_step_s=3600, extras=FULL)
 
     offer = book.resolve(on_t4(), query)

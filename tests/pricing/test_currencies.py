@@ -12,7 +12,7 @@ from app.domain.prices import PriceQuery
 from app.pricing.billing import bill, exact_cost
 from app.pricing.currencies import RateBook, is_stale_rate
 from app.pricing.resolution import PriceBook
-from tests.support.prices import NOW, make_price, on_t4
+from tests.support.prices import NOW, make_book, make_price, on_t4
 
 pytestmark = pytest.mark.lengthy
 
@@ -91,7 +91,7 @@ def test_own_prices_of_several_currencies_are_compared_after_conversion() -> Non
     dollars = make_price(instance_type="us", price_per_hour=Decimal("4.00"))
     euros = make_price(instance_type="eu", price_per_hour=Decimal("3.80"), currency="EUR")
     weak, strong = (
-        PriceBook([dollars, euros], NOW, [make_rate("EUR/USD", rate)]) for rate in ("1.04", "1.06")
+        make_book(dollars, euros, rates=[make_rate("EUR/USD", rate)]) for rate in ("1.04", "1.06")
     )
 
     taken = [book.resolve(on_t4(4), PriceQuery(currency="USD")) for book in (weak, strong)]
@@ -103,10 +103,10 @@ def test_own_prices_of_several_currencies_are_compared_after_conversion() -> Non
 
 def test_price_without_a_rate_counts_only_where_there_is_no_other() -> None:
     yen = make_price(instance_type="jp", price_per_hour=Decimal(1), currency="JPY")
-    book = PriceBook([make_price(), yen], NOW)
+    book = make_book(make_price(), yen)
 
     known = book.resolve(on_t4(4), PriceQuery(), currency="USD")
-    alone = PriceBook([yen], NOW).resolve(on_t4(4), PriceQuery(), currency="USD")
+    alone = make_book(yen).resolve(on_t4(4), PriceQuery(), currency="USD")
 
     assert known is not None
     assert alone is not None
@@ -135,7 +135,7 @@ def _random_book(random: np.random.Generator) -> PriceBook:
         price_per_hour=money(10), currency="EUR", instance_type="one", gpu_count=1, **rules
     )
     rate = make_rate(random.choice(["EUR/CHF", "CHF/EUR"]), str(money(200)))
-    return PriceBook([price, small], NOW, [rate])
+    return make_book(price, small, rates=[rate])
 
 
 def test_ten_thousand_converted_and_serverless_requests_add_up_to_the_last_digit() -> None:
@@ -180,10 +180,9 @@ def test_ten_thousand_converted_and_serverless_requests_add_up_to_the_last_digit
 
 def test_fair_rounding_neither_gains_nor_loses_over_many_conversions() -> None:
     random = np.random.default_rng(5)
-    book = PriceBook(
-        [make_price(currency="EUR", price_per_hour=Decimal("3.17"))],
-        NOW,
-        [make_rate("EUR/USD", "1.0842")],
+    book = make_book(
+        make_price(currency="EUR", price_per_hour=Decimal("3.17")),
+        rates=[make_rate("EUR/USD", "1.0842")],
     )
     offer = book.resolve(on_t4(4), PriceQuery(currency="USD"))
     assert offer is not None

@@ -15,9 +15,8 @@ from app.pricing.catalogue import built_in_prices
 from app.pricing.holding import is_stale
 from app.pricing.offers import Offer
 from app.pricing.packing import pack
-from app.pricing.resolution import PriceBook
 from app.pricing.shelves import shelves_of
-from tests.support.prices import NOW, make_price, on_t4
+from tests.support.prices import NOW, make_book, make_price, on_t4
 
 
 def _cheapest_by_trying(sizes: list[int], costs: list[Decimal], workers: int) -> Decimal:
@@ -66,7 +65,7 @@ def test_cheapest_offer_is_that_of_the_whole_bill_not_of_the_hour() -> None:
         instance_type="by-hour", price_per_hour=Decimal("3.00"), billing_step_s=3600
     )
     by_second = make_price(instance_type="by-second", price_per_hour=Decimal("3.60"))
-    book = PriceBook([by_hour, by_second], NOW)
+    book = make_book(by_hour, by_second)
 
     taken = {
         seconds: book.resolve(on_t4(4), PriceQuery(), seconds=seconds)
@@ -78,8 +77,7 @@ def test_cheapest_offer_is_that_of_the_whole_bill_not_of_the_hour() -> None:
     for seconds, offer in taken.items():
         assert offer is not None
         others = [
-            PriceBook([price], NOW).resolve(on_t4(4), PriceQuery())
-            for price in (by_hour, by_second)
+            make_book(price).resolve(on_t4(4), PriceQuery()) for price in (by_hour, by_second)
         ]
         assert exact_cost(offer, seconds) == min(
             exact_cost(each, seconds) for each in others if each is not None
@@ -98,7 +96,7 @@ def test_instances_of_two_places_or_rules_are_never_mixed() -> None:
         price_per_hour=Decimal("1.5"),
         billing_step_s=60,
     )
-    offer = PriceBook([four, one, slow], NOW).resolve(on_t4(5), PriceQuery())
+    offer = make_book(four, one, slow).resolve(on_t4(5), PriceQuery())
 
     assert offer is not None
     assert (offer.price.instance_type, offer.instances, offer.others) == ("one", 5, ())
@@ -108,7 +106,7 @@ def test_cheapest_offer_of_the_catalogue_is_that_of_all_its_shelves() -> None:
     listed = built_in_prices()
 
     for gpu_type in ("T4", "V100-16GB", "A100-40GB"):
-        book = PriceBook([], NOW)
+        book = make_book()
         fresh = [
             Offer(price, 1)
             for price in listed
@@ -135,7 +133,7 @@ def test_fee_of_each_instance_counts_where_offers_are_compared(changes: dict[str
     eight = make_price(
         instance_type="eight", gpu_count=8, price_per_hour=Decimal("8.40"), **changes
     )
-    book = PriceBook([one, eight], NOW)
+    book = make_book(one, eight)
 
     free = book.resolve(on_t4(8), PriceQuery(), seconds=3600.0)
     charged = book.resolve(on_t4(8), _with_fee("1.00"), seconds=3600.0)
@@ -159,7 +157,7 @@ def test_packing_with_a_fee_equals_trying_everything() -> None:
         ]
         workers = int(random.integers(1, 20))
 
-        resolved = PriceBook(prices, NOW).resolve(on_t4(workers), _with_fee(str(fee)))
+        resolved = make_book(*prices).resolve(on_t4(workers), _with_fee(str(fee)))
 
         assert resolved is not None
         cheapest = _cheapest_by_trying(sizes, [hour + fee for hour in hours], workers)
@@ -170,7 +168,7 @@ def test_mixed_instances_are_billed_one_line_each() -> None:
     four = make_price(instance_type="four", gpu_count=4)
     one = make_price(instance_type="one", gpu_count=1, price_per_hour=Decimal("1.10"))
 
-    offer = PriceBook([four, one], NOW).resolve(on_t4(6), PriceQuery())
+    offer = make_book(four, one).resolve(on_t4(6), PriceQuery())
 
     assert offer is not None
     others = [(lot.price.instance_type, lot.instances) for lot in offer.others]

@@ -12,8 +12,7 @@ from app.pricing.catalogue import built_in_prices
 from app.pricing.gpus import variants_of
 from app.pricing.holding import is_stale
 from app.pricing.offers import Offer
-from app.pricing.resolution import PriceBook
-from tests.support.prices import NOW, make_price, on_t4
+from tests.support.prices import NOW, make_book, make_price, on_t4
 
 ANY = PriceQuery()
 
@@ -21,7 +20,7 @@ ANY = PriceQuery()
 def resolve(
     configuration: Configuration, *own: Price, query: PriceQuery = ANY, now: datetime = NOW
 ) -> Offer:
-    offer = PriceBook(own, now).resolve(configuration, query)
+    offer = make_book(*own, now=now).resolve(configuration, query)
     assert offer is not None
     return offer
 
@@ -95,7 +94,7 @@ def test_nodes_that_are_given_must_hold_the_workers() -> None:
 def test_own_machines_of_other_sizes_go_before_the_catalogue_where_nodes_were_filled_in(
     purchase: Purchase,
 ) -> None:
-    book = PriceBook([make_price(gpu_type="V100-16GB", purchase=purchase)], NOW)
+    book = make_book(make_price(gpu_type="V100-16GB", purchase=purchase))
     dense = Configuration(gpu_type="V100-16GB", workers=16, nodes=2)
 
     [told] = book.resolve_all([dense], ANY)
@@ -139,7 +138,7 @@ def test_own_price_without_a_region_holds_everywhere() -> None:
 
 
 def test_unknown_place_has_no_price() -> None:
-    assert PriceBook([], NOW).resolve(on_t4(), PriceQuery(region="mars-1")) is None
+    assert make_book().resolve(on_t4(), PriceQuery(region="mars-1")) is None
 
 
 def test_spot_is_charged_only_where_it_is_asked() -> None:
@@ -165,7 +164,7 @@ def test_latest_price_that_holds_counts() -> None:
 
     assert resolve(on_t4(), coming, second, first).per_hour == 2
     assert resolve(on_t4(), coming, second, first, query=in_september).per_hour == 1
-    assert PriceBook([coming], NOW).changes_at == coming.valid_from
+    assert make_book(coming).changes_at == coming.valid_from
 
 
 def test_latest_price_counts_however_its_names_are_written() -> None:
@@ -181,7 +180,7 @@ def test_latest_price_counts_however_its_names_are_written() -> None:
 def test_place_is_one_however_its_names_are_written() -> None:
     large = make_price(provider="Lab", region="north")
     small = make_price(provider="LAB", region="North", instance_type="box.1", gpu_count=1)
-    book = PriceBook([large, small], NOW)
+    book = make_book(large, small)
 
     mixed = resolve(on_t4(5), large, small)
 
@@ -210,7 +209,7 @@ def test_gpu_measured_under_a_family_name_is_priced_by_its_variants() -> None:
 
 
 def test_price_of_another_gpu_does_not_fit_an_instance_type() -> None:
-    book = PriceBook([make_price()], NOW)
+    book = make_book(make_price())
 
     assert book.resolve(on_t4(instance_type="box.4"), ANY) is not None
     asked = Configuration(gpu_type="L4", instance_type="box.4")
@@ -218,11 +217,11 @@ def test_price_of_another_gpu_does_not_fit_an_instance_type() -> None:
 
 
 def test_configuration_without_hardware_has_no_price() -> None:
-    assert PriceBook([make_price()], NOW).resolve(Configuration(workers=4), ANY) is None
+    assert make_book(make_price()).resolve(Configuration(workers=4), ANY) is None
 
 
 def test_what_was_resolved_is_remembered_within_bounds() -> None:
-    book = PriceBook([make_price()], NOW)
+    book = make_book(make_price())
 
     answers = [book.resolve(on_t4(workers), ANY) for workers in range(1, 5000)]
 
@@ -231,4 +230,4 @@ def test_what_was_resolved_is_remembered_within_bounds() -> None:
 
 
 def test_gpu_of_an_instance_type_is_known() -> None:
-    assert PriceBook([], NOW).gpu_types_of("P3.16xlarge") == {"V100-16GB"}
+    assert make_book().gpu_types_of("P3.16xlarge") == {"V100-16GB"}

@@ -11,8 +11,7 @@ from app.domain.billing import Extras, Serverless
 from app.domain.prices import PriceQuery
 from app.pricing.billing import affordable_seconds, bill, costs_of, exact_cost
 from app.pricing.offers import Offer
-from app.pricing.resolution import PriceBook
-from tests.support.prices import NOW, make_price, on_t4
+from tests.support.prices import make_book, make_price, on_t4
 
 LAMBDA = Serverless(
     memory_gb=Decimal("0.5"),
@@ -132,7 +131,7 @@ def test_functions_compete_with_machines_by_the_whole_bill() -> None:
         instance_type="function", gpu_count=1, serverless=terms, price_per_hour=terms.per_hour
     )
     machine = make_price(price_per_hour=Decimal("0.80"), gpu_count=1, billing_step_s=3600)
-    book = PriceBook([functions, machine], NOW)
+    book = make_book(functions, machine)
 
     short, long = (book.resolve(on_t4(1), PriceQuery(), seconds=each) for each in (30.0, 7200.0))
 
@@ -144,7 +143,7 @@ def test_functions_compete_with_machines_by_the_whole_bill() -> None:
 def test_inline_price_of_functions_is_for_each_worker() -> None:
     query = PriceQuery(serverless=LAMBDA, currency="EUR")
 
-    offer = PriceBook([], NOW).resolve(on_t4(8, nodes=2), query)
+    offer = make_book().resolve(on_t4(8, nodes=2), query)
 
     assert offer is not None
     assert (offer.instances, offer.price.currency, offer.price.source) == (8, "EUR", "inline")

@@ -10,12 +10,11 @@ from app.domain.access import DEFAULT_PROJECT
 from app.domain.configurations import Configuration, Purchase, Scenario, Work
 from app.domain.forecasts import ForecastRequest, SpotTerms
 from app.domain.identifiers import Slug
-from app.pricing.resolution import PriceBook
 from app.services.answering.answers import answer_all
 from app.services.answering.columns import AnswerColumns
 from app.services.serving import RegressorCache, ServedRegressor
 from app.services.wiring import Services
-from tests.support.prices import NOW, make_price
+from tests.support.prices import NOW, make_book, make_price
 from tests.support.regressors import publish_regressor
 
 
@@ -58,7 +57,7 @@ def leaves(value: object) -> Iterator[object]:
 
 
 def test_a_question_alone_is_answered_as_among_many(served: ServedRegressor) -> None:
-    book, asked = PriceBook([make_price()], NOW), questions()
+    book, asked = make_book(make_price()), questions()
 
     together = answer_all(asked, served, book, NOW)
 
@@ -76,7 +75,7 @@ def test_what_is_not_asked_for_is_not_computed(served: ServedRegressor) -> None:
     requests = [each for each in questions() if each.scenario.configuration.gpu_type == "T4"]
     calm = [each for each in requests if each.scenario.configuration.purchase is None]
     scenarios = [each.scenario for each in calm]
-    columns = AnswerColumns(calm, scenarios, served, PriceBook([], NOW), NOW)
+    columns = AnswerColumns(calm, scenarios, served, make_book(), NOW)
 
     assert len(columns.figures.durations) == len(calm)
     assert not {"offers", "bills", "support", "chances_to_fit", "warnings"} & vars(columns).keys()

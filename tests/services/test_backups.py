@@ -18,7 +18,7 @@ from app.domain.backups import BackupError
 from app.main import build_app
 from app.services.backups import BackupService, check_backup
 from app.services.context import ServiceContext
-from app.services.wiring import Services, build_services
+from app.services.wiring import Services
 from app.settings import Settings
 from app.storage.database import Database
 from app.storage.migration import current_revision, head_revision, migrate
@@ -94,7 +94,7 @@ def test_restored_database_has_every_row_and_forecasts_the_same(
     database: Database, services: Services, empty: Database, tmp_path: Path
 ) -> None:
     _fill(services)
-    asked = build_services(_context(Database(services.context.settings.url), services))
+    asked = Services(_context(Database(services.context.settings.url), services))
     before = _answer(asked)
 
     written = BackupService(_context(database, services)).create(tmp_path / "all.tfb")
@@ -105,7 +105,7 @@ def test_restored_database_has_every_row_and_forecasts_the_same(
     assert written == restored
     assert written.rows == sum(len(rows_of_table) for rows_of_table in rows.values())
     assert len(rows["regressor"]) == len(rows["price"]) == len(rows["forecast"]) == 1
-    assert _answer(build_services(_context(empty, services))) == before
+    assert _answer(Services(_context(empty, services))) == before
 
 
 def test_restored_database_takes_new_rows(
@@ -114,7 +114,7 @@ def test_restored_database_takes_new_rows(
     _fill(services)
     BackupService(services.context).create(tmp_path / "all.tfb")
     BackupService(_context(empty, services)).restore(tmp_path / "all.tfb")
-    again = build_services(_context(empty, services))
+    again = Services(_context(empty, services))
 
     publish_regressor(again, "another")
 
@@ -244,7 +244,7 @@ def test_failed_restore_leaves_the_numbering_as_it_was(
     with pytest.raises(BackupError, match="row 1 of table 'api_key'"):
         BackupService(_context(database, services)).restore(tmp_path / "odd.tfb", overwrite=True)
 
-    again = build_services(_context(database, services))
+    again = Services(_context(database, services))
     again.access.create_key("next", [Scope.READ])
     assert len(again.access.list_audit("default", limit=10)) >= 2
     database.close()

@@ -7,7 +7,7 @@ import pytest
 
 from app.domain.health import Check
 from app.services.context import ServiceContext
-from app.services.wiring import Services, build_services
+from app.services.wiring import Services
 from app.settings import Settings
 from app.storage.database import Database
 from tests.support.clock import FakeClock
@@ -15,7 +15,7 @@ from tests.support.regressors import publish_regressor
 
 
 def _diagnosed(database: Database, settings: Settings) -> Check:
-    services = build_services(ServiceContext(database, settings, FakeClock()))
+    services = Services(ServiceContext(database, settings, FakeClock()))
     try:
         checks = {check.name: check for check in services.diagnosis.diagnose()}
     finally:
@@ -92,7 +92,7 @@ def test_postgresql_that_is_only_read_is_not_ready(settings: Settings, database:
         pytest.skip("a file that is only read is found by writing to it alone")
 
     with closing(_with_options(database, "-c default_transaction_read_only=on")) as limited:
-        services = build_services(ServiceContext(limited, settings, FakeClock()))
+        services = Services(ServiceContext(limited, settings, FakeClock()))
         ready, told = services.health.check_readiness(), services.diagnosis.diagnose()
         services.close()
 

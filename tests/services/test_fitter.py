@@ -23,7 +23,7 @@ from app.services.computing.task import (
 )
 from app.services.context import ServiceContext, utc_now
 from app.services.fitting import FittingService
-from app.services.wiring import Services, build_services
+from app.services.wiring import Services
 from app.settings import Settings
 from app.storage.database import Database
 from models import FORMAT_VERSION
@@ -164,7 +164,7 @@ def test_fitter_is_alive_until_it_says_goodbye(
         seen.append(alive(context))
         stop.set()
 
-    watcher = when_ended(build_services(context), asked, look_and_stop)
+    watcher = when_ended(Services(context), asked, look_and_stop)
 
     run_until(stop, context)
 

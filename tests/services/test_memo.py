@@ -10,12 +10,11 @@ from app.domain.configurations import Configuration, Scenario, Work
 from app.domain.errors import UnknownGpuError
 from app.domain.forecasts import ForecastRequest
 from app.domain.identifiers import Slug
-from app.pricing.resolution import PriceBook
 from app.services.answering.answers import Answer, answer_all
 from app.services.answering.memo import AnswerMemo
 from app.services.serving import RegressorCache, ServedRegressor
 from app.services.wiring import Services
-from tests.support.prices import NOW, make_price
+from tests.support.prices import NOW, make_book, make_price
 from tests.support.regressors import fit, publish_regressor
 
 
@@ -28,7 +27,7 @@ class Door:
     """Asks through a memo and counts what was computed."""
 
     def __init__(self, served: ServedRegressor, size: int = 100) -> None:
-        self.served, self.book, self.now = served, PriceBook([make_price()], NOW), NOW
+        self.served, self.book, self.now = served, make_book(make_price()), NOW
         self.memo, self.computed = AnswerMemo(size), 0
 
     def ask(self, request: ForecastRequest) -> Answer:
@@ -66,7 +65,7 @@ def test_refusal_is_remembered_too(door: Door) -> None:
 def test_new_prices_day_or_regressor_make_a_new_answer(door: Door, services: Services) -> None:
     door.ask(question())
 
-    door.book = PriceBook([make_price(price_per_hour=Decimal(9))], NOW)
+    door.book = make_book(make_price(price_per_hour=Decimal(9)))
     door.ask(question())
     door.now += timedelta(days=1)
     door.ask(question())

@@ -19,7 +19,7 @@ from app.domain.workloads import ParameterDeclaration, ParameterType, WorkloadDe
 from app.main import build_app
 from app.services.context import ServiceContext
 from app.services.project_removal import ProjectRemovalService
-from app.services.wiring import Services, build_services
+from app.services.wiring import Services
 from app.storage.database import Database
 from app.storage.stores import Stores
 from app.storage.tables import Base, BaselineRow
@@ -109,7 +109,7 @@ def _fill(services: Services, client: TestClient, token: str, project_id: Projec
 @pytest.fixture
 def keyed(database: Database, services: Services) -> Services:
     settings = services.context.settings.model_copy(update={"require_keys": True})
-    return build_services(replace(services.context, settings=settings))
+    return Services(replace(services.context, settings=settings))
 
 
 @pytest.fixture

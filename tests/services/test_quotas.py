@@ -21,7 +21,7 @@ from app.services.context import ServiceContext
 from app.services.rates import RequestRates
 from app.services.refitting.refits import RefitService
 from app.services.uploads.terms import UploadFormat, UploadOptions, UploadResult
-from app.services.wiring import Services, build_services
+from app.services.wiring import Services
 from app.settings import Settings
 from app.storage.database import Database
 from tests.support.clock import FakeClock
@@ -373,7 +373,7 @@ def test_minute_that_a_clock_left_in_the_future_begins_anew(
 
 
 def test_each_minute_begins_anew(database: Database, settings: Settings, clock: FakeClock) -> None:
-    services = build_services(ServiceContext(database, settings, clock))
+    services = Services(ServiceContext(database, settings, clock))
 
     assert asyncio.run(_spend([services.rates], 3, 2)) == 2
     clock.advance(120)

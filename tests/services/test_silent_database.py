@@ -16,7 +16,7 @@ from app.main import build_app
 from app.services.context import ServiceContext
 from app.services.renewals import Renewals
 from app.services.serving import RegressorCache
-from app.services.wiring import Services, build_services
+from app.services.wiring import Services
 from app.settings import Settings
 from app.storage.database import Database
 from tests.support.clock import FakeClock
@@ -90,7 +90,7 @@ def test_forecasts_go_on_while_the_server_is_silent(
     if database.is_sqlite:
         pytest.skip("SQLite's readers wait for nobody")
     hasty = settings.model_copy(update={"database_patience_s": 0.5})
-    services = build_services(ServiceContext(database, hasty, clock))
+    services = Services(ServiceContext(database, hasty, clock))
     publish_regressor(services)
     services.projects.limit("default", {Limit.REQUESTS_PER_MINUTE: 1000})
     _, token = services.access.create_key("ci", [Scope.READ])

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from app.domain.availability_errors import ForeignEncodingError, SharedSessionsError
 from app.services.context import ServiceContext
-from app.services.wiring import Services, build_services
+from app.services.wiring import Services
 from app.settings import Settings
 from app.storage import poolers
 from app.storage.database import Database
@@ -126,7 +126,7 @@ def test_doctor_names_sessions_that_are_shared(
 ) -> None:
     if database.is_sqlite:
         pytest.skip("SQLite has no sessions that could be shared")
-    services: Services = build_services(ServiceContext(database, settings))
+    services: Services = Services(ServiceContext(database, settings))
     monkeypatch.setattr(poolers, "_backend_pid", lambda _: 7)
 
     checks = {check.name: check for check in services.diagnosis.diagnose()}

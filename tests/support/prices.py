@@ -1,12 +1,15 @@
 """Prices, offers and configurations for tests."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
 from app.domain.configurations import Configuration, Purchase
+from app.domain.exchange_rates import ExchangeRate
 from app.domain.prices import Price
 from app.pricing.offers import Offer
+from app.pricing.resolution import PriceBook, PricingFacts
 
 NOW = datetime(2026, 11, 1, 12, 0, tzinfo=UTC)
 
@@ -24,6 +27,11 @@ def make_price(**changes: Any) -> Price:
         "gpu_count": 4,
     }
     return Price(**members | changes)
+
+
+def make_book(*own: Price, rates: Sequence[ExchangeRate] = (), now: datetime = NOW) -> PriceBook:
+    """Return the book of a project that stored prices and exchange rates."""
+    return PriceBook(PricingFacts(own, tuple(rates)), now)
 
 
 def make_offer(price_per_hour: str = "4.00", instances: int = 1, **changes: Any) -> Offer:

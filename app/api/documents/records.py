@@ -31,6 +31,7 @@ from app.services.uploads.separators import (
     read_names,
     refuse_lost_line_breaks,
     refuse_other_formats,
+    without_empty_end,
 )
 
 MAX_RECORDS: Final = 10_000
@@ -121,7 +122,7 @@ class RecordFile(Generic[Record]):
                 f"There are more than {MAX_RECORDS} {self.plural}; at most {MAX_RECORDS} at once."
             )
         if width > len(names):
-            rows = [_without_empty_end(row, len(names)) for row in rows]
+            rows = [without_empty_end(row, len(names)) for row in rows]
         uneven = [
             _width_fault(row, number, names)
             for number, row in enumerate(rows, start=1)
@@ -205,10 +206,6 @@ def _width_fault(cells: Sequence[str], row: int, names: Sequence[str]) -> Fault:
         " with a point.",
         row=row,
     )
-
-
-def _without_empty_end(cells: list[str], width: int) -> list[str]:
-    return cells if any(cell.strip() for cell in cells[width:]) else cells[:width]
 
 
 def _json_rows(body: bytes) -> list[object]:

@@ -69,7 +69,7 @@ class _Child:
             return self.process.wait()
 
 
-def serve_with_fitter(settings: Settings, *, access_log: bool = False) -> None:
+def serve_with_fitter(settings: Settings, *, access_log: bool) -> None:
     """Run both until a signal arrives or the service dies.
 
     Raises

@@ -48,7 +48,7 @@ class ScenarioResolver:
         needs that (see `may_need_prices`).
     """
 
-    def __init__(self, served: ServedRegressor, book: PriceBook | None = None) -> None:
+    def __init__(self, served: ServedRegressor, book: PriceBook | None) -> None:
         self._report, self._placement = served.portfolio.report, served.portfolio.placement
         self._book, self._gpu_types = book, served.gpu_types
         self._numbers = {

@@ -163,7 +163,7 @@ class ProcessComputer(Computer):
     """
 
     def __init__(
-        self, *, beat_s: float = 1.0, limit_s: Callable[[float], float] = generous_limit_s
+        self, *, beat_s: float, limit_s: Callable[[float], float] = generous_limit_s
     ) -> None:
         self._beat_s = beat_s
         self._limit_s = limit_s

@@ -19,6 +19,7 @@ from app.services.uploads.separators import (
     KEEPING_LINE_BREAKS,
     read_names,
     refuse_lost_line_breaks,
+    without_empty_end,
 )
 
 MAX_ROWS: Final = 1_000_000
@@ -57,7 +58,11 @@ def read_csv(
         ]:
             rows = [cells for cells in lines if any(cells)]
             if width > len(fields):
-                rows = [_without_empty_end(cells, len(fields)) for cells in rows]
+                rows = [
+                    # The end of a row that was cut is unknown.
+                    cells if len(cells) > MAX_NAMES else without_empty_end(cells, len(fields))
+                    for cells in rows
+                ]
             chunk = _to_chunk(rows, fields, first_row, faults)
             first_row += len(rows)
             n_lines += len(lines)
@@ -153,13 +158,6 @@ def _to_chunk(
     columns = zip(fields, zip(*rows, strict=True), strict=True) if rows else ()
     filled = {field: _unguarded(cells) for field, cells in columns if any(cells)}
     return RawChunk(sent=sent, rows=numbers, columns=filled, is_typed=False)
-
-
-def _without_empty_end(cells: list[str], width: int) -> list[str]:
-    # A row longer than `MAX_NAMES` was cut: whether its end is empty is unknown.
-    if not width < len(cells) <= MAX_NAMES or any(cells[width:]):
-        return cells
-    return cells[:width]
 
 
 def _count_text(cells: int) -> str:

@@ -71,6 +71,11 @@ def read_names(lines: Iterator[list[str]]) -> tuple[list[str], int]:
     return names, width
 
 
+def without_empty_end(cells: list[str], width: int) -> list[str]:
+    """Return the cells of a row without those beyond the named columns, if these are empty."""
+    return cells if any(cell.strip() for cell in cells[width:]) else cells[:width]
+
+
 def _refuse_other_separators(names: Sequence[str]) -> None:
     if len(names) == 1 and (found := next((mark for mark in ";\t|" if mark in names[0]), None)):
         raise InvalidRequestError(

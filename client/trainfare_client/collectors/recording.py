@@ -217,7 +217,7 @@ class Recorder:
         self._settle_last_batch(status)
         self._finish_at(status, self._cells.ended_at() if self.timing.has_begun() else None)
 
-    async def finish_awaited(self, status: str = SUCCEEDED) -> None:
+    async def finish_awaited(self, status: str) -> None:
         """End as `finish` does; lets other asyncio tasks continue while the run is sent."""
         self._settle_last_batch(status)
         if self._must_end(status):

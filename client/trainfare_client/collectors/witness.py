@@ -36,7 +36,7 @@ _KERNEL_COUNTERS: Final = Path("/proc/vmstat")
 class Witness:
     """The training's end of the pipe; POSIX only, elsewhere nothing is started."""
 
-    def __init__(self, run: MeasuredRun, settings: ClientSettings, *, quiet: bool = False) -> None:
+    def __init__(self, run: MeasuredRun, settings: ClientSettings, *, quiet: bool) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         if os.name != "posix":
             return

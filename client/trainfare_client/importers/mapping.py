@@ -92,9 +92,7 @@ class ColumnMap:
         )
 
 
-def column_map(
-    maps: Iterable[str], sets: Iterable[str], *, workload: str | None = None
-) -> ColumnMap:
+def column_map(maps: Iterable[str], sets: Iterable[str], *, workload: str | None) -> ColumnMap:
     """Return the map given by a command's options.
 
     Raises
