@@ -4,8 +4,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from fastapi import APIRouter, Body, Depends, Path, Query, Request, Response
 from fastapi.sse import EventSourceResponse, ServerSentEvent
+from pydantic import BeforeValidator
 from starlette.concurrency import run_in_threadpool
 
 from app.api.dependencies import FitsWriter, Reader, ServicesDep, WorkloadPath
@@ -22,6 +23,12 @@ allow_segments()
 router = APIRouter(prefix="/v1", tags=["fits"])
 _RETRY_AFTER_S = 2
 _FitPath = Annotated[str, Path(description="the fit's id", max_length=100)]
+_FitBody = Annotated[
+    FitIn,
+    Body(default_factory=FitIn),
+    # Null is taken as no body, but not described: some generated clients fail to leave it out.
+    BeforeValidator(lambda body: {} if body is None else body),
+]
 _FIT_RESPONSES: dict[int | str, dict[str, Any]] = {
     200: {
         "model": FitOut,
@@ -60,10 +67,10 @@ async def request_fit(
     response: Response,
     wait_s: WaitPreference,
     is_admitted: _Admission,
-    body: FitIn | None = None,
+    body: _FitBody,
 ) -> FitOut:
     settings = services.context.settings
-    request = (body or FitIn()).to_request(default_budget_s=settings.fit_time_budget_s)
+    request = body.to_request(default_budget_s=settings.fit_time_budget_s)
     fit, is_new = await run_in_threadpool(
         services.fits.request_fit, caller.project_id, workload, request, key_id=caller.key_id
     )

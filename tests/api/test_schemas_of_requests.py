@@ -131,6 +131,22 @@ def test_parameters_of_a_workload_are_described_as_query_parameters(client: Test
         assert bool(lists) == (path == "forecast")
 
 
+def test_body_that_may_be_left_out_is_not_described_as_null(
+    client: TestClient, services: Services
+) -> None:
+    body = _document(client)["paths"]["/v1/workloads/{workload}/fits"]["post"]["requestBody"]
+    publish_regressor(services)
+    fits = "/v1/workloads/fitted/fits"
+    json_type = {"Content-Type": "application/json"}
+    answers = [
+        client.post(fits, content=content, headers=json_type) for content in (b"", b"null", b"{}")
+    ]
+
+    assert [answer.status_code for answer in answers] == [202, 200, 200]
+    assert not body.get("required", False)
+    assert body["content"]["application/json"]["schema"] == {"$ref": "#/components/schemas/FitIn"}
+
+
 def test_streams_are_described_without_keywords_of_later_versions(client: TestClient) -> None:
     document = _document(client)
     events = document["paths"]["/v1/fits/{fit}/events"]["get"]["responses"]["200"]
