@@ -9,6 +9,7 @@ from pydantic.json_schema import models_json_schema
 
 from app.api.problem_kinds import KINDS
 from app.api.problems import MEDIA_TYPE, RESPONSE_SCHEMA
+from app.api.schemas.answer_examples import EXAMPLES
 from app.api.schemas.base import COMPONENTS
 from app.api.schemas.ci import CiReportIn
 from app.api.schemas.exchange_rates import ExchangeRateIn
@@ -147,6 +148,8 @@ def install(app: FastAPI, *, requires_keys: bool) -> None:
         components = document.setdefault("components", {})
         schemas = _described_by_hand() | components.get("schemas", {})
         _describe_batches(schemas)
+        for name, example in EXAMPLES.items():
+            schemas[name]["examples"] = [example]
         components["schemas"] = schemas
         components["headers"] = HEADERS
         components["securitySchemes"] = {

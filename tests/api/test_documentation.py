@@ -215,6 +215,35 @@ def test_every_json_body_has_an_example(client: TestClient) -> None:
     assert bare == []
 
 
+@pytest.mark.parametrize(
+    "operation",
+    [
+        "upload_runs", "get_run", "declare_workload", "get_workload", "request_fit", "get_fit",
+        "make_forecast", "ask_what_if", "make_batch", "recommend",
+    ],
+)  # fmt: skip
+def test_answers_to_the_usual_requests_have_an_example_with_all_members(
+    client: TestClient, operation: str
+) -> None:
+    document = client.get("/openapi.json").json()
+    schemas = document["components"]["schemas"]
+    (described,) = (
+        each
+        for operations in document["paths"].values()
+        for each in operations.values()
+        if each["operationId"] == operation
+    )
+
+    success = [answer for status, answer in described["responses"].items() if status[0] == "2"]
+    for answer in success:
+        media = answer["content"]["application/json"]
+        assert _has_example(media, schemas)
+        schema = media["schema"]
+        name = schema.get("anyOf", [schema])[0]["$ref"].rpartition("/")[2]
+        for example in schemas[name]["examples"]:
+            assert example.keys() == schemas[name]["properties"].keys()
+
+
 @pytest.mark.parametrize("model", ["WorkloadIn", "RunPatch", "FitIn", "AcknowledgeIn"])
 def test_examples_of_bodies_are_taken(client: TestClient, model: str) -> None:
     schemas = client.get("/openapi.json").json()["components"]["schemas"]
