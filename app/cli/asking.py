@@ -153,8 +153,11 @@ def show_workloads(workloads: Iterable[Mapping[str, Any]]) -> None:
 
 def show_upload(name: str, answer: Mapping[str, Any]) -> None:
     """Print what an upload stored."""
-    counts = f"{answer.get('created', 0)} created, {answer.get('duplicates', 0)} duplicates"
-    print_note(f"{name}: {counts}.")
+    created, duplicates = answer.get("created", 0), f"{answer.get('duplicates', 0)} duplicates"
+    if answer.get("dry_run"):
+        print_note(f"{name}: {created} to be created, {duplicates}; none was stored.")
+    else:
+        print_note(f"{name}: {created} created, {duplicates}.")
     if answer.get("invalid_count"):
         print_note(f"Skipped {say_count(answer['invalid_count'], 'invalid row')}:")
         for row in answer["invalid"][:_SHOWN_ROWS]:

@@ -102,8 +102,8 @@ def test_what_is_checked_again_is_checked_anew(terminal: Terminal, profile: Path
 
     repeated = terminal.type("upload", profile, "--dry-run")
 
-    assert "24 created, 0 duplicates" in first.err
-    assert "0 created, 24 duplicates" in repeated.err
+    assert "24 to be created, 0 duplicates; none was stored." in first.err
+    assert "0 to be created, 24 duplicates; none was stored." in repeated.err
     assert "uploaded before" not in repeated.err
 
 
