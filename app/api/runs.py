@@ -65,10 +65,10 @@ _UPLOADED: dict[int | str, dict[str, Any]] = {
 
 def _format_of(request: Request) -> UploadFormat:
     header = request.headers.get("content-type", "")
-    media_type, _, parameters = header.partition(";")
-    charset = parameters.casefold().strip().removeprefix("charset=").strip("\"'")
-    upload_format = _FORMATS.get(media_type.strip().casefold())
-    if upload_format is None or (charset not in _CHARSETS and "charset" in parameters.casefold()):
+    media_type, *parameters = header.casefold().split(";")
+    named = dict(parameter.strip().partition("=")[::2] for parameter in parameters)
+    upload_format = _FORMATS.get(media_type.strip())
+    if upload_format is None or named.get("charset", "utf-8").strip("\"'") not in _CHARSETS:
         raise UnsupportedMediaTypeError(
             header[:100],
             [*map(str, UploadFormat), "in UTF-8, of the type that the header Content-Type names"],

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import ClassVar, Final, Self
 
 from app.domain.identifiers import FitId, Slug
 from app.domain.wording import say_count
@@ -350,12 +350,22 @@ class TooManyRowsError(DomainError):
         super().__init__(f"The upload has more than {limit} rows; nothing was stored.")
 
 
+_FORMS: Final = ("application/x-www-form-urlencoded", "multipart/form-data")
+"""As what curl sends a body whose type it is not told, and a file by -F."""
+
+
 class UnsupportedMediaTypeError(DomainError):
     """A body has a content type or encoding that the endpoint does not read."""
 
     remedy = "Send one of the named types."
 
     def __init__(self, found: str, supported: Sequence[str]) -> None:
+        is_form = any(form in found for form in _FORMS)
+        hint = (
+            f" With curl, add -H 'Content-Type: {supported[0]}' and send a file by"
+            " --data-binary @FILE, not by -F."
+        )
         super().__init__(
             f"Cannot read {found or 'a body without a type'}: send {', '.join(supported)}."
+            f"{hint if is_form else ''}"
         )

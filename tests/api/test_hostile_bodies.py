@@ -208,6 +208,70 @@ def test_table_that_lost_its_line_breaks_is_told_how_curl_keeps_them(
     assert "--data-binary, not with -d" in answer.json()["detail"]
 
 
+@pytest.mark.parametrize(
+    "table",
+    ["w,12.5,4\nw,13,4\n", "# exported\nworkload,duration_seconds\nw,5\n", "My runs,,\n\nw,5,\n"],
+)
+def test_table_without_header_is_told_to_begin_with_one(client: TestClient, table: str) -> None:
+    answer = client.post("/v1/runs", content=table, headers={"Content-Type": "text/csv"})
+
+    assert answer.status_code == 422
+    assert "The first line is no header" in answer.json()["detail"]
+    assert [fault["field"] for fault in answer.json()["errors"]] == ["workload", "duration_seconds"]
+
+
+@pytest.mark.parametrize("number", ["12,5", "1,234.5", "1.234,5", "1'234", "10%"])
+@pytest.mark.parametrize("field", ["duration_seconds", "workers"])
+def test_number_in_another_notation_is_told_how_to_be_written(
+    client: TestClient, field: str, number: str
+) -> None:
+    cells = {"workload": "w", "duration_seconds": "5", "workers": "4"} | {field: f'"{number}"'}
+    table = f"{','.join(cells)}\n{','.join(cells.values())}\n"
+
+    answer = client.post("/v1/runs", content=table, headers={"Content-Type": "text/csv"})
+
+    (fault,) = answer.json()["errors"]
+    assert fault["field"] == field
+    assert fault["remedy"].startswith("Write it with a decimal point")
+
+
+@pytest.mark.parametrize("path", ["/v1/runs", "/v1/prices"])
+def test_compressed_table_is_told_its_header(client: TestClient, path: str) -> None:
+    table = gzip.compress(b"workload,duration_seconds\nw,5\n")
+
+    answer = client.post(path, content=table, headers={"Content-Type": "text/csv"})
+
+    assert answer.status_code == 422
+    assert "header Content-Encoding: gzip" in answer.json()["detail"]
+
+
+def test_type_may_have_other_parameters_than_a_charset(client: TestClient) -> None:
+    table = "workload,duration_seconds\nw,5\n"
+
+    answers = [
+        client.post(
+            "/v1/runs",
+            content=table,
+            headers={"Content-Type": f"text/csv; header=present; charset={charset}"},
+        )
+        for charset in ("utf-8", "latin-1")
+    ]
+
+    assert [answer.status_code for answer in answers] == [201, 415]
+
+
+@pytest.mark.parametrize("path", ["/v1/runs", "/v1/prices", "/v1/forecasts"])
+@pytest.mark.parametrize(
+    "form", ["application/x-www-form-urlencoded", "multipart/form-data; boundary=x"]
+)
+def test_form_of_curl_is_told_how_to_send_a_file(client: TestClient, path: str, form: str) -> None:
+    answer = client.post(path, content="workload,5", headers={"Content-Type": form})
+
+    assert answer.status_code == 415
+    assert "-H 'Content-Type: application/json'" in answer.json()["detail"]
+    assert "--data-binary @FILE" in answer.json()["detail"]
+
+
 def test_lines_that_lost_their_line_breaks_are_told_how_curl_keeps_them(
     client: TestClient,
 ) -> None:

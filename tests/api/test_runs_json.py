@@ -281,8 +281,8 @@ def test_unknown_fields_are_refused_with_the_nearest(
 @pytest.mark.parametrize(
     ("body", "hint"),
     [
-        (b"", "at line 1, column 1 (character 0)"),
-        (b"   ", "at line 1, column 4 (character 3)"),
+        (b"", "The body is empty."),
+        (b"   ", "The body is empty."),
         (b"[]", "no runs"),
         (b" [ ] ", "no runs"),
         (b"[{}", "',' or ']'"),
@@ -321,6 +321,28 @@ def test_malformed_lines_are_named(client: TestClient) -> None:
     assert answer.json()["code"] == "invalid_rows"
     assert [fault["row"] for fault in faults(answer)] == [2, 3]
     assert "at column 4." in faults(answer)[0]["message"]
+
+
+@pytest.mark.parametrize(
+    ("line", "message", "remedy"),
+    [
+        ('{"workload": "w", "duration_seconds": NaN}', "NaN is not a JSON value", "Send null"),
+        ('{"workload": "w", "duration_seconds": -Infinity}', "Infinity is not", "Send null"),
+        ('{"workload": "w", "duration_seconds": 1},', "at column 41", "without commas"),
+        ("[", "at column 2", "is application/json"),
+        ('{"workload": "w",', "at column", "is application/json"),
+        ('{"workload": "w"} x', "at column 19", "Send runs as JSON objects"),
+        ('{"workload": } {}', "at column 14", "Send runs as JSON objects"),
+        ('{"workload": "\xfc"}', "it is not UTF-8", "as UTF-8"),
+    ],
+)
+def test_malformed_lines_are_told_what_they_are(
+    client: TestClient, line: str, message: str, remedy: str
+) -> None:
+    (fault,) = faults(post(client, line.encode("latin-1"), "application/x-ndjson"))
+
+    assert message in fault["message"]
+    assert remedy in fault["remedy"]
 
 
 def test_endless_lines_are_refused(client: TestClient) -> None:

@@ -1,7 +1,7 @@
 """Checks chunks of rows: every cell by its field, every row by the rules between fields."""
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from app.services.uploads.fields import (
     NumberRule,
     number_rule,
 )
-from app.services.uploads.numbers import read_numbers
+from app.services.uploads.numbers import is_miswritten, read_numbers
 from app.services.uploads.rules import check_rows
 
 if TYPE_CHECKING:
@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from decimal import Decimal
 
 Value = TypeVar("Value")
+_PLAIN_NUMBER: Final = (
+    "Write it with a decimal point, without separators of thousands and without a percent sign."
+)
 GpuNaming = Callable[[str], str]
 
 
@@ -89,6 +92,8 @@ class ChunkChecker:
                 message, remedy = f"{field} is a text.", "Send a JSON number, without quotes."
             else:
                 message, remedy = f"{field} is not {rule.wanted}.", rule.remedy
+                if isinstance(cell, str) and is_miswritten(cell.strip()):
+                    remedy = _PLAIN_NUMBER
             self._faults.add(row, field, cell, message, remedy)
         return column.values
 

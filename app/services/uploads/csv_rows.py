@@ -110,8 +110,14 @@ def _canonical_names(names: Sequence[str]) -> list[str]:
     fields = [canonical_field(name) for name in names]
     unknown = [name for name, field in zip(names, fields, strict=True) if not field]
     if unknown:
-        faults = [unknown_field_fault(name) for name in unknown]
-        raise UnknownFieldError(faults, _missing({*fields, *map(meant_field, unknown)}))
+        missing = _missing(named := {*fields, *map(meant_field, unknown)})
+        if named == {None}:
+            raise InvalidRequestError(
+                "The first line is no header: no column has a known name. Begin with the columns'"
+                " names, such as workload,duration_seconds,workers.",
+                missing,
+            )
+        raise UnknownFieldError([unknown_field_fault(name) for name in unknown], missing)
     canonical = [field for field in fields if field]
     repeated = sorted({field for field in canonical if canonical.count(field) > 1})
     if repeated:

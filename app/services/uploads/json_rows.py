@@ -23,7 +23,6 @@ from app.services.uploads.fields import (
     unknown_field_fault,
 )
 from app.services.uploads.json_values import MalformedLine, read_document, read_lines
-from app.services.uploads.separators import KEEPING_LINE_BREAKS
 
 CHUNK_ROWS: Final = 2048
 _GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
@@ -35,7 +34,6 @@ _NESTED: Final = frozenset((*_GROUPS, *FAMILIES))
 _PLAIN: Final = frozenset({str, int, float})
 _ABSENT: Final = frozenset({NoneType})
 _CELLS: Final = _PLAIN | _ABSENT
-_LINE_REMEDY: Final = f"Put each run on a line of its own; {KEEPING_LINE_BREAKS}."
 _OBJECT_REMEDY: Final = 'Send runs as JSON objects such as {"workload": ..., ...}.'
 
 
@@ -159,8 +157,7 @@ class _Flattener:
         """Return the fields of a run, None when it has a fault."""
         if isinstance(value, MalformedLine):
             message = f"The line is not valid JSON: {value.reason}."
-            remedy = _LINE_REMEDY if value.holds_several else _OBJECT_REMEDY
-            self._faults.add(row, None, None, message, remedy)
+            self._faults.add(row, None, None, message, value.remedy or _OBJECT_REMEDY)
             return None
         if not isinstance(value, dict):
             self._faults.add(row, None, None, "The run is not an object.", _OBJECT_REMEDY)

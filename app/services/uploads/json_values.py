@@ -20,19 +20,25 @@ _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _NO_SPACE: Final = re.compile(r"[^ \t\r\n]")
 _UNTERMINATED: Final = "Unterminated string"
 """How the decoder's message begins when the text ends inside a string, wherever it began."""
+_PYTHON_NUMBERS: Final = ("NaN", "Infinity")
 _LONGEST_WORD: Final = 16
 """Any other error due to the end of the text is reported at most this far before it."""
 
 
 @dataclass(frozen=True, slots=True)
 class MalformedLine:
-    """Stands for a line that is not JSON; `reason` states the fault and its column.
+    """Stands for a line that is not JSON.
 
-    `holds_several` tells whether it is several objects, as clients leave lines that they join.
+    Attributes
+    ----------
+    reason
+        The fault and its column.
+    remedy
+        What to do about it; empty if the line tells no more.
     """
 
     reason: str
-    holds_several: bool = False
+    remedy: str = ""
 
 
 def read_lines(body: IO[bytes]) -> Generator[list[object], None, None]:
@@ -82,16 +88,38 @@ def _value(line: bytes) -> object:
     try:
         return orjson.loads(line)
     except orjson.JSONDecodeError as error:
-        reason = f"{error.msg} at column {error.colno}"
-        return MalformedLine(reason, _begins_another(error.doc, error.pos))
+        if not _is_utf8(line):
+            return MalformedLine("it is not UTF-8", "Save the file as UTF-8.")
+        return _malformed_line(error)
 
 
-def _begins_another(line: str, position: int) -> bool:
-    """Return whether a JSON object ends before a position, and another begins there."""
-    if not line.startswith("{", position):
-        return False
+def _is_utf8(text: bytes) -> bool:
     try:
-        return isinstance(orjson.loads(line[:position]), dict)
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _malformed_line(error: orjson.JSONDecodeError) -> MalformedLine:
+    line, rest = error.doc[: error.pos], error.doc[error.pos :].strip()
+    word = next((word for word in _PYTHON_NUMBERS if rest.startswith(word)), None)
+    if word is not None:
+        reason = f"{word} is not a JSON value, at column {error.colno}"
+        return MalformedLine(reason, "Send null, or leave the value out.")
+    remedy = ""
+    if not rest:
+        remedy = "Put each run on one line; a run or an array over several is application/json."
+    elif rest.startswith("{") and _is_object(line):
+        remedy = f"Put each run on a line of its own; {KEEPING_LINE_BREAKS}."
+    elif rest == "," and _is_object(line):
+        remedy = "End the lines without commas, or send an array as application/json."
+    return MalformedLine(f"{error.msg} at column {error.colno}", remedy)
+
+
+def _is_object(text: str) -> bool:
+    try:
+        return isinstance(orjson.loads(text), dict)
     except orjson.JSONDecodeError:
         return False
 
@@ -133,7 +161,10 @@ class _Document:
         self._decode = json.JSONDecoder(parse_constant=_refuse_constant).raw_decode
 
     def elements(self) -> Iterator[object]:
-        if self._next() != "[":
+        first = self._next()
+        if not first:
+            raise InvalidRequestError("The body is empty. Send a run, or an array of runs.")
+        if first != "[":
             yield self._value()
             self._end()
             return

@@ -1,7 +1,9 @@
 """Converts columns of cells into columns of numbers and finds the cells that are none."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import orjson
@@ -9,6 +11,12 @@ import orjson
 from app.domain.configurations import MAX_PARAMETER
 from app.services.uploads.chunks import BoolArray, Cell, FloatArray
 from app.services.uploads.fields import NumberRule
+
+_MISWRITTEN: Final = re.compile(
+    r"[+-]?(\d+([.,]\d+)? ?%|\d+,\d+"
+    r"|\d{1,3}([,' \u00a0\u202f]\d{3})+(\.\d+)?|\d{1,3}(\.\d{3})+,\d+)",
+    re.ASCII,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +44,17 @@ def read_numbers(cells: Sequence[Cell], rule: NumberRule, *, is_typed: bool) -> 
 def is_number(cell: Cell, *, is_typed: bool) -> bool:
     """Whether a parameter's cell is a number (never called for absent cells)."""
     return abs(_parse_cell(cell, is_typed=is_typed)) <= MAX_PARAMETER
+
+
+def is_miswritten(text: str) -> bool:
+    """Whether a text is a number with a decimal comma, separators of thousands or a percent sign.
+
+    Examples
+    --------
+    >>> is_miswritten("0,5"), is_miswritten("1.234,5"), is_miswritten("10 %"), is_miswritten("0.5")
+    (True, True, True, False)
+    """
+    return _MISWRITTEN.fullmatch(text) is not None
 
 
 def _is_allowed(values: FloatArray, rule: NumberRule) -> BoolArray:

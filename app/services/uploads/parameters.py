@@ -1,6 +1,5 @@
 """Whether a parameter is a number or a category: fixed by declaration or by first use."""
 
-import re
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Final
@@ -10,19 +9,13 @@ from app.domain.identifiers import Slug
 from app.domain.workloads import ParameterType, Workload
 from app.services.uploads.chunks import Chunk
 from app.services.uploads.faults import FaultCollector
-from app.services.uploads.numbers import is_number
+from app.services.uploads.numbers import is_miswritten, is_number
 
 ParameterKey = tuple[Slug, str]
 """A workload and the name of one of its parameters."""
 _ALWAYS_CATEGORY: Final = frozenset({"framework"})
 _ABSENCE: Final = frozenset({"na", "n/a", "#n/a", "nan", "null", "-", "--", "?"})
 """How programs write a missing number; "None" is not among them, as it may be a setting."""
-_MISWRITTEN: Final = re.compile(
-    r"[+-]?(\d+([.,]\d+)? ?%|\d+,\d+"
-    r"|\d{1,3}([,' \u00a0\u202f]\d{3})+(\.\d+)?|\d{1,3}(\.\d{3})+,\d+)",
-    re.ASCII,
-)
-"""Numbers with a decimal comma, separators of thousands or a percent sign."""
 _MAX_COMPARED: Final = 1000
 _OTHER_TYPE: Final = "Send the type it was first used with, or use another parameter name."
 _NO_VALUE: Final = (
@@ -61,7 +54,7 @@ class ParameterUses:
                 (self._with_words if is_word else self._with_numbers).add(key)
                 if is_word and not says_absence(cell):
                     self._with_levels.add(key)
-                    if not _MISWRITTEN.fullmatch(str(cell)):
+                    if not is_miswritten(str(cell)):
                         self._with_other_levels.add(key)
                     self._compare(key, str(cell))
                 elif chunk.is_typed and not is_word:

@@ -15,7 +15,6 @@ from app.services.uploads.rules import OddityCollector
 from app.services.uploads.separators import refuse_other_formats
 from app.services.uploads.terms import UploadFormat
 
-_COMPRESSED: Final = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 _HEAD_BYTES: Final = 4
 
 
@@ -77,11 +76,6 @@ def _raw_chunks(
 def _refuse_other_formats(body: IO[bytes], upload_format: UploadFormat) -> None:
     body.seek(0)
     head = body.read(_HEAD_BYTES)
-    for magic, name in _COMPRESSED.items():
-        if head.startswith(magic):
-            raise InvalidRequestError(
-                f"The body is compressed: send it with the header Content-Encoding: {name}."
-            )
     refuse_other_formats(head)
     if upload_format is UploadFormat.CSV and head.startswith((b"[", b"{")):
         raise InvalidRequestError(

@@ -13,6 +13,7 @@ _NO_TEXT: Final = {
     b"\xfe\xff": "text in UTF-16",
 }
 """Formats by their first bytes, with which no records as UTF-8 text begin."""
+_COMPRESSED: Final = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 KEEPING_LINE_BREAKS: Final = "curl keeps line breaks with --data-binary, not with -d"
 _SEPARATOR_LINE: Final = ["sep=", ""]
 """Cells of `sep=,`, a line for spreadsheets that states the separator."""
@@ -24,8 +25,13 @@ def refuse_other_formats(head: bytes) -> None:
     Raises
     ------
     InvalidRequestError
-        If it begins as a spreadsheet, a Parquet table or text in UTF-16 does.
+        If it begins as a compressed file, a spreadsheet, a Parquet table or text in UTF-16 does.
     """
+    for magic, name in _COMPRESSED.items():
+        if head.startswith(magic):
+            raise InvalidRequestError(
+                f"The body is compressed: send it with the header Content-Encoding: {name}."
+            )
     found = next((name for magic, name in _NO_TEXT.items() if head.startswith(magic)), None)
     if found is None and b"\0" in head[:2]:
         found = "text in UTF-16"
