@@ -165,7 +165,7 @@ def test_database_of_another_encoding_is_refused(foreign: Database, encoding: st
 def test_readiness_says_how_a_database_of_another_encoding_is_replaced(
     foreign: Database, settings: Settings, encoding: str
 ) -> None:
-    services = build_services(ServiceContext(foreign, settings))
+    services = Services(ServiceContext(foreign, settings))
 
     (check,) = services.health.check_readiness(reveal=True)
 
