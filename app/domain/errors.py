@@ -282,7 +282,7 @@ class InsufficientCapacityError(DomainError):
         *,
         needed: int,
         offered: int,
-        kept: int = 0,
+        kept: int,
         fitting: Sequence[str],
         left_out: Sequence[tuple[str, int]],
     ) -> None:

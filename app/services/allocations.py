@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from app.domain.allocations import (
     Move,
     Omission,
     OmittedJob,
+    OmittedType,
     Placed,
     Shortage,
 )
@@ -94,9 +95,8 @@ class AllocationService:
         omitted = _omitted(request, options, beliefs, forecasts, on_time, allowed)
         problem = _problem(request, forecasts, values, allowed, kept_gpus(request, omitted))
         solution = _solve(request, problem)
-        allocation = _to_allocation(request, forecasts, beliefs, problem, solution, omitted)
         types = omitted_types(request, options, beliefs, forecasts, values)
-        return replace(allocation, omitted_types=types)
+        return _to_allocation(request, forecasts, beliefs, problem, solution, omitted, types)
 
 
 def _require_one_currency(beliefs: Beliefs) -> None:
@@ -200,6 +200,7 @@ def _to_allocation(
     problem: _Problem,
     solution: Solution,
     omitted: list[OmittedJob],
+    types: tuple[OmittedType, ...],
 ) -> Allocation:
     is_placed = solution.choice != NOTHING
     chosen = solution.choice[is_placed]
@@ -216,7 +217,7 @@ def _to_allocation(
         request=request,
         allocated=_allocated(request, forecasts, beliefs, rows),
         omitted=(*omitted, *left_out),
-        omitted_types=(),
+        omitted_types=types,
         used=used,
         objective=_objective(request.goal, problem, solution),
         method=solution.method,

@@ -124,8 +124,8 @@ def _print_report(options: argparse.Namespace, report: FlushReport, rejected: Pa
         "unreadable": report.unreadable,
     }
     _print_counts(options, counts)
-    told = [text for answer in report.answers for text in numbers_sent_as_text(answer)]
-    for text in dict.fromkeys(told):
+    sentences = [text for answer in report.answers for text in numbers_sent_as_text(answer)]
+    for text in dict.fromkeys(sentences):
         sys.stderr.write(f"{text}\n")
     for reason in report.refused:
         sys.stderr.write(f"Refused: {reason}\n")

@@ -42,18 +42,14 @@ def try_out(project: Composed, *, build: bool, with_ray: bool) -> Iterator[str]:
         yield f"forecast: {first:.1f} s"
     project.run("restart", "postgres")
     _await_up(project, *_ALONE)
-    with _caller(project, key) as caller:
-        assert _uploaded(caller)["created"] == 0
-        assert _forecast(caller) == first
+    _check_kept(project, key, first)
     yield "PostgreSQL came back with all it had"
     backup = project.pipe("exec", "-T", "api", "trainfare", "backup", "-")
     project.run("stop", *_ALONE)
     restore = ("run", "--rm", "-T", "--no-deps", "api", "restore", "--overwrite", "-")
     project.pipe(*restore, data=backup)
     _await_up(project, *_ALONE)
-    with _caller(project, key) as caller:
-        assert _uploaded(caller)["created"] == 0
-        assert _forecast(caller) == first
+    _check_kept(project, key, first)
     yield f"restored from a backup of {len(backup):,} bytes"
     if with_ray:
         yield from _on_ray(project, key, first)
@@ -100,6 +96,13 @@ def _fitted(caller: httpx.Client, *, version: int) -> float:
             break
     assert (fit["state"], fit["regressor_version"]) == ("succeeded", version), fit
     return _forecast(caller)
+
+
+def _check_kept(project: Composed, key: str, expected: float) -> None:
+    """Check that all runs are there, and that the forecast is the same."""
+    with _caller(project, key) as caller:
+        assert _uploaded(caller)["created"] == 0
+        assert _forecast(caller) == expected
 
 
 def _uploaded(caller: httpx.Client) -> dict[str, int]:
