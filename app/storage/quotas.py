@@ -61,8 +61,12 @@ class QuotaStore:
         """
         is_free = sa.and_(ProjectRow.max_runs.is_(None), ProjectRow.max_workloads.is_(None))
         query = sa.select(ProjectRow.id).where(ProjectRow.id == project_id, is_free)
-        if self._session.execute(query.with_for_update(read=True)).first():
-            return None
+        with self._session.begin_nested() as savepoint:
+            if self._session.execute(query.with_for_update(read=True)).first():
+                return None
+            # PostgreSQL has locked the row even so if a limit was set while this waited. Two such
+            # uploads would wait for each other below.
+            savepoint.rollback()
         return self.lock(project_id)
 
     def lock_for_fit(self, project_id: ProjectId) -> Quota | None:

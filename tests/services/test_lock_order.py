@@ -3,13 +3,15 @@
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import timedelta
+from threading import Barrier
 from typing import Any
 
 import pytest
 
 from app.domain.access import DEFAULT_PROJECT, Principal, Scope
 from app.domain.fits import FitReason, FitRequest
-from app.domain.identifiers import Slug, WorkloadId
+from app.domain.identifiers import ProjectId, Slug, WorkloadId
+from app.domain.quotas import Quota
 from app.domain.workloads import RefitMode, RefitPolicy, WorkloadDeclaration
 from app.services.computing.task import compute_fit
 from app.services.context import ServiceContext
@@ -20,6 +22,7 @@ from app.services.retention import RetentionService
 from app.services.wiring import Services
 from app.storage.fits import FitStore
 from app.storage.leases import LeaseStore
+from app.storage.quotas import QuotaStore
 from app.storage.stores import Stores
 from tests.support.ledger import record_forecasts
 from tests.support.locks import wait_for_a_lock
@@ -75,6 +78,35 @@ def test_upload_to_workloads_that_are_removed_and_made_anew_waits_in_order(
         created = [first.result(), second.result()]
 
     assert created == [{"c"}, {"b"}]
+
+
+def test_uploads_that_wait_for_a_limit_to_be_set_end_one_after_the_other(
+    context: ServiceContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database, limits = context.database, Quota(runs=10, workloads=3)
+    _after_both(monkeypatch, QuotaStore, "lock")
+
+    def upload() -> Quota | None:
+        with database.transaction() as stores:
+            return stores.quotas.lock_for_upload(DEFAULT_PROJECT)
+
+    with ThreadPoolExecutor(2) as pool:
+        with database.transaction() as stores:
+            stores.quotas.put(DEFAULT_PROJECT, limits)
+            uploads = [pool.submit(upload) for _ in range(2)]
+            wait_for_a_lock(database, *uploads, count=2)
+        assert [one.result() for one in uploads] == [limits, limits]
+
+
+def _after_both(monkeypatch: pytest.MonkeyPatch, owner: type, name: str) -> None:
+    """Let two calls of a method begin together."""
+    original, both = getattr(owner, name), Barrier(2)
+
+    def call(store: object, project_id: ProjectId) -> Any:
+        both.wait()
+        return original(store, project_id)
+
+    monkeypatch.setattr(owner, name, call)
 
 
 def _remove(stores: Stores, name: str) -> None:
