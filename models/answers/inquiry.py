@@ -114,8 +114,7 @@ class Inquiry:
     @once
     def regimes(self) -> tuple[str, ...]:
         """The kind of question that each row asks."""
-        grounds, encoded = self._grounds, self.encoded
-        return grounds.regime_map.of_rows(grounds.encoder, encoded.distances, encoded.codes)
+        return self._grounds.regime_map.of_rows(self.encoded)
 
     @once
     def answering(self) -> Sequence[str]:

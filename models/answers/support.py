@@ -150,7 +150,7 @@ class SupportGrounds:
         if not rows:
             return
         distances = encoded.distances[rows]
-        telling = self._regime_map.relevant(self._encoder, distances).max(axis=1, initial=0.0)
+        telling = self._regime_map.relevant(distances).max(axis=1, initial=0.0)
         is_extrapolating = telling > _TOLERANCE
         if encoded.readings is not None:
             # No run is near a question that separates columns which always went together.

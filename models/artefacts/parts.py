@@ -223,7 +223,7 @@ def _build_regime_map(encoder: Encoder, kinds: object, few_levels: object) -> Re
     demand(len(few) == len(encoder.categories), "levels with few runs are of other categories")
     for codes, category in zip(few, encoder.categories, strict=True):
         demand(codes <= set(range(len(category.levels))), "a level with few runs is not there")
-    return RegimeMap(dict(regimes.kinds), few)
+    return RegimeMap(encoder, dict(regimes.kinds), few)
 
 
 def _build_regimes(names: Iterable[str], arrays: Arrays, n_members: int) -> dict[str, RegimeModel]:

@@ -87,17 +87,22 @@ class AsymmetricIntervals:
         sides = [item for item in (self._beyond(encoded, end) for end in self._ends) if item]
         if not sides:
             return curves, None
-        unseen_sd = np.sqrt(sum((side.unseen_sd * distance) ** 2 for side, distance in sides))
-        upper_factor = np.hypot(1.0, NORMAL_90 * unseen_sd / (scale * curves[:, AT_90]))
-        lower_factor = np.prod(
-            [1.0 - side.shrinkage * np.minimum(distance, 1.0) for side, distance in sides], axis=0
-        )
+        variance, lower_factor = np.zeros(len(scale)), np.ones(len(scale))
+        for side, distance in sides:
+            variance += (side.unseen_sd * distance) ** 2
+            lower_factor *= 1.0 - side.shrinkage * np.minimum(distance, 1.0)
+        upper_factor = np.hypot(1.0, NORMAL_90 * np.sqrt(variance) / (scale * curves[:, AT_90]))
         return curves * lower_factor[:, None], curves * upper_factor[:, None]
 
     def _beyond(self, encoded: Encoded, end: _RangeEnd) -> tuple[_Side, FloatArray] | None:
         """Return how far rows are beyond a side, in log units; None if no row is."""
-        side = end.side
-        is_beyond = side.sign * (encoded.X[:, end.column] - end.limit) > 0
+        side, values = end.side, encoded.X[:, end.column]
+        if len(values) == 1:
+            # A scalar costs a tenth of an array of one element.
+            if side.sign * (values.item() - end.limit) <= 0:
+                return None
+            return side, np.minimum(encoded.excess[:, end.feature], _MAX_DISTANCE)
+        is_beyond = side.sign * (values - end.limit) > 0
         if not is_beyond.any():
             return None
         distance = np.minimum(encoded.excess[:, end.feature], _MAX_DISTANCE)

@@ -85,6 +85,12 @@ class Encoded:
     codes: IntArray
     readings: Readings | None = None
 
+    def has_open_levels(self) -> bool:
+        """Whether any level is unseen or unspecified."""
+        if len(self.codes) == 1:
+            return min(self.codes[0].tolist(), default=0) < 0
+        return bool(self.codes.min(initial=0) < 0)
+
 
 class Encoder:
     """Turns features into matrices, as learned from the runs of one workload.

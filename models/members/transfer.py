@@ -157,7 +157,7 @@ class LevelTransfer:
         category, at least .3 (.15 instead of .5 for an instance type whose GPU type is known). Rows
         with another reading are answered by both, with equal weights.
         """
-        if encoded.codes.min(initial=0) >= 0:
+        if not encoded.has_open_levels():
             return _both_readings(None, encoded)
         open_rows = np.asarray(np.any(encoded.codes < 0, axis=1), dtype=np.bool_)
         # Many questions leave the same levels open; their stand-ins are computed once.

@@ -5,7 +5,7 @@ from typing import Final, Literal
 
 import numpy as np
 
-from models.features.encoder import UNSEEN, Encoder
+from models.features.encoder import UNSEEN, Encoded, Encoder
 from models.features.layout import Layout
 from models.tables import FloatArray, IntArray
 
@@ -66,12 +66,13 @@ class Fold:
     test: IntArray
 
 
-@dataclass(frozen=True, slots=True)
 class RegimeMap:
     """The regimes of a workload, and to which a question belongs.
 
     Parameters
     ----------
+    encoder
+        Names the axes and the categories.
     kinds
         Kind of each regime, by name; ``interpolation`` is always present. The range of an
         irrelevant parameter (`models.columns.relevance`) and of epochs that never varied
@@ -80,43 +81,50 @@ class RegimeMap:
         Codes of the levels with few runs, for each category.
     """
 
-    kinds: dict[str, Kind]
-    few_levels: tuple[frozenset[int], ...]
+    def __init__(
+        self,
+        encoder: Encoder,
+        kinds: dict[str, Kind],
+        few_levels: tuple[frozenset[int], ...],
+    ) -> None:
+        self.kinds, self.few_levels = kinds, few_levels
+        self._axes = encoder.axis_names()
+        self._categories = tuple(category.column for category in encoder.categories)
+        self._has_few_levels = any(few_levels)
+        self._is_relevant = np.array([kinds[name] != IRRELEVANT_AXIS for name in self._axes], bool)
+        self._are_all_relevant = bool(self._is_relevant.all())
 
-    def of_rows(self, encoder: Encoder, distances: FloatArray, codes: IntArray) -> tuple[str, ...]:
+    def of_rows(self, encoded: Encoded) -> tuple[str, ...]:
         """Return the regime of each row: the axis farthest out, a rare level, or interpolation."""
-        distances = self.relevant(encoder, distances)
-        regimes = [INTERPOLATION] * len(codes)
-        columns = [category.column for category in encoder.categories]
-        if any(self.few_levels) or (codes.size and codes.min() < 0):
+        regimes = [INTERPOLATION] * len(encoded.codes)
+        if self._has_few_levels or encoded.has_open_levels():
             regime_of_levels: dict[tuple[int, ...], str] = {}
-            for row, levels in enumerate(map(tuple, codes.tolist())):
+            for row, levels in enumerate(map(tuple, encoded.codes.tolist())):
                 regime = regime_of_levels.get(levels)
                 if regime is None:
-                    rare_regimes = (
-                        column + NEW_LEVEL if code == UNSEEN else column
-                        for column, code, rare in zip(columns, levels, self.few_levels, strict=True)
-                        if code < 0 or code in rare
-                    )
-                    regime = regime_of_levels[levels] = next(rare_regimes, INTERPOLATION)
+                    regime = regime_of_levels[levels] = self._of_levels(levels)
                 regimes[row] = regime
-        farthest = _farthest(distances)
-        if farthest:
-            axes = encoder.axis_names()
-            for row, index in farthest.items():
-                regimes[row] = axes[index]
+        for row, index in _farthest(self.relevant(encoded.distances)).items():
+            regimes[row] = self._axes[index]
         return tuple(regimes)
 
-    def relevant(self, encoder: Encoder, distances: FloatArray) -> FloatArray:
+    def _of_levels(self, levels: tuple[int, ...]) -> str:
+        """Return the regime of a question within all ranges."""
+        rare_regimes = (
+            column + NEW_LEVEL if code == UNSEEN else column
+            for column, code, rare in zip(self._categories, levels, self.few_levels, strict=True)
+            if code < 0 or code in rare
+        )
+        return next(rare_regimes, INTERPOLATION)
+
+    def relevant(self, distances: FloatArray) -> FloatArray:
         """Return the distances beyond the measured range that decide the kind of question.
 
         Those along irrelevant parameters are set to 0.
         """
-        if IRRELEVANT_AXIS not in self.kinds.values():
+        if self._are_all_relevant:
             return distances
-        axes = encoder.axis_names()
-        is_relevant = np.array([self.kinds[name] != IRRELEVANT_AXIS for name in axes])
-        return np.where(is_relevant, distances, 0.0)
+        return np.where(self._is_relevant, distances, 0.0)
 
 
 def _farthest(distances: FloatArray) -> dict[int, int]:
@@ -158,7 +166,7 @@ def map_regimes(encoder: Encoder, layout: Layout, X: FloatArray, codes: IntArray
         limit = max(3.0, 0.08 * len(X))
         few = (sizes <= limit) & (3 * sizes <= sizes.max())
         few_levels.append(frozenset(np.flatnonzero(few).tolist()) if category.used else frozenset())
-    return RegimeMap(kinds, tuple(few_levels))
+    return RegimeMap(encoder, kinds, tuple(few_levels))
 
 
 def _kind_of_axis(n_levels: int) -> Kind:
