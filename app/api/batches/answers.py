@@ -238,7 +238,7 @@ def _with_defaults(defaults: Mapping[str, Any], entry: Document) -> Document:
     Examples
     --------
     >>> defaults = {"pricing": {"extras": {"other_nodes": 1, "egress_gb": 2}}}
-    >>> _complete(defaults, {"ref": "a", "pricing": {"extras": {"other_nodes": 3}}})
+    >>> _with_defaults(defaults, {"ref": "a", "pricing": {"extras": {"other_nodes": 3}}})
     {'pricing': {'extras': {'other_nodes': 3, 'egress_gb': 2}}}
     """
     merged = {**defaults, **entry}

@@ -176,7 +176,7 @@ def _summed(processes: Iterable[Iterable[_Family]]) -> list[_Family]:
     --------
     >>> one = [("served", "Answers.", "counter", [("served_total", {"route": "/"}, 2.0)])]
     >>> two = [("served", "Answers.", "counter", [("served_total", {"route": "/"}, 3.0)])]
-    >>> _added([one, two])
+    >>> _summed([one, two])
     [('served', 'Answers.', 'counter', [('served_total', {'route': '/'}, 5.0)])]
     """
     families: dict[str, tuple[str, str]] = {}

@@ -74,7 +74,7 @@ def split_form(members: Mapping[str, Columns]) -> tuple[dict[str, Columns], byte
 
     Examples
     --------
-    >>> apart({"": {"a": [1, 1], "b": [2, 3]}, "work": {"c": [1, True]}})
+    >>> split_form({"": {"a": [1, 1], "b": [2, 3]}, "work": {"c": [1, True]}})
     ({'': {'b': [2, 3]}, 'work': {'c': [1, True]}}, b'{"":{"a":1,"b":[]},"work":{"c":[]}}')
     """
     varied: dict[str, Columns] = {}

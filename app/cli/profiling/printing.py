@@ -24,7 +24,7 @@ def say_width(width: float) -> str:
 
     Examples
     --------
-    >>> wide(0.25), wide(104.2), wide(1e13)
+    >>> say_width(0.25), say_width(104.2), say_width(1e13)
     ('25%', '104 times', 'over 1000 times')
     """
     if width > _MAX_MULTIPLE:
