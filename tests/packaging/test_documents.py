@@ -1,4 +1,4 @@
-"""Documents that render: tables are tables, and links lead to a file and to a heading of it."""
+"""Documents that render and lead somewhere: tables are tables; links, paths and modules exist."""
 
 import itertools
 import re
@@ -12,8 +12,14 @@ _DOCUMENTS = [
     *sorted(_ROOT.glob("*.md")),
     *sorted((_ROOT / "docs").rglob("*.md")),
     *sorted((_ROOT / "client").glob("*.md")),
+    *sorted((_ROOT / "examples").glob("*.md")),
 ]
+_PRESENT = [path for path in _DOCUMENTS if path.name != "CHANGELOG.md"]  # it keeps old names
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
+_FOLDERS = "app|models|tests|benchmarks|client|examples|docs|deploy|migrations|templates"
+# kubectl calls deployments deploy/NAME
+_PATH = re.compile(rf"(?<![\w/.-])(?!deploy/trainfare-)(?:{_FOLDERS})/[\w./-]*\w")
+_MODULE = re.compile(r"(?<![\w/.-])(?:app|models|tests|benchmarks|trainfare_client)(?:\.\w+)+")
 _NAMES = [str(path.relative_to(_ROOT)) for path in _DOCUMENTS]
 
 
@@ -56,6 +62,25 @@ def test_links_lead_somewhere(path: Path) -> None:
         target = path.parent / file if file else path
         assert target.exists(), link
         assert not heading or heading in _anchors(target), link
+
+
+def _exists(module: str) -> bool:
+    """Whether a dotted name is a module, or a name that occurs in one."""
+    root = _ROOT / "client" if module.startswith("trainfare_client.") else _ROOT
+    *parents, last = module.split(".")
+    package, source = root.joinpath(*parents), root.joinpath(*parents).with_suffix(".py")
+    if (package / last).is_dir() or (package / f"{last}.py").is_file():
+        return True
+    source = source if source.is_file() else package / "__init__.py"
+    return source.is_file() and re.search(rf"\b{last}\b", source.read_text("utf-8")) is not None
+
+
+@pytest.mark.parametrize("path", _PRESENT, ids=lambda path: str(path.relative_to(_ROOT)))
+def test_named_files_and_modules_exist(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+
+    assert [name for name in _PATH.findall(text) if not (_ROOT / name).exists()] == []
+    assert [name for name in _MODULE.findall(text) if not _exists(name)] == []
 
 
 def test_map_of_the_library_names_each_module_once() -> None:
