@@ -1,5 +1,6 @@
-"""What the documents tell to install and to run exists: nothing of ours is in a package index."""
+"""What the documents tell to install, run and set exists; nothing of ours is in a package index."""
 
+import itertools
 import os
 import re
 import subprocess
@@ -8,17 +9,74 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 import yaml
+
+from app.cli import application
+from app.cli.profiling.training import environment_of
+from app.settings import Settings, unknown_variables
 
 _ROOT = Path(__file__).parents[2]
 _MAKEFILE = (_ROOT / "Makefile").read_text(encoding="utf-8")
 _DOCUMENTS = [
     _ROOT / "README.md",
+    _ROOT / "CONTRIBUTING.md",
+    _ROOT / "client" / "README.md",
+    _ROOT / "examples" / "README.md",
     *sorted((_ROOT / "docs").rglob("*.md")),
     *sorted((_ROOT / "templates").iterdir()),
     *sorted((_ROOT / "deploy").rglob("*.yaml")),
 ]
 _FROM_AN_INDEX = re.compile(r"pip install (?:-\S+ )*['\"]?trainfare\S*")
+_COMMAND = re.compile(
+    r"(?:^|`|\$ |-- |/bin/|exec -T api )trainfare ([a-z][^`\n|>;&#]*)", re.MULTILINE
+)
+_VARIABLE = re.compile(r"\bTRAINFARE_[A-Z_]+\b(?!\.\.\.)")
+_TRAINFARE: Any = typer.main.get_command(application)
+_OF_PROFILED_COMMANDS = environment_of(
+    {"workers": "", "dataset_size": "", "batch_size": "", "param.name": ""}
+)
+
+
+def _unknown_word(words: list[str]) -> str | None:
+    """Return the first word of a command line that is no command or option of `trainfare`."""
+    command = _TRAINFARE
+    for word in itertools.takewhile(lambda word: word != "--", words):
+        name = word.partition("=")[0].rstrip(",.:)]").lstrip("[")
+        if name.startswith("--"):
+            if command.context_settings.get("ignore_unknown_options"):  # the client's own command
+                return None
+            options = [(*each.opts, *each.secondary_opts) for each in command.params]
+            if name not in {"--help", *itertools.chain(*options)}:
+                return name
+        elif commands := getattr(command, "commands", None):
+            if name not in commands:
+                return name
+            command = commands[name]
+    return None
+
+
+@pytest.mark.parametrize("path", _DOCUMENTS, ids=lambda path: str(path.relative_to(_ROOT)))
+def test_named_commands_options_and_settings_exist(path: Path) -> None:
+    text = re.sub(r"\\\n\s*", " ", path.read_text(encoding="utf-8"))
+
+    commands = [words.split() for words in _COMMAND.findall(text)]
+    assert [words for words in commands if _unknown_word(words) is not None] == []
+    variables = set(_VARIABLE.findall(text)) - _OF_PROFILED_COMMANDS.keys()
+    assert unknown_variables(variables) == {}
+
+
+def test_guide_lists_each_setting_with_its_default() -> None:
+    guide = (_ROOT / "docs" / "operating.md").read_text(encoding="utf-8")
+    listed = dict(re.findall(r"^\| `TRAINFARE_(\w+)` \| ([^|]+) \|", guide, re.MULTILINE))
+    issuer_related = {name for name in Settings.model_fields if name.startswith("oidc_")}
+
+    for name in Settings.model_fields.keys() - issuer_related:
+        default = Settings.model_fields[name].default
+        assert default is None or listed[name.upper()] == str(default)
+    assert listed.keys() == {name.upper() for name in Settings.model_fields.keys() - issuer_related}
+    names = {name.removeprefix("oidc_").upper() for name in issuer_related}
+    assert {name for name in names if f"`{name}`" not in guide} == set()
 
 
 @pytest.mark.parametrize("path", _DOCUMENTS, ids=lambda path: str(path.relative_to(_ROOT)))
