@@ -258,7 +258,7 @@ def document_of(answer: httpx2.Response, *required: str) -> dict[str, Any]:
 
     Parameters
     ----------
-    telling
+    required
         Fields that identify the service's answer; other servers' answers hardly have them.
 
     Raises

@@ -18,8 +18,8 @@ class Exposition:
 
     Parameters
     ----------
-    counted
-        The counts of this process.
+    sources
+        The counts and the services of this process.
     siblings
         Folder in which the web processes of one port share their counts; `start` begins writing,
         and the metrics are the sums over all. None: this is the only process.

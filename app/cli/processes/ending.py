@@ -53,7 +53,7 @@ def end_within(seconds: float, terminated: threading.Event) -> threading.Event:
     ----------
     seconds
         How long a clean shutdown may take.
-    told
+    terminated
         Set when the process is told to end.
 
     Returns

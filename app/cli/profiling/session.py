@@ -42,7 +42,7 @@ class Profiler:
     ----------
     connection
         The service.
-    wanted
+    plan_request
         The plan request.
     command
         The training command, with placeholders.
