@@ -14,7 +14,9 @@ from app.domain.errors import Fault
 
 pytestmark = pytest.mark.lengthy
 
-_GUIDE = Path(__file__).parents[2] / "docs" / "api.md"
+_ROOT = Path(__file__).parents[2]
+_GUIDE = _ROOT / "docs" / "api.md"
+_ROUTE = re.compile(r"(?:(GET|POST|PUT|PATCH|DELETE) )?(?:localhost:8000)?(/v1/[\w/{}:.-]*[\w}])")
 _PAGES = ["/docs", "/problems", "/problems/invalid_rows"]
 
 
@@ -178,6 +180,22 @@ def test_guide_lists_every_problem_code_with_its_status() -> None:
     kinds = {(kind.code, str(kind.status)) for kind in problem_kinds.all_kinds()}
     assert {(code, status) for code, status, _ in listed} == kinds
     assert len(listed) == len(kinds)
+
+
+def test_routes_that_documents_name_exist(client: TestClient) -> None:
+    operations = [
+        (method.upper(), re.compile(re.sub(r"\{\w+\}", "[^/:]+", path)))
+        for method, path, _ in _operations(client.get("/openapi.json").json())
+    ]
+    documents = [_ROOT / "README.md", *(_ROOT / "docs").rglob("*.md"), *_ROOT.glob("client/*.md")]
+
+    unknown = {
+        (path.name, method, route)
+        for path in documents
+        for method, route in _ROUTE.findall(path.read_text(encoding="utf-8"))
+        if not any(method in {"", verb} and form.fullmatch(route) for verb, form in operations)
+    }
+    assert unknown == set()
 
 
 def _has_example(media: dict[str, Any], schemas: dict[str, Any]) -> bool:
