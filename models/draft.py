@@ -16,7 +16,8 @@ from models.columns.trends import with_fading_trends
 from models.convergence import ConvergenceLaw
 from models.distribution import AT_80, AT_90
 from models.explanations.phases import PhaseLaw
-from models.features.encoder import Encoded, Encoder
+from models.features.encoded import Encoded
+from models.features.encoder import Encoder
 from models.features.placement import Placement
 from models.members.mixture import RegimeModel
 from models.members.transfer import LevelTransfer

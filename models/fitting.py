@@ -14,7 +14,8 @@ from models.draft import Draft, Encoding
 from models.errors import NotEnoughRunsError, NothingFittedError, UnknownRegressorError
 from models.evidence import Evidence
 from models.explanations.phases import fit_phases
-from models.features.encoder import Encoded, Encoder
+from models.features.encoded import Encoded
+from models.features.encoder import Encoder
 from models.features.hardware import HardwareDescription
 from models.features.layout import Layout
 from models.pooling.priors import EncodedPrior, PooledPrior

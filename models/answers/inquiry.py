@@ -14,7 +14,8 @@ from models.calibration.lower_ends import LowerEnds
 from models.distribution import LEVELS, ForecastDistribution
 from models.explanations.explanation import TERM_NAMES, ranked
 from models.explanations.phases import PhaseLaw
-from models.features.encoder import Encoded, Encoder
+from models.features.encoded import Encoded
+from models.features.encoder import Encoder
 from models.features.placement import Placement
 from models.members.epochs import Epochs, start_up_sd
 from models.members.mixture import Evaluation, Mixture, Mixtures, RegimeModel

@@ -7,7 +7,7 @@ from itertools import compress
 import numpy as np
 
 from models.distribution import AT_90
-from models.features.encoder import Encoded
+from models.features.encoded import Encoded
 from models.once import once
 from models.runs.configurations import UNBOUNDED
 from models.runs.run_names import RunNames

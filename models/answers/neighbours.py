@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from models.answers.memory import Memory
-from models.features.encoder import Encoded
+from models.features.encoded import Encoded
 from models.once import once
 from models.tables import FloatArray, IntArray
 

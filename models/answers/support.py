@@ -9,7 +9,8 @@ import numpy as np
 
 from models.answers.memory import Memory
 from models.answers.neighbours import Neighbours
-from models.features.encoder import UNSEEN, UNSPECIFIED, Encoded, Encoder
+from models.features.encoded import Encoded
+from models.features.encoder import UNSEEN, UNSPECIFIED, Encoder
 from models.features.numeric import NumericFeature
 from models.members.transfer import LevelTransfer
 from models.once import once

@@ -6,7 +6,8 @@ from typing import NamedTuple
 import numpy as np
 
 from models.distribution import AT_90, NORMAL_90
-from models.features.encoder import Encoded, Encoder
+from models.features.encoded import Encoded
+from models.features.encoder import Encoder
 from models.features.layout import Role
 from models.questions.regimes import IRRELEVANT_AXIS, Kind
 from models.tables import FloatArray

@@ -1,13 +1,14 @@
 """The encoder: rows of features to matrices, distances from the measured range, level codes."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import isnan, nan
 
 import numpy as np
 
 from models.features.categories import CategoryFeature, learn_categories
 from models.features.damping import damped
+from models.features.encoded import Encoded
 from models.features.hardware import HardwareDescription, level_offsets
 from models.features.layout import Layout, Role
 from models.features.numeric import (
@@ -25,71 +26,6 @@ UNSEEN, UNSPECIFIED = -1, -2
 """Codes of a level that no run has, and of a level that a question does not specify."""
 
 MAX_UNIDENTIFIED_VARIANCE = 4.0  # a factor of seven either way: a larger one adds nothing
-
-
-@dataclass(frozen=True, slots=True)
-class Readings:
-    """Second readings of questions that vary separately what varied together in all runs.
-
-    Parameters
-    ----------
-    X
-        The columns of `Encoded.X` in the second reading, NaN where unchanged; shape (n, n_columns).
-    variance
-        Variance of the log duration besides that between the readings, shape (n,): a column's
-        effect may exceed that of both together, or have the opposite sign.
-    shift
-        What physics adds to the log duration for more work than the kept column shows, shape (n,).
-    names
-        For each row, the columns whose effects cannot be separated.
-    """
-
-    X: FloatArray
-    variance: FloatArray
-    shift: FloatArray
-    names: tuple[tuple[str, ...], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Encoded:
-    """Rows as regressors see them.
-
-    Parameters
-    ----------
-    X
-        Matrix in the form of `Layout`, shape (n, n_columns); codes of unseen and unspecified levels
-        are negative, and features whose trends fade are damped beyond their measured ranges.
-    distances
-        Distance beyond the measured range in units of its width, shape (n, n_features), >= 0.
-    excess
-        The same in units of the transformed feature.
-    missing
-        True where a question leaves out what every run has, shape (n, n_features).
-    variance
-        Variance of the log duration from effects that the runs could not identify, shape (n,).
-    shift
-        Their expectation by other workloads and physics, added to the log duration, shape (n,).
-    codes
-        Level codes of all categories, unused ones included, shape (n, n_categories).
-    readings
-        Second readings (`models.questions.companions`), None where there are none or they were not
-        looked for.
-    """
-
-    X: FloatArray
-    distances: FloatArray
-    excess: FloatArray
-    missing: BoolArray
-    variance: FloatArray
-    shift: FloatArray
-    codes: IntArray
-    readings: Readings | None = None
-
-    def has_open_levels(self) -> bool:
-        """Whether any level is unseen or unspecified."""
-        if len(self.codes) == 1:
-            return min(self.codes[0].tolist(), default=0) < 0
-        return bool(self.codes.min(initial=0) < 0)
 
 
 class Encoder:

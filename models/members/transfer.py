@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from models.features.aliases import alias_values
-from models.features.encoder import MAX_UNIDENTIFIED_VARIANCE, UNSEEN, UNSPECIFIED, Encoded, Encoder
+from models.features.encoded import Encoded
+from models.features.encoder import MAX_UNIDENTIFIED_VARIANCE, UNSEEN, UNSPECIFIED, Encoder
 from models.features.hardware import UNKNOWN_GPU_SD, UNKNOWN_SD
 from models.once import once
 from models.pooling.level_effects import LevelEffects, ordinary_kriging

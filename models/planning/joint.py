@@ -7,7 +7,8 @@ import numpy as np
 
 from models.calibration.intervals import tempered, variance_of_levels
 from models.distribution import AT_90, NORMAL_90
-from models.features.encoder import UNSEEN, Encoded
+from models.features.encoded import Encoded
+from models.features.encoder import UNSEEN
 from models.members.mixture import RegimeModel
 from models.members.transfer import Expansion
 from models.portfolio import FittedPortfolio

@@ -9,7 +9,8 @@ from dataclasses import asdict, replace
 import numpy as np
 
 from models.features.aliases import aliased_columns, without_columns
-from models.features.encoder import Encoded, Encoder
+from models.features.encoded import Encoded
+from models.features.encoder import Encoder
 from models.features.hardware import UNKNOWN_SD, HardwareDescription
 from models.features.layout import Layout
 from models.laws.law_priors import TEMPLATES

@@ -8,7 +8,8 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from models.features.damping import damped
-from models.features.encoder import Encoded, Encoder, Readings
+from models.features.encoded import Encoded, Readings
+from models.features.encoder import Encoder
 from models.features.hardware import UNKNOWN_SD
 from models.features.numeric import UNIDENTIFIED_SD, apply_transform, quotient_of, snapped
 from models.questions.regimes import FEW_CONFIGURATIONS

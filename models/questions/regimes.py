@@ -5,7 +5,8 @@ from typing import Final, Literal
 
 import numpy as np
 
-from models.features.encoder import UNSEEN, Encoded, Encoder
+from models.features.encoded import Encoded
+from models.features.encoder import UNSEEN, Encoder
 from models.features.layout import Layout
 from models.tables import FloatArray, IntArray
 
