@@ -22,6 +22,12 @@ _COLUMNS: Final = (
     ProjectRow.max_queued_fits,
     ProjectRow.requests_per_minute,
 )
+_OF_UPLOADS: Final = (
+    ProjectRow.max_runs,
+    ProjectRow.max_workloads,
+    ProjectRow.max_fits_per_day,
+    ProjectRow.max_queued_fits,
+)
 
 
 class QuotaStore:
@@ -57,9 +63,10 @@ class QuotaStore:
         """Lock the limits until the transaction ends; None if nothing limits uploads.
 
         Without a limit the lock is shared: uploads do not wait for each other, but a limit that is
-        set meanwhile waits for them, so that it counts them all.
+        set meanwhile waits for them, so that it counts them all. With a limit of the fits that an
+        upload may call for it is not, since two uploads that share it could not both lock for one.
         """
-        is_free = sa.and_(ProjectRow.max_runs.is_(None), ProjectRow.max_workloads.is_(None))
+        is_free = sa.and_(*(limit.is_(None) for limit in _OF_UPLOADS))
         query = sa.select(ProjectRow.id).where(ProjectRow.id == project_id, is_free)
         with self._session.begin_nested() as savepoint:
             if self._session.execute(query.with_for_update(read=True)).first():

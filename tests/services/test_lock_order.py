@@ -98,6 +98,27 @@ def test_uploads_that_wait_for_a_limit_to_be_set_end_one_after_the_other(
         assert [one.result() for one in uploads] == [limits, limits]
 
 
+def test_uploads_that_call_for_limited_fits_end_one_after_the_other(
+    context: ServiceContext,
+) -> None:
+    database = context.database
+    with database.transaction() as stores:
+        stores.quotas.put(DEFAULT_PROJECT, Quota(fits_per_day=10))
+
+    def upload() -> None:
+        with database.transaction() as stores:
+            stores.quotas.lock_for_upload(DEFAULT_PROJECT)
+            stores.quotas.lock_for_fit(DEFAULT_PROJECT)
+
+    with ThreadPoolExecutor(1) as pool:
+        with database.transaction() as stores:
+            stores.quotas.lock_for_upload(DEFAULT_PROJECT)
+            other = pool.submit(upload)
+            wait_for_a_lock(database, other)
+            stores.quotas.lock_for_fit(DEFAULT_PROJECT)
+        other.result()
+
+
 def _after_both(monkeypatch: pytest.MonkeyPatch, owner: type, name: str) -> None:
     """Let two calls of a method begin together."""
     original, both = getattr(owner, name), Barrier(2)
