@@ -131,18 +131,19 @@ def fit(
     """Fit a workload's regressor and show the progress until it ends."""
     from app.cli.asking import show_fit
     from app.cli.connection import connected
-    from app.cli.following import describe_wait, follow, request_fit
+    from app.cli.following import describe_wait, fit_all_runs, is_as_asked, request_fit
     from app.cli.output import print_json, print_note
 
     options = {"time_budget_s": time_budget, "seed": seed, "publish": publish}
     with connected(url, key) as connection:
-        document = request_fit(connection, workload, options)
-        if not no_wait:
-            document = follow(connection, document)
+        request = request_fit if no_wait else fit_all_runs
+        document = request(connection, workload, options)
     if as_json:
         print_json(document)
     elif no_wait:
         print_note(describe_wait(document))
+        if not is_as_asked(document, options):
+            print_note("It was under way already. Request yours when it has ended.")
     if not no_wait:
         check_fit(document)
         if not as_json:

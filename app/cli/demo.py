@@ -13,7 +13,7 @@ from rich.markup import escape
 from app.cli.asking import show_forecasts, show_recommendation
 from app.cli.connection import Connection, connected, path_of
 from app.cli.failures import FitFailedError, RefusedError, UsageError
-from app.cli.following import follow, request_fit
+from app.cli.following import fit_all_runs
 from app.cli.output import out, print_note, print_table
 from app.cli.processes.background import BackgroundService, background_service
 from app.cli.questions import Question, question_about
@@ -105,7 +105,7 @@ def _upload(connection: Connection, file: Path) -> set[str]:
 
 
 def _fit(connection: Connection, workload: str) -> dict[str, object]:
-    fit = follow(connection, request_fit(connection, workload, {}))
+    fit = fit_all_runs(connection, workload, {})
     if fit["state"] != "succeeded":
         problem = fit.get("problem") or {}
         raise FitFailedError(f"The fit of {workload} {fit['state']}: {problem.get('detail')}")

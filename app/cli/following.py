@@ -8,6 +8,9 @@ from app.cli.connection import Connection, path_of
 from app.cli.output import print_note, share_progress
 
 _POLL_INTERVAL_S: Final = 0.5
+_DEFAULTS: Final = {"seed": 0, "regressors": None, "publish": "auto", "runs_since": None}
+"""Options of a fit where a request leaves them out; the time budget is the service's."""
+
 _FINAL: Final = frozenset({"succeeded", "failed", "cancelled"})
 
 
@@ -20,17 +23,26 @@ def request_fit(
     return fit
 
 
-def fit_all_runs(connection: Connection, workload: str) -> dict[str, Any]:
-    """Fit all runs that are stored by now; return the ended fit.
+def is_as_asked(fit: Mapping[str, Any], options: Mapping[str, Any]) -> bool:
+    """Whether an active fit does what was asked: reads all stored runs, with these options.
 
-    A fit that runs already may have read the runs before the last of them was stored. It is waited
-    for, and another one is requested.
+    One that runs already may have read the runs before the last of them was stored.
     """
-    fit = request_fit(connection, workload, {})
-    if fit["state"] == "running":
-        print_note(f"Fit {fit['fit_id']} is under way already; this run is fitted after it.")
+    given = {name: value for name, value in options.items() if value is not None}
+    asked, request = _DEFAULTS | given, fit["request"]
+    return fit["state"] == "queued" and all(request[name] == asked[name] for name in asked)
+
+
+def fit_all_runs(
+    connection: Connection, workload: str, options: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Fit all runs that are stored by now, with these options; return the ended fit.
+
+    Any other fit that is active is waited for.
+    """
+    while not is_as_asked(fit := request_fit(connection, workload, options), options):
+        print_note(f"Fit {fit['fit_id']} is under way already; yours follows it.")
         follow(connection, fit)
-        fit = request_fit(connection, workload, {})
     return follow(connection, fit)
 
 

@@ -192,9 +192,12 @@ def test_fit_without_waiting_returns_at_once(
 
     result = terminal.type("fit", _workload(request), "--no-wait")
     document = terminal.type("fit", _workload(request), "--no-wait", "--json").document
+    other = terminal.type("fit", _workload(request), "--no-wait", "--publish", "never")
 
     assert result.exit_code == 0
+    assert "under way already" not in result.err
     assert document["workload"] == _workload(request)
+    assert "under way already" in other.err
 
 
 def test_fit_of_an_unknown_workload_is_refused_with_a_remedy(terminal: Terminal) -> None:

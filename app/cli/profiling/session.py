@@ -340,7 +340,7 @@ class Profiler:
 
     def _fit(self, session: Session) -> None:
         if any(event["status"] == "succeeded" for event in session.finished):
-            fit = fit_all_runs(self._connection, session.workload)
+            fit = fit_all_runs(self._connection, session.workload, {})
             check_fit(fit)
             self._version = fit["regressor_version"] or 0
         self._log.append(session, "fitted", version=self._version)
