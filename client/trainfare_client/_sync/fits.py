@@ -39,7 +39,11 @@ class Fits:
         wait_s: float = 0,
         **options: Any,
     ) -> Fit:
-        """Request a fit and return it, or the active one; waits up to `wait_s` (60 at most)."""
+        """Request a fit and return it, or the active one; waits up to `wait_s` (60 at most).
+
+        An active one has the options in its `request`, and if it runs already, it may lack the runs
+        that were stored since it began: wait for its end and request another.
+        """
         body = without_none(
             time_budget_s=time_budget_s, seed=seed, regressors=regressors, publish=publish
         )
