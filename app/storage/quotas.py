@@ -15,19 +15,13 @@ from app.storage.tables import AuditRow, FitRow, ProjectRow, RunRow, WorkloadRow
 from app.storage.upserts import insert_into
 
 _OPERATORS: Final = [reason.value for reason in FitReason if reason.is_operators]
-_COLUMNS: Final = (
-    ProjectRow.max_runs,
-    ProjectRow.max_workloads,
-    ProjectRow.max_fits_per_day,
-    ProjectRow.max_queued_fits,
-    ProjectRow.requests_per_minute,
-)
-_OF_UPLOADS: Final = (
+_COUNTED: Final = (
     ProjectRow.max_runs,
     ProjectRow.max_workloads,
     ProjectRow.max_fits_per_day,
     ProjectRow.max_queued_fits,
 )
+_COLUMNS: Final = (*_COUNTED, ProjectRow.requests_per_minute)
 
 
 class QuotaStore:
@@ -60,14 +54,14 @@ class QuotaStore:
         self._set(project_id, runs_stored=stored)
 
     def lock_for_upload(self, project_id: ProjectId) -> Quota | None:
-        """Lock the limits until the transaction ends; None if nothing limits uploads.
+        """Lock the limits until the transaction ends; None if nothing limits uploads or fits.
 
         Without a limit the lock is shared: uploads do not wait for each other, but a limit that is
-        set meanwhile waits for them, so that it counts them all. With a limit of the fits that an
-        upload may call for it is not, since two uploads that share it could not both lock for one.
+        set meanwhile waits for them, so that it counts them all. Limits of fits count too: uploads
+        may request fits, and with a shared lock they would wait for each other in `lock_for_fit`.
         """
-        is_free = sa.and_(*(limit.is_(None) for limit in _OF_UPLOADS))
-        query = sa.select(ProjectRow.id).where(ProjectRow.id == project_id, is_free)
+        is_free = (column.is_(None) for column in _COUNTED)
+        query = sa.select(ProjectRow.id).where(ProjectRow.id == project_id, *is_free)
         with self._session.begin_nested() as savepoint:
             if self._session.execute(query.with_for_update(read=True)).first():
                 return None

@@ -1,17 +1,19 @@
 """Transactions that meet on PostgreSQL wait for each other in one order, never in a circle."""
 
+import io
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import timedelta
 from threading import Barrier
 from typing import Any
 
+import orjson
 import pytest
 
 from app.domain.access import DEFAULT_PROJECT, Principal, Scope
-from app.domain.fits import FitReason, FitRequest
+from app.domain.fits import FitReason, FitRequest, FitState
 from app.domain.identifiers import ProjectId, Slug, WorkloadId
-from app.domain.quotas import Quota
+from app.domain.quotas import Limit, Quota
 from app.domain.workloads import RefitMode, RefitPolicy, WorkloadDeclaration
 from app.services.computing.task import compute_fit
 from app.services.context import ServiceContext
@@ -19,6 +21,7 @@ from app.services.fitting import FittingService
 from app.services.refitting.refits import request_refits
 from app.services.refitting.requests import queue_fits
 from app.services.retention import RetentionService
+from app.services.uploads.terms import UploadFormat, UploadResult
 from app.services.wiring import Services
 from app.storage.fits import FitStore
 from app.storage.leases import LeaseStore
@@ -27,6 +30,7 @@ from app.storage.stores import Stores
 from tests.support.ledger import record_forecasts
 from tests.support.locks import wait_for_a_lock
 from tests.support.regressors import QUICK, store_runs
+from tests.support.uploads import make_json_run
 
 _CALLER = Principal(DEFAULT_PROJECT, frozenset(Scope))
 _MONTH = timedelta(days=30)
@@ -98,25 +102,33 @@ def test_uploads_that_wait_for_a_limit_to_be_set_end_one_after_the_other(
         assert [one.result() for one in uploads] == [limits, limits]
 
 
-def test_uploads_that_call_for_limited_fits_end_one_after_the_other(
-    context: ServiceContext,
+def test_uploads_that_request_fits_within_a_limit_end_one_after_the_other(
+    services: Services, context: ServiceContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    database = context.database
-    with database.transaction() as stores:
-        stores.quotas.put(DEFAULT_PROJECT, Quota(fits_per_day=10))
-
-    def upload() -> None:
-        with database.transaction() as stores:
-            stores.quotas.lock_for_upload(DEFAULT_PROJECT)
-            stores.quotas.lock_for_fit(DEFAULT_PROJECT)
+    policy = WorkloadDeclaration(refit_policy=RefitPolicy(RefitMode.AUTO, 1))
+    for name in ("a", "b"):
+        services.workloads.declare(DEFAULT_PROJECT, Slug(name), policy)
+    services.projects.limit("default", {Limit.FITS_PER_DAY: 10})
+    second: list[Future[UploadResult]] = []
 
     with ThreadPoolExecutor(1) as pool:
-        with database.transaction() as stores:
-            stores.quotas.lock_for_upload(DEFAULT_PROJECT)
-            other = pool.submit(upload)
-            wait_for_a_lock(database, other)
-            stores.quotas.lock_for_fit(DEFAULT_PROJECT)
-        other.result()
+
+        def upload_another() -> None:
+            second.append(pool.submit(_upload, services, "b"))
+            wait_for_a_lock(context.database, *second)
+
+        _after_first(monkeypatch, QuotaStore, "lock_for_upload", upload_another)
+        created = [_upload(services, "a").created, second[0].result().created]
+
+    assert created == [1, 1]
+    for name in ("a", "b"):
+        [fit] = services.fits.list_page(DEFAULT_PROJECT, Slug(name)).items
+        assert fit.state is FitState.QUEUED
+
+
+def _upload(services: Services, workload: str) -> UploadResult:
+    body = io.BytesIO(orjson.dumps(make_json_run(workload=workload)))
+    return services.uploads.upload(DEFAULT_PROJECT, body, UploadFormat.JSON)
 
 
 def _after_both(monkeypatch: pytest.MonkeyPatch, owner: type, name: str) -> None:
