@@ -85,7 +85,8 @@ def charge_fits(stores: Stores, project_id: ProjectId, now: datetime) -> int | N
     if quota.queued_fits is not None:
         queued = stores.quotas.count_queued(project_id)
         rooms.append(_room("waiting fits", quota.queued_fits, queued, _QUEUE_RETRY_S))
-    return min(rooms)
+    # None if the limits were lifted before they could be locked.
+    return min(rooms, default=None)
 
 
 def _room(what: str, limit: int, count: int, retry_after_s: int) -> int:

@@ -1,7 +1,6 @@
 """Transactions that meet on PostgreSQL wait for each other in one order, never in a circle."""
 
 import io
-from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import timedelta
 from threading import Barrier
@@ -29,6 +28,7 @@ from app.storage.quotas import QuotaStore
 from app.storage.stores import Stores
 from tests.support.ledger import record_forecasts
 from tests.support.locks import wait_for_a_lock
+from tests.support.overtaking import after_first
 from tests.support.regressors import QUICK, store_runs
 from tests.support.uploads import make_json_run
 
@@ -46,21 +46,6 @@ def context(services: Services) -> ServiceContext:
 def _claim(context: ServiceContext, *names: str) -> set[Slug]:
     with context.database.transaction() as stores:
         return stores.workloads.claim(DEFAULT_PROJECT, map(Slug, names), context.now())
-
-
-def _after_first(
-    monkeypatch: pytest.MonkeyPatch, owner: type, name: str, meanwhile: Callable[[], object]
-) -> None:
-    """Let something happen between the first call of a method and what follows it."""
-    original = getattr(owner, name)
-
-    def call(*arguments: Any, **named: Any) -> Any:
-        answer = original(*arguments, **named)
-        monkeypatch.setattr(owner, name, original)
-        meanwhile()
-        return answer
-
-    monkeypatch.setattr(owner, name, call)
 
 
 def test_upload_to_workloads_that_are_removed_and_made_anew_waits_in_order(
@@ -117,7 +102,7 @@ def test_uploads_that_request_fits_within_a_limit_end_one_after_the_other(
             second.append(pool.submit(_upload, services, "b"))
             wait_for_a_lock(context.database, *second)
 
-        _after_first(monkeypatch, QuotaStore, "lock_for_upload", upload_another)
+        after_first(monkeypatch, QuotaStore, "lock_for_upload", upload_another)
         created = [_upload(services, "a").created, second[0].result().created]
 
     assert created == [1, 1]
@@ -166,7 +151,7 @@ def test_workload_is_removed_while_its_fit_is_published(
             removal.append(pool.submit(services.workloads.delete, _CALLER, Slug("w")))
             wait_for_a_lock(context.database, *removal)
 
-        _after_first(monkeypatch, LeaseStore, "hold", remove)
+        after_first(monkeypatch, LeaseStore, "hold", remove)
         is_published = fitting.publish(claim, outcome)
         removal[0].result()
 
@@ -189,7 +174,7 @@ def test_fits_of_several_workloads_are_queued_beside_an_operators(
             refit.append(pool.submit(_queue_all, context, keys))
             wait_for_a_lock(context.database, *refit)
 
-        _after_first(monkeypatch, FitStore, "request", refit_all)
+        after_first(monkeypatch, FitStore, "request", refit_all)
         with context.database.transaction() as stores:
             workloads = stores.workloads.find_many(DEFAULT_PROJECT, map(Slug, ("a", "b")))
             newest_first = [workloads[Slug("b")], workloads[Slug("a")]]
