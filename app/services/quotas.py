@@ -61,8 +61,9 @@ def _check(what: str, limit: int, count: int) -> None:
 
 
 def release_runs(stores: Stores, project_id: ProjectId, count: int) -> None:
-    """Subtract runs removed in this transaction."""
+    """Subtract runs removed in this transaction; a limit set meanwhile counts what is left."""
     if count:
+        stores.quotas.lock_for_upload(project_id)
         stores.quotas.add_runs(project_id, -count)
 
 

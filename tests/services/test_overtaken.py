@@ -1,13 +1,16 @@
 """Transactions on PostgreSQL that others overtake between two of their statements."""
 
+from concurrent.futures import Future, ThreadPoolExecutor
+
 import pytest
 
 from app.domain.access import DEFAULT_PROJECT, Principal, Scope
 from app.domain.identifiers import Slug
-from app.domain.quotas import Limit
+from app.domain.quotas import Limit, Quota
 from app.services.context import ServiceContext
 from app.services.wiring import Services
 from app.storage.quotas import QuotaStore
+from tests.support.locks import wait_for_a_lock
 from tests.support.overtaking import after_first
 from tests.support.regressors import QUICK, store_runs
 
@@ -33,3 +36,30 @@ def test_fit_is_queued_while_its_limit_is_lifted(
     after_first(monkeypatch, QuotaStore, "get", lift)
 
     assert services.fits.request_fit(DEFAULT_PROJECT, Slug("w"), QUICK)[1]
+
+
+@pytest.mark.parametrize("removed", ["run", "workload"])
+def test_limit_set_beside_a_removal_counts_what_is_left(
+    services: Services, context: ServiceContext, monkeypatch: pytest.MonkeyPatch, removed: str
+) -> None:
+    store_runs(context, "a")
+    run_id = services.runs.list_page(DEFAULT_PROJECT, Slug("a")).items[0].run_id
+    limited: list[Future[Quota]] = []
+
+    with ThreadPoolExecutor(1) as pool:
+
+        def limit() -> None:
+            limits = {Limit.RUNS: 100}
+            limited.append(pool.submit(services.projects.limit, "default", limits))
+            wait_for_a_lock(context.database, *limited)
+
+        after_first(monkeypatch, QuotaStore, "add_runs", limit)
+        if removed == "run":
+            services.runs.delete(_CALLER, run_id)
+        else:
+            services.workloads.delete(_CALLER, Slug("a"))
+        limited[0].result()
+
+    with context.database.transaction() as stores:
+        counted = stores.quotas.add_runs(DEFAULT_PROJECT, 0)
+    assert counted == (11 if removed == "run" else 0)
