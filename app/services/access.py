@@ -266,10 +266,8 @@ class AccessService:
         key_id = KeyId(secrets.token_hex(_KEY_ID_BYTES))
         token = f"tf_{key_id}_{secrets.token_hex(_SECRET_BYTES)}"
         with self._context.database.transaction() as stores:
-            owner = stores.access.find_project(project)
-            if owner is None:
-                owner = Project(ProjectId(new_identifier("prj")), project)
-                stores.access.add_project(owner, now)
+            new = Project(ProjectId(new_identifier("prj")), project)
+            owner = stores.access.add_project(new, now)
             key = ApiKey(
                 key_id=key_id,
                 project_id=owner.project_id,

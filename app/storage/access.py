@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 from app.domain.access import ApiKey, AuditEntry, Project, Scope
 from app.domain.identifiers import KeyId, ProjectId
 from app.storage.tables import ApiKeyRow, AuditRow, ProjectRow
+from app.storage.upserts import insert_into
 
 # Without the limits: doctor also reads schemas of earlier versions.
 _PROJECT: Final = sa.select(ProjectRow.id, ProjectRow.name)
@@ -45,12 +46,22 @@ class AccessStore:
     def __init__(self, session: Session) -> None:
         self._session = session
 
-    def add_project(self, project: Project, created_at: datetime) -> None:
-        """Store a new project."""
-        self._session.add(
-            ProjectRow(id=project.project_id, name=project.name, created_at=created_at)
-        )
-        self._session.flush()
+    def add_project(self, project: Project, created_at: datetime) -> Project:
+        """Store a project and return it, or the one that has its name already.
+
+        Nobody removes it until the transaction ends.
+        """
+        values = {"id": project.project_id, "name": project.name, "created_at": created_at}
+        statement = insert_into(self._session, ProjectRow).values(values).on_conflict_do_nothing()
+        named = _PROJECT.where(ProjectRow.name == project.name)
+        held = None
+        # One that exists may be removed before it is locked.
+        while held is None:
+            self._session.execute(statement)
+            held = self._session.execute(
+                named.with_for_update(read=True, key_share=True)
+            ).one_or_none()
+        return Project(ProjectId(held.id), held.name)
 
     def find_project(self, name: str) -> Project | None:
         """Return the project with a name, None if there is none."""

@@ -4,12 +4,15 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
-from app.domain.access import DEFAULT_PROJECT, Principal, Scope
+from app.domain.access import DEFAULT_PROJECT, ApiKey, Principal, Scope
 from app.domain.identifiers import Slug
 from app.domain.quotas import Limit, Quota
 from app.services.context import ServiceContext
+from app.services.project_removal import ProjectRemovalService
 from app.services.wiring import Services
+from app.storage.access import AccessStore
 from app.storage.quotas import QuotaStore
+from app.storage.removal import RemovalStore
 from tests.support.locks import wait_for_a_lock
 from tests.support.overtaking import after_first
 from tests.support.regressors import QUICK, store_runs
@@ -63,3 +66,45 @@ def test_limit_set_beside_a_removal_counts_what_is_left(
     with context.database.transaction() as stores:
         counted = stores.quotas.add_runs(DEFAULT_PROJECT, 0)
     assert counted == (11 if removed == "run" else 0)
+
+
+def test_first_keys_of_a_project_are_created_at_once(
+    services: Services, context: ServiceContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    another: list[Future[tuple[ApiKey, str]]] = []
+
+    def create() -> tuple[ApiKey, str]:
+        return services.access.create_key("ci", [Scope.READ], project="vision")
+
+    with ThreadPoolExecutor(1) as pool:
+
+        def create_another() -> None:
+            another.append(pool.submit(create))
+            wait_for_a_lock(context.database, *another)
+
+        after_first(monkeypatch, AccessStore, "add_project", create_another)
+        projects = {create()[0].project_id, another[0].result()[0].project_id}
+
+    assert len(projects) == 1
+
+
+def test_key_of_a_project_that_is_just_removed_gets_a_new_one(
+    services: Services, context: ServiceContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = services.access.create_key("ci", [Scope.READ], project="vision")[0]
+    another: list[Future[tuple[ApiKey, str]]] = []
+
+    with ThreadPoolExecutor(1) as pool:
+
+        def create() -> None:
+            another.append(
+                pool.submit(services.access.create_key, "ci", [Scope.READ], project="vision")
+            )
+            wait_for_a_lock(context.database, *another)
+
+        after_first(monkeypatch, RemovalStore, "remove_project", create)
+        ProjectRemovalService(context).remove("vision")
+        created = another[0].result()[0]
+
+    assert created.project_id != first.project_id
+    assert [key.key_id for key, _ in services.access.list_keys()] == [created.key_id]
