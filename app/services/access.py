@@ -308,8 +308,10 @@ class AccessService:
     def list_keys(self) -> list[tuple[ApiKey, Project]]:
         """Return the keys of all projects, each with its project."""
         with self._context.database.reading() as stores:
+            keys = stores.access.list_keys()
+            # Read later: a project may be made meanwhile, or removed with its keys.
             projects = {project.project_id: project for project in stores.access.list_projects()}
-            return [(key, projects[key.project_id]) for key in stores.access.list_keys()]
+        return [(key, projects[key.project_id]) for key in keys if key.project_id in projects]
 
     def list_audit(self, project: str, *, limit: int) -> list[AuditEntry]:
         """Return the newest entries of a project's audit log, the newest first.

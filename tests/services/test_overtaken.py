@@ -108,3 +108,17 @@ def test_key_of_a_project_that_is_just_removed_gets_a_new_one(
 
     assert created.project_id != first.project_id
     assert [key.key_id for key, _ in services.access.list_keys()] == [created.key_id]
+
+
+def test_keys_are_listed_while_one_of_a_new_project_is_created(
+    services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    services.access.create_key("ci", [Scope.READ])
+
+    def create() -> None:
+        services.access.create_key("ci", [Scope.READ], project="vision")
+
+    after_first(monkeypatch, AccessStore, "list_projects", create)
+    after_first(monkeypatch, AccessStore, "list_keys", create)
+
+    assert "default" in {project.name for _, project in services.access.list_keys()}
