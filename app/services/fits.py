@@ -5,13 +5,15 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from dataclasses import replace
+from datetime import datetime
 from typing import Final
 
 import models
+from app.domain.access_errors import ProjectLimitError
 from app.domain.availability_errors import StorageUnavailableError
 from app.domain.errors import Fault, InvalidRequestError, NotEnoughRunsError, NotFoundError
 from app.domain.fits import NEEDED_RUNS, Fit, FitRequest, FitState
-from app.domain.identifiers import FitId, KeyId, ProjectId, Slug, is_identifier
+from app.domain.identifiers import FitId, KeyId, ProjectId, Slug, WorkloadId, is_identifier
 from app.domain.pages import DEFAULT_PAGE_SIZE, Page
 from app.domain.spelling import nearest_field
 from app.domain.wording import say_count
@@ -57,6 +59,18 @@ def _check_regressors(names: tuple[str, ...] | None) -> None:
         )
 
 
+def _charge(stores: Stores, project_id: ProjectId, workload_id: WorkloadId, now: datetime) -> None:
+    """Count a fit of a workload towards its project's limits unless it has an active one."""
+    if stores.fits.active(workload_id) is not None:
+        return
+    try:
+        charge_fits(stores, project_id, now)
+    except ProjectLimitError:
+        # It may have one by now, which the limits count.
+        if stores.fits.active(workload_id) is None:
+            raise
+
+
 class FitService:
     """Use cases of requesting, following and cancelling fits."""
 
@@ -95,8 +109,7 @@ class FitService:
             if n_usable < NEEDED_RUNS:
                 raise NotEnoughRunsError(slug, found=n_usable, needed=NEEDED_RUNS)
             now = self._context.now()
-            if stores.fits.active(workload.workload_id) is None:
-                charge_fits(stores, project_id, now)
+            _charge(stores, project_id, workload.workload_id, now)
             fit, is_new = queue_fit(
                 stores, project_id, workload.workload_id, request, now, key_id=key_id
             )

@@ -5,12 +5,14 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import pytest
 
 from app.domain.access import DEFAULT_PROJECT, ApiKey, Principal, Scope
+from app.domain.fits import Fit
 from app.domain.identifiers import Slug
 from app.domain.quotas import Limit, Quota
 from app.services.context import ServiceContext
 from app.services.project_removal import ProjectRemovalService
 from app.services.wiring import Services
 from app.storage.access import AccessStore
+from app.storage.fits import FitStore
 from app.storage.quotas import QuotaStore
 from app.storage.removal import RemovalStore
 from tests.support.locks import wait_for_a_lock
@@ -122,3 +124,19 @@ def test_keys_are_listed_while_one_of_a_new_project_is_created(
     after_first(monkeypatch, AccessStore, "list_keys", create)
 
     assert "default" in {project.name for _, project in services.access.list_keys()}
+
+
+def test_fit_that_another_caller_has_just_queued_is_returned(
+    services: Services, context: ServiceContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store_runs(context, "w")
+    services.projects.limit("default", {Limit.QUEUED_FITS: 1})
+    first: list[tuple[Fit, bool]] = []
+
+    def request() -> tuple[Fit, bool]:
+        return services.fits.request_fit(DEFAULT_PROJECT, Slug("w"), QUICK)
+
+    after_first(monkeypatch, FitStore, "active", lambda: first.append(request()))
+    fit, is_new = request()
+
+    assert (fit.fit_id, is_new) == (first[0][0].fit_id, False)
