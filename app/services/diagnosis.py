@@ -8,7 +8,7 @@ from typing import Final
 
 from app.domain.availability_errors import SharedSessionsError, StorageUnavailableError
 from app.domain.health import Check
-from app.domain.identifiers import Slug
+from app.domain.identifiers import ProjectId, Slug, WorkloadId
 from app.services.context import ServiceContext
 from app.services.health import HealthService
 from app.services.tables.frames import far_questions
@@ -61,12 +61,21 @@ class DiagnosisService:
         """Recount the runs of workloads whose counts are wrong; return which these were."""
         with self._context.database.reading() as stores:
             wrong = stores.run_counts.wrong()
-        for project_id, workload_id, slug in wrong:
-            # One transaction each, so that uploads to other workloads do not wait.
-            with self._context.database.transaction() as stores:
-                stores.workloads.lock(project_id, slug)
-                stores.run_counts.recount(workload_id)
-        return [slug for _, _, slug in wrong]
+        return [
+            slug
+            for project_id, workload_id, slug in wrong
+            if self._has_recounted(project_id, workload_id, slug)
+        ]
+
+    def _has_recounted(self, project_id: ProjectId, workload_id: WorkloadId, slug: Slug) -> bool:
+        """Recount the runs of a workload unless it was removed meanwhile."""
+        # One transaction each, so that uploads to other workloads do not wait.
+        with self._context.database.transaction() as stores:
+            stores.workloads.lock(project_id, slug)
+            if not stores.workloads.hold([workload_id]):
+                return False
+            stores.run_counts.recount(workload_id)
+        return True
 
     def _check_contents(self) -> Iterator[Check]:
         """Check each part in a transaction of its own: damage may end the transaction."""

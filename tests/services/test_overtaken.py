@@ -3,6 +3,7 @@
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
+import sqlalchemy as sa
 
 from app.domain.access import DEFAULT_PROJECT, ApiKey, Principal, Scope
 from app.domain.fits import Fit
@@ -12,9 +13,11 @@ from app.services.context import ServiceContext
 from app.services.project_removal import ProjectRemovalService
 from app.services.wiring import Services
 from app.storage.access import AccessStore
+from app.storage.count_tables import RunCountRow
 from app.storage.fits import FitStore
 from app.storage.quotas import QuotaStore
 from app.storage.removal import RemovalStore
+from app.storage.run_counts import RunCountStore
 from tests.support.locks import wait_for_a_lock
 from tests.support.overtaking import after_first
 from tests.support.regressors import QUICK, store_runs
@@ -140,3 +143,22 @@ def test_fit_that_another_caller_has_just_queued_is_returned(
     fit, is_new = request()
 
     assert (fit.fit_id, is_new) == (first[0][0].fit_id, False)
+
+
+def test_workload_that_is_removed_is_not_recounted(
+    services: Services, context: ServiceContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys = {name: store_runs(context, name) for name in ("a", "b")}
+    with context.database.transaction() as stores:
+        for key in keys.values():
+            stores.run_counts.recount(key)
+    with context.database.engine.begin() as connection:
+        connection.execute(sa.update(RunCountRow).values(by_status={}))
+
+    def remove() -> None:
+        services.workloads.delete(_CALLER, Slug("a"))
+
+    after_first(monkeypatch, RunCountStore, "wrong", remove)
+
+    assert services.diagnosis.recount() == [Slug("b")]
+    assert services.diagnosis.recount() == []
