@@ -88,10 +88,8 @@ class PriceService:
         now = self._context.now()
         with self._context.database.transaction() as stores:
             is_plausible = is_identifier("price", price_id)
-            price = stores.prices.get(caller.project_id, price_id) if is_plausible else None
-            if price is None or price.withdrawn_at is not None:
+            if not (is_plausible and stores.prices.withdraw(caller.project_id, price_id, now)):
                 raise NotFoundError("price", price_id)
-            stores.prices.withdraw(price_id, now)
             stores.access.record_audit(
                 caller.project_id, caller.key_id, now, "price.withdraw", price_id
             )

@@ -98,13 +98,6 @@ class PriceStore:
         )
         return [_to_price(row) for row in rows]
 
-    def get(self, project_id: ProjectId, price_id: PriceId) -> Price | None:
-        """Return a price of a project, None if there is none."""
-        row = self._session.scalars(
-            sa.select(PriceRow).where(PriceRow.project_id == project_id, PriceRow.id == price_id)
-        ).one_or_none()
-        return None if row is None else _to_price(row)
-
     def page(
         self,
         project_id: ProjectId,
@@ -119,13 +112,19 @@ class PriceStore:
             self._session, query, PriceRow.id, _to_price, limit=limit, before=before
         )
 
-    def withdraw(self, price_id: PriceId, at: datetime) -> None:
-        """Withdraw a price; the first instant is kept."""
-        self._session.execute(
+    def withdraw(self, project_id: ProjectId, price_id: PriceId, at: datetime) -> bool:
+        """Withdraw a price; return whether there was one in force."""
+        withdrawn = self._session.execute(
             sa.update(PriceRow)
-            .where(PriceRow.id == price_id, PriceRow.withdrawn_at.is_(None))
+            .where(
+                PriceRow.project_id == project_id,
+                PriceRow.id == price_id,
+                PriceRow.withdrawn_at.is_(None),
+            )
             .values(withdrawn_at=at)
+            .returning(PriceRow.id)
         )
+        return withdrawn.one_or_none() is not None
 
 
 def _conditions(wanted: PriceFilter) -> Iterator[sa.ColumnElement[bool]]:

@@ -1,13 +1,18 @@
 """Transactions on PostgreSQL that others overtake between two of their statements."""
 
 from concurrent.futures import Future, ThreadPoolExecutor
+from decimal import Decimal
+from functools import partial
 
 import pytest
 import sqlalchemy as sa
 
 from app.domain.access import DEFAULT_PROJECT, ApiKey, Principal, Scope
+from app.domain.configurations import Purchase
+from app.domain.errors import NotFoundError
 from app.domain.fits import Fit
 from app.domain.identifiers import Slug
+from app.domain.prices import Price
 from app.domain.quotas import Limit, Quota
 from app.services.context import ServiceContext
 from app.services.project_removal import ProjectRemovalService
@@ -15,6 +20,7 @@ from app.services.wiring import Services
 from app.storage.access import AccessStore
 from app.storage.count_tables import RunCountRow
 from app.storage.fits import FitStore
+from app.storage.prices import PriceStore
 from app.storage.quotas import QuotaStore
 from app.storage.removal import RemovalStore
 from app.storage.run_counts import RunCountStore
@@ -162,3 +168,25 @@ def test_workload_that_is_removed_is_not_recounted(
 
     assert services.diagnosis.recount() == [Slug("b")]
     assert services.diagnosis.recount() == []
+
+
+def test_price_is_withdrawn_once(
+    services: Services, context: ServiceContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    price = Price(Decimal(2), "USD", Purchase.ON_DEMAND, context.now(), "own", gpu_type="T4")
+    [stored] = services.prices.add(_CALLER, [price])
+    assert stored.price_id is not None
+    withdraw = partial(services.prices.withdraw, _CALLER, stored.price_id)
+    second: list[Future[None]] = []
+
+    with ThreadPoolExecutor(1) as pool:
+
+        def withdraw_again() -> None:
+            second.append(pool.submit(withdraw))
+            wait_for_a_lock(context.database, *second)
+
+        after_first(monkeypatch, PriceStore, "withdraw", withdraw_again)
+        withdraw()
+
+    with pytest.raises(NotFoundError):
+        second[0].result()
