@@ -102,10 +102,18 @@ class LeaseStore:
         )
 
     def _end_lapsed(self, now: datetime, max_attempts: int) -> None:
+        is_cancelled = FitRow.cancel_requested.is_(True)
         lapsed = is_lapsed(FitRow, now)
+        has_ended = sa.or_(is_cancelled, FitRow.attempts >= max_attempts)
+        ending = sa.select(FitRow.id).where(lapsed, has_ended)
+        # In the same order as in `FitStore.latest`, which avoids deadlocks.
+        ordered = ending.order_by(FitRow.id.desc()).with_for_update(key_share=True)
+        keys = self._session.scalars(ordered).all()
+        if not keys:
+            return
         self._update(
-            lapsed,
-            FitRow.cancel_requested.is_(True),
+            FitRow.id.in_(keys),
+            is_cancelled,
             **_ended(FitState.CANCELLED, now),
             step=CANCELLED_STEP,
         )
@@ -115,8 +123,8 @@ class LeaseStore:
             " its log tells why."
         )
         self._update(
-            lapsed,
-            FitRow.attempts >= max_attempts,
+            FitRow.id.in_(keys),
+            ~is_cancelled,
             **_ended(FitState.FAILED, now),
             problem={"code": "fitter_lost", "detail": detail},
         )

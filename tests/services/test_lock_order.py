@@ -8,6 +8,7 @@ from typing import Any
 
 import orjson
 import pytest
+import sqlalchemy as sa
 
 from app.domain.access import DEFAULT_PROJECT, Principal, Scope
 from app.domain.fits import FitReason, FitRequest, FitState
@@ -26,6 +27,8 @@ from app.storage.fits import FitStore
 from app.storage.leases import LeaseStore
 from app.storage.quotas import QuotaStore
 from app.storage.stores import Stores
+from app.storage.tables import FitRow
+from tests.support.clock import FakeClock
 from tests.support.ledger import record_forecasts
 from tests.support.locks import wait_for_a_lock
 from tests.support.overtaking import after_first
@@ -207,3 +210,30 @@ def test_forecasts_that_go_with_their_workload_are_left_to_who_removes_it(
         waits = not pruning.done()
 
     assert (waits, pruning.result()) == (False, 1)
+
+
+def test_upload_waits_in_order_for_fits_whose_fitters_fell_silent(
+    services: Services, context: ServiceContext, clock: FakeClock
+) -> None:
+    keys = [store_runs(context, name) for name in ("a", "b")]
+    for name in ("a", "b"):
+        services.fits.request_fit(DEFAULT_PROJECT, Slug(name), QUICK)
+        FittingService(context).claim("fitter")
+        clock.advance(1.0)
+    with context.database.engine.begin() as connection:
+        connection.execute(sa.update(FitRow).values(attempts=context.settings.fit_max_attempts))
+    clock.advance(2 * context.settings.lease_s)
+
+    def look() -> int:
+        with context.database.transaction() as stores:
+            return len(stores.fits.latest(keys, lock=True))
+
+    with ThreadPoolExecutor(2) as pool:
+        with context.database.engine.begin() as holding:
+            first = sa.select(FitRow.id).order_by(FitRow.id).limit(1)
+            holding.execute(first.with_for_update())
+            claim = pool.submit(FittingService(context).claim, "another")
+            wait_for_a_lock(context.database, claim)
+            seen = pool.submit(look)
+            wait_for_a_lock(context.database, claim, seen, count=2)
+        assert (claim.result(), seen.result()) == (None, 2)
