@@ -145,9 +145,12 @@ class QuotaStore:
         fresh = insert_into(self._session, RateWindowRow).values(
             project_id=project_id, minute=minute, taken=0
         )
-        self._session.execute(fresh.on_conflict_do_nothing())
         window = sa.select(RateWindowRow).where(RateWindowRow.project_id == project_id)
-        row = self._session.scalars(window.with_for_update()).one()
+        row: RateWindowRow | None = None
+        # One that exists may go with its project; then no other can be added.
+        while row is None:
+            self._session.execute(fresh.on_conflict_do_nothing())
+            row = self._session.scalars(window.with_for_update()).one_or_none()
         if not minute <= row.minute <= minute + 1:
             row.minute, row.taken = minute, 0
         granted = min(wanted, max(0, limit - row.taken))

@@ -8,6 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from app.domain.access import DEFAULT_PROJECT, ApiKey, Principal, Scope
+from app.domain.access_errors import UnauthenticatedError
 from app.domain.configurations import Purchase
 from app.domain.errors import NotFoundError
 from app.domain.fits import Fit
@@ -190,3 +191,21 @@ def test_price_is_withdrawn_once(
 
     with pytest.raises(NotFoundError):
         second[0].result()
+
+
+def test_requests_of_a_project_that_is_just_removed_are_refused(
+    services: Services, context: ServiceContext
+) -> None:
+    project_id = services.access.create_key("ci", [Scope.READ], project="vision")[0].project_id
+    with context.database.transaction() as stores:
+        assert stores.quotas.take_requests(project_id, 1, wanted=1, limit=2) == (1, 1)
+    removed: list[str] = []
+
+    @sa.event.listens_for(context.database.engine, "before_cursor_execute")
+    def remove(_connection: object, _cursor: object, statement: str, *_more: object) -> None:
+        if "FROM rate_window" in statement and not removed:
+            removed.append(project_id)
+            ProjectRemovalService(context).remove("vision")
+
+    with pytest.raises(UnauthenticatedError), context.database.transaction() as stores:
+        stores.quotas.take_requests(project_id, 1, wanted=1, limit=2)
