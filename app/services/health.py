@@ -88,7 +88,8 @@ class HealthService:
 
     def _check_database(self) -> list[Check]:
         """Read the revision, which also detects an emptied database."""
-        found, needed = current_revision(self._context.database), head_revision()
+        found = current_revision(self._context.database, only_reads=True)
+        needed = head_revision()
         kind = "SQLite" if self._context.database.is_sqlite else "PostgreSQL"
         detail = f"revision {found or 'none'}" + ("" if found == needed else f", needed {needed}")
         remedy = "Run `trainfare migrate`, or the matching version of the service."

@@ -89,10 +89,13 @@ def known_revisions() -> frozenset[str]:
     return frozenset(file.name[:4] for file in (_folder() / "versions").glob("[0-9]*_*.py"))
 
 
-def current_revision(database: Database) -> str | None:
-    """Return the database's revision, None for an empty database."""
+def current_revision(database: Database, *, only_reads: bool = False) -> str | None:
+    """Return the database's revision, None for an empty database.
+
+    With `only_reads`, SQLite answers while others write; otherwise it refuses a read-only file.
+    """
     with database.translating_errors(), database.engine.connect() as connection:
-        return _revision(connection)
+        return _revision(connection.execution_options(read_only=only_reads))
 
 
 def _revision(connection: sa.Connection) -> str | None:
@@ -235,6 +238,7 @@ def missing_parts(database: Database) -> list[str]:
     from alembic.runtime.migration import MigrationContext  # noqa: PLC0415 - likewise
 
     with database.translating_errors(), database.engine.connect() as connection:
+        connection.execution_options(read_only=True)
         differences = compare_metadata(MigrationContext.configure(connection), Base.metadata)
         unfinished = () if database.is_sqlite else connection.scalars(_UNFINISHED).all()
     # Altered columns come in nested lists.

@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import ExitStack
+from dataclasses import replace
 from threading import Event, Semaphore
 
 from fastapi import FastAPI
@@ -11,10 +12,11 @@ from app.api.watching import OneReading
 from app.domain.access import DEFAULT_PROJECT
 from app.domain.identifiers import Slug
 from app.services.fitting import FittingService
+from app.services.health import HealthService
 from app.services.wiring import Services
 from app.settings import Settings
 from app.storage.database import Database
-from app.storage.migration import migrate
+from app.storage.migration import migrate, missing_parts
 from tests.support.clock import FakeClock
 from tests.support.outage import make_available, make_unavailable
 from tests.support.regressors import QUICK, publish_regressor, store_runs
@@ -191,6 +193,24 @@ def test_health_and_metrics_need_no_connection_that_requests_hold(
 
     assert ready.status_code == 200
     assert "trainfare_database_up 1.0" in figures
+
+
+def test_service_is_ready_while_an_upload_writes(
+    services: Services, database: Database, clock: FakeClock
+) -> None:
+    _fitter_seen(database, clock)
+    impatient = database.with_own_connection(0.1)
+    context = replace(services.context, database=impatient)
+
+    with database.transaction() as stores:
+        created = stores.workloads.claim(DEFAULT_PROJECT, [Slug("w")], clock())
+        checks = HealthService(context).check_readiness()
+        missing = missing_parts(impatient)
+    impatient.close()
+
+    assert created
+    assert [check.is_ok for check in checks] == [True, True, True]
+    assert missing == []
 
 
 def test_who_asks_while_a_reading_is_late_begins_no_other() -> None:
