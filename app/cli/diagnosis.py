@@ -34,8 +34,9 @@ def diagnose(settings: Settings, *, as_json: bool) -> None:
 
 
 def recount(settings: Settings) -> None:
-    """Correct wrong run counts and print the workloads concerned."""
+    """Correct wrong run counts and print the workloads and projects concerned."""
     with open_migrated_context(settings) as context:
         corrected = Services(context).diagnosis.recount()
-    names = f": {', '.join(corrected)}" if corrected else ""
-    out.print(f"{say_count(len(corrected), 'workload')} counted again{names}.")
+    for kind, names in (("workload", corrected.workloads), ("project", corrected.projects)):
+        listed = f": {', '.join(names)}" if names else ""
+        out.print(f"{say_count(len(names), kind)} counted again{listed}.")

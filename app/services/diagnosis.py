@@ -4,7 +4,7 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from app.domain.availability_errors import SharedSessionsError, StorageUnavailableError
 from app.domain.health import Check
@@ -38,6 +38,13 @@ def _listed(items: Sequence[str]) -> str:
     return ", ".join(items[:_NAMED]) + more
 
 
+class Recounted(NamedTuple):
+    """Names of what was counted again."""
+
+    workloads: list[Slug]
+    projects: list[str]
+
+
 class DiagnosisService:
     """The use case of diagnosis."""
 
@@ -57,15 +64,19 @@ class DiagnosisService:
         # Where PostgreSQL keeps its files, and how full that disk is, only its machine knows.
         return checks if file is None else [*checks, _check_disk(file.parent)]
 
-    def recount(self) -> list[Slug]:
-        """Recount the runs of workloads whose counts are wrong; return which these were."""
+    def recount(self) -> Recounted:
+        """Recount the runs of workloads and projects whose counts are wrong."""
         with self._context.database.reading() as stores:
-            wrong = stores.run_counts.wrong()
-        return [
+            workloads, projects = stores.run_counts.wrong(), stores.quotas.wrong()
+        for project in projects:
+            with self._context.database.transaction() as stores:
+                stores.quotas.put(project.project_id, stores.quotas.lock(project.project_id))
+        slugs = [
             slug
-            for project_id, workload_id, slug in wrong
+            for project_id, workload_id, slug in workloads
             if self._has_recounted(project_id, workload_id, slug)
         ]
+        return Recounted(slugs, [project.name for project in projects])
 
     def _has_recounted(self, project_id: ProjectId, workload_id: WorkloadId, slug: Slug) -> bool:
         """Recount the runs of a workload unless it was removed meanwhile."""
@@ -177,7 +188,8 @@ class DiagnosisService:
         return Check("leases", not orphaned, detail, "Start a fitter: it takes them over.")
 
     def _check_counts(self, stores: Stores) -> Check:
-        wrong = [slug for _, _, slug in stores.run_counts.wrong()]
+        wrong: list[str] = [slug for _, _, slug in stores.run_counts.wrong()]
+        wrong += [f"project {project.name}" for project in stores.quotas.wrong()]
         detail = f"counted wrongly: {_listed(wrong)}" if wrong else "all counts of runs are right"
         return Check("counts", not wrong, detail, "Run `trainfare recount`.")
 

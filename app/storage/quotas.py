@@ -4,9 +4,9 @@ from datetime import datetime
 from typing import Final
 
 import sqlalchemy as sa
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import InstrumentedAttribute, Session
 
-from app.domain.access import FIT_REQUESTED
+from app.domain.access import FIT_REQUESTED, Project
 from app.domain.fits import FitReason, FitState
 from app.domain.identifiers import ProjectId
 from app.domain.quotas import Quota
@@ -50,7 +50,8 @@ class QuotaStore:
             max_queued_fits=quota.queued_fits,
             requests_per_minute=quota.requests_per_minute,
         )
-        stored = None if quota.runs is None else self._count_runs(project_id)
+        counted = _count_runs(sa.literal(project_id))
+        stored = None if quota.runs is None else self._session.scalars(counted).one()
         self._set(project_id, runs_stored=stored)
 
     def lock_for_upload(self, project_id: ProjectId) -> Quota | None:
@@ -94,6 +95,14 @@ class QuotaStore:
             .execution_options(synchronize_session=False)
         ).scalar_one_or_none()
         return changed or 0
+
+    def wrong(self) -> list[Project]:
+        """Return the projects whose number of stored runs is kept and wrong; examines all runs."""
+        stored = _count_runs(ProjectRow.id).scalar_subquery()
+        query = sa.select(ProjectRow.id, ProjectRow.name).where(
+            ProjectRow.runs_stored.is_not(None), ProjectRow.runs_stored != stored
+        )
+        return [Project(ProjectId(row.id), row.name) for row in self._session.execute(query)]
 
     def count_workloads(self, project_id: ProjectId) -> int:
         """Return how many workloads a project has."""
@@ -162,11 +171,13 @@ class QuotaStore:
             sa.update(ProjectRow).where(ProjectRow.id == project_id).values(values)
         )
 
-    def _count_runs(self, project_id: ProjectId) -> int:
-        query = (
-            sa.select(sa.func.count())
-            .select_from(RunRow)
-            .join(WorkloadRow, WorkloadRow.id == RunRow.workload_id)
-            .where(WorkloadRow.project_id == project_id)
-        )
-        return self._session.execute(query).scalar_one()
+
+def _count_runs(
+    project_id: sa.ColumnElement[str] | InstrumentedAttribute[str],
+) -> sa.Select[int]:
+    return (
+        sa.select(sa.func.count())
+        .select_from(RunRow)
+        .join(WorkloadRow, WorkloadRow.id == RunRow.workload_id)
+        .where(WorkloadRow.project_id == project_id)
+    )

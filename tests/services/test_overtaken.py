@@ -167,8 +167,8 @@ def test_workload_that_is_removed_is_not_recounted(
 
     after_first(monkeypatch, RunCountStore, "wrong", remove)
 
-    assert services.diagnosis.recount() == [Slug("b")]
-    assert services.diagnosis.recount() == []
+    assert services.diagnosis.recount().workloads == [Slug("b")]
+    assert services.diagnosis.recount().workloads == []
 
 
 def test_price_is_withdrawn_once(

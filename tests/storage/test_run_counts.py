@@ -9,6 +9,7 @@ import sqlalchemy as sa
 
 from app.domain.access import DEFAULT_PROJECT, Principal, Scope
 from app.domain.identifiers import Slug
+from app.domain.quotas import Limit, Quota
 from app.domain.runs import RunStatus
 from app.services.uploads.terms import UploadFormat, UploadOptions
 from app.services.wiring import Services
@@ -131,9 +132,29 @@ def test_diagnosis_names_wrong_counts_and_recount_mends_them(
     assert not checks["counts"].is_ok
     assert "resnet" in checks["counts"].detail
     assert "trainfare recount" in checks["counts"].remedy
-    assert mended == ["resnet"]
+    assert mended == (["resnet"], [])
     assert _is_sound(services)
     assert _counts(services) == {"resnet": {"succeeded": 1}}
+
+
+def test_diagnosis_names_projects_whose_stored_runs_are_counted_wrongly(
+    services: Services, database: Database
+) -> None:
+    services.projects.limit("default", {Limit.RUNS: 3, Limit.WORKLOADS: 7})
+    _upload(services, "resnet,5,", "resnet,6,")
+    with database.transaction() as stores:
+        stores.quotas.add_runs(DEFAULT_PROJECT, 5)
+    checks = {check.name: check for check in services.diagnosis.diagnose()}
+
+    mended = services.diagnosis.recount()
+
+    assert checks["counts"].detail == "counted wrongly: project default"
+    assert mended == ([], ["default"])
+    assert _is_sound(services)
+    assert services.diagnosis.recount() == ([], [])
+    with database.transaction() as stores:
+        assert stores.quotas.get(DEFAULT_PROJECT) == Quota(runs=3, workloads=7)
+        assert stores.quotas.add_runs(DEFAULT_PROJECT, 0) == 2
 
 
 def test_uploads_and_removals_at_once_lose_no_count(services: Services) -> None:
