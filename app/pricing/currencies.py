@@ -35,9 +35,13 @@ class RateBook:
             self._by_pair[rate.from_currency, rate.to_currency].append(rate)
         for listed in self._by_pair.values():
             listed.sort(key=lambda rate: rate.valid_from)
+        self._currencies = {name for pair in self._by_pair for name in pair}
 
     def conversion(self, source: str, target: str, as_of: datetime) -> Conversion | None:
         """Return the applicable rate, None if there is none; the most recent one wins.
+
+        Of combined rates that are equally recent and of the same sources, that by way of the
+        alphabetically first currency wins.
 
         Examples
         --------
@@ -52,21 +56,13 @@ class RateBook:
             return _rounded(direct)
         chained = [
             _chained(first, second)
-            for via in self._currencies(as_of) - {source, target}
+            for via in sorted(self._currencies - {source, target})
             if (first := self._direct(source, via, as_of)) is not None
             and (second := self._direct(via, target, as_of)) is not None
         ]
         return max(
             chained, key=lambda candidate: (candidate.valid_from, candidate.source), default=None
         )
-
-    def _currencies(self, as_of: datetime) -> set[str]:
-        return {
-            name
-            for pair, listed in self._by_pair.items()
-            if listed[0].valid_from <= as_of
-            for name in pair
-        }
 
     def _direct(self, source: str, target: str, as_of: datetime) -> Conversion | None:
         """Return a stored rate or the inverse of one, not yet rounded."""

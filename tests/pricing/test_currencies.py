@@ -56,6 +56,18 @@ def test_two_rates_lead_by_way_of_a_third_currency_and_the_older_date_counts() -
     assert conversion.source == "inverse of bank EUR/USD; bank EUR/CHF"
 
 
+def test_of_equal_ways_the_alphabetically_first_currency_is_taken() -> None:
+    vias = [f"X{letter}{other}" for letter in "ABC" for other in "AB"]
+    rates = [
+        ExchangeRate(*pair, Decimal(number), DAY, "a bank")
+        for number, via in enumerate(vias, start=1)
+        for pair in (("CHF", via), (via, "JPY"))
+    ]
+
+    assert rate_of(RateBook(rates), "CHF/JPY") == "1"
+    assert rate_of(RateBook(rates[::-1]), "CHF/JPY") == "1"
+
+
 @pytest.mark.parametrize(
     ("days", "rate"), [(-30, None), (-10, "1.1"), (-1, "1.2"), (5, "1.2"), (20, "1.3")]
 )
