@@ -9,7 +9,7 @@ import pytest
 
 from app.domain.billing import Extras
 from app.domain.configurations import Purchase
-from app.domain.prices import PriceQuery
+from app.domain.prices import Price, PriceQuery
 from app.pricing.billing import exact_cost
 from app.pricing.catalogue import built_in_prices
 from app.pricing.holding import is_stale
@@ -100,6 +100,50 @@ def test_instances_of_two_places_or_rules_are_never_mixed() -> None:
 
     assert offer is not None
     assert (offer.price.instance_type, offer.instances, offer.others) == ("one", 5, ())
+
+
+def test_machines_too_large_to_be_mixed_compete_with_each_other_and_with_small_ones() -> None:
+    def rack(region: str, price: str) -> Price:
+        return make_price(
+            instance_type="rack", region=region, gpu_count=72, price_per_hour=Decimal(price)
+        )
+
+    small = [
+        make_price(
+            instance_type=f"box.{size}",
+            region="there",
+            gpu_count=size,
+            price_per_hour=Decimal(size),
+        )
+        for size in (1, 4)
+    ]
+    book = make_book(rack("here", "60.00"), rack("there", "50.00"), *small)
+
+    taken = {workers: book.resolve(on_t4(workers), PriceQuery()) for workers in (40, 72, 100)}
+
+    assert {workers: offer and offer.per_hour for workers, offer in taken.items()} == {
+        40: Decimal(40),
+        72: Decimal("50.00"),
+        100: Decimal(100),
+    }
+
+
+def test_given_nodes_are_filled_by_a_place_that_is_dearer_otherwise() -> None:
+    eight = make_price(
+        instance_type="eight", region="here", gpu_count=8, price_per_hour=Decimal("9.00")
+    )
+    one = make_price(
+        instance_type="one", region="there", gpu_count=1, price_per_hour=Decimal("1.00")
+    )
+    book = make_book(eight, one)
+
+    open_nodes = book.resolve(on_t4(8), PriceQuery())
+    one_node = book.resolve(on_t4(8, nodes=1), PriceQuery())
+
+    assert open_nodes is not None
+    assert one_node is not None
+    assert (open_nodes.price.instance_type, open_nodes.instances) == ("one", 8)
+    assert (one_node.price.instance_type, one_node.instances) == ("eight", 1)
 
 
 def test_cheapest_offer_of_the_catalogue_is_that_of_all_its_shelves() -> None:

@@ -175,6 +175,8 @@ def test_latest_price_counts_however_its_names_are_written() -> None:
 
     assert resolve(on_t4(), first, second).per_hour == 2
     assert resolve(on_t4(), second, first).per_hour == 2
+    assert resolve(on_t4(instance_type="box.4"), second).per_hour == 2
+    assert resolve(on_t4(instance_type="BOX.4"), first).per_hour == 1
 
 
 def test_place_is_one_however_its_names_are_written() -> None:
@@ -200,6 +202,19 @@ def test_stale_offer_is_taken_only_where_there_is_no_other() -> None:
     alone = resolve(on_t4(), old)
     assert alone.price.instance_type == "old"
     assert is_stale(alone.price, NOW)
+
+
+def test_whether_an_offer_is_stale_counts_at_the_date_asked_about() -> None:
+    cheap = make_price(
+        region="here", price_per_hour=Decimal(1), valid_from=NOW - timedelta(days=250)
+    )
+    dear = make_price(
+        region="there", price_per_hour=Decimal(2), valid_from=NOW - timedelta(days=110)
+    )
+    then = PriceQuery(as_of=NOW - timedelta(days=100))
+
+    assert resolve(on_t4(nodes=1), cheap, dear, query=then).per_hour == 1
+    assert resolve(on_t4(nodes=1), cheap, dear).per_hour == 2
 
 
 def test_gpu_measured_under_a_family_name_is_priced_by_its_variants() -> None:

@@ -108,6 +108,8 @@ def test_costs_of_many_functions_equal_their_bills_and_rise() -> None:
     exact = [float(exact_cost(offer, value)) for value in seconds.tolist()]
     np.testing.assert_allclose(costs, exact, rtol=1e-9)
     assert (np.diff(costs) >= 0).all()
+    several = costs_of([offer] * 200, seconds.reshape(2, 200))
+    np.testing.assert_array_equal(several, costs.reshape(2, 200))
 
 
 @pytest.mark.parametrize("budget", ["0.001", "0.05", "3.00", "250"])
@@ -147,3 +149,14 @@ def test_inline_price_of_functions_is_for_each_worker() -> None:
 
     assert offer is not None
     assert (offer.instances, offer.price.currency, offer.price.source) == (8, "EUR", "inline")
+
+
+def test_a_price_of_functions_is_for_each_worker_on_whatever_nodes() -> None:
+    functions = make_price(
+        instance_type="function", gpu_count=4, serverless=LAMBDA, price_per_hour=LAMBDA.per_hour
+    )
+
+    offer = make_book(functions).resolve(on_t4(8, nodes=2), PriceQuery())
+
+    assert offer is not None
+    assert (offer.price.instance_type, offer.instances) == ("function", 8)
