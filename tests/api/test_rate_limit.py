@@ -132,3 +132,18 @@ def test_callers_without_a_key_share_the_limit_of_the_default_project(
     assert (refused.status_code, refused.json()["code"]) == (429, "quota_exceeded")
     assert refused.headers["ratelimit-limit"] == "3"
     assert keyed.status_code == 429
+
+
+def test_limit_of_the_project_is_reset_at_the_end_of_the_minute(
+    client: TestClient, limited: Services, clock: FakeClock
+) -> None:
+    limited.projects.limit("default", {Limit.REQUESTS_PER_MINUTE: 1})
+    clock.advance(20)
+
+    first, refused = (client.post("/v1/echo") for _ in range(2))
+
+    told = [answer.headers["ratelimit"] for answer in (first, refused)]
+    assert told == ['"minute";r=0;t=40', '"minute";r=0;t=40']
+    assert (refused.status_code, refused.headers["retry-after"]) == (429, "40")
+    clock.advance(40)
+    assert client.post("/v1/echo").headers["ratelimit"].endswith("t=60")
