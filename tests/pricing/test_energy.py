@@ -1,7 +1,14 @@
-"""The power of a worker: from what is given, measured, or on the data sheet."""
+"""The power of a worker: from what is given, measured, or on the data sheet; the grid factor."""
+
+from datetime import UTC, datetime
+from decimal import Decimal
+
+import pytest
 
 from app.domain.energy import EnergyTerms, MeasuredPower, PowerDraw
+from app.domain.grid_factors import GridFactor
 from app.pricing.energy import MeasuredPowers, power_draw
+from app.pricing.grid import GridBook
 
 
 def test_type_without_a_told_power_has_none_from_its_data_sheet() -> None:
@@ -14,3 +21,37 @@ def test_type_without_a_told_power_has_what_is_given_or_measured() -> None:
     assert power_draw("TPU-v5e", EnergyTerms(), measured) == PowerDraw(150.0, "measured")
     given = power_draw("TPU-v5e", EnergyTerms(watts_per_worker=120.0), measured)
     assert given == PowerDraw(120.0, "given")
+
+
+def test_power_of_runs_without_hardware_is_no_power_of_a_gpu() -> None:
+    measured: MeasuredPowers = {(None, None): MeasuredPower(watts=150.0, utilization=None)}
+
+    assert power_draw("T4", EnergyTerms(), measured) == PowerDraw(70.0, "data_sheet")
+    assert power_draw(None, EnergyTerms(), measured) == PowerDraw(150.0, "measured")
+
+
+@pytest.mark.parametrize(
+    ("provider", "region", "source"),
+    [
+        ("lab", "north", "lab north"),
+        ("other", "north", "any north"),
+        ("lab", "south", "lab 2024"),
+        ("other", "south", "any any"),
+        (None, None, "any any"),
+    ],
+)
+def test_factor_of_the_most_specific_place_counts_then_the_latest(
+    provider: str | None, region: str | None, source: str
+) -> None:
+    places = [("Lab", "North"), (None, "north"), ("lab", None), ("lab", None), (None, None)]
+    names = ["lab north", "any north", "lab 2023", "lab 2024", "any any"]
+    years = [2021, 2022, 2023, 2024, 2025]
+    book = GridBook(
+        GridFactor(Decimal(1), datetime(year, 1, 1, tzinfo=UTC), name, *place)
+        for year, name, place in zip(years, names, places, strict=True)
+    )
+
+    factor = book.factor(provider, region, datetime(2026, 1, 1, tzinfo=UTC))
+
+    assert factor is not None
+    assert factor.source == source
