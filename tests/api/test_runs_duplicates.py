@@ -54,6 +54,21 @@ def test_same_external_id_in_another_workload_is_another_run(client: TestClient)
     assert post_json(client, runs).json()["created"] == 2
 
 
+def test_duplicate_is_found_behind_new_rows_of_another_workload(client: TestClient) -> None:
+    stored = make_json_run(external_id="a", workload="one")
+    post_json(client, stored)
+
+    body = post_json(client, [make_json_run(external_id="b", workload="two"), stored]).json()
+
+    assert (body["created"], body["duplicates"]) == (1, 1)
+
+
+def test_rows_without_external_id_are_kept_beside_rows_with_one(client: TestClient) -> None:
+    runs = [make_json_run(external_id="a"), make_json_run(), make_json_run()]
+
+    assert post_json(client, runs).json()["created"] == 3
+
+
 def test_repeated_rows_within_an_upload_are_duplicates(client: TestClient) -> None:
     run = make_json_run(external_id="a")
 

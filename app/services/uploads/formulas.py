@@ -18,6 +18,12 @@ def guard_formula(text: str) -> str:
 
 
 def unguard_formula(cell: str) -> str:
-    """Return the text that `guard_formula` was given."""
+    """Return the text that `guard_formula` was given.
+
+    Examples
+    --------
+    >>> [unguard_formula(cell) for cell in ("'=1+1", "''-5", "-5", "'fp16'")]
+    ['=1+1', "'-5", '-5', "'fp16'"]
+    """
     is_guarded = cell.startswith("'") and cell.lstrip("'").startswith(_FORMULA_MARKS)
     return cell[1:] if is_guarded else cell
