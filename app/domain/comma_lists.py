@@ -12,7 +12,7 @@ def split_list(text: str) -> list[str]:
 
     Examples
     --------
-    >>> split_list('a, "b,c" ,"d ""e"" f",,5" disk,a')
+    >>> split_list('a, ,"b,c" ,"d ""e"" f",,5" disk,a')
     ['a', 'b,c', 'd "e" f', '5" disk']
     """
     parts = map(_unquoted, _PART.findall(text))
