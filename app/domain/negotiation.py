@@ -37,6 +37,8 @@ def preferred(header: str | None, offered: Sequence[str]) -> str:
     'text/plain'
     >>> preferred("*/*, application/json;q=0", kinds), preferred(None, kinds)
     ('text/plain', 'application/json')
+    >>> preferred("text/csv;q=1, text/plain", kinds)
+    'text/csv'
     >>> [preferred(header, ("identity", "gzip")) for header in ("br, gzip;q=0.5", "gzip;q=0, *")]
     ['gzip', 'identity']
     """
