@@ -21,11 +21,14 @@ def test_environment_is_read_and_what_is_given_goes_first() -> None:
     }
 
     read = read_settings(environ=environ)
-    given = read_settings(url="http://other", spool="there.jsonl", environ=environ)
+    given = read_settings(
+        url="http://other", api_key="other", timeout_s=1.5, spool="there.jsonl", environ=environ
+    )
 
     assert (read.url, read.api_key, read.timeout_s) == ("https://fare.example", "secret", 2.5)
     assert read.spool == Path("here.jsonl")
-    assert (given.url, given.spool) == ("http://other", Path("there.jsonl"))
+    assert (given.url, given.api_key, given.timeout_s) == ("http://other", "other", 1.5)
+    assert given.spool == Path("there.jsonl")
     assert "secret" not in repr(read)
 
 
