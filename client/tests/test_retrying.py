@@ -38,6 +38,18 @@ def test_failed_request_is_repeated_with_its_key(status: int, tmp_path: Path) ->
     assert len(keys) == 1
 
 
+def test_failed_upload_of_a_file_is_repeated_with_its_key(tmp_path: Path) -> None:
+    file = tmp_path / "runs.csv"
+    file.write_text("workload,duration_seconds\nw,1\n")
+    script = (problem(503, "some"), Answer(201))
+    with faulty_server(*script) as server, Client(settings=_settings(server.url, tmp_path)) as c:
+        c.runs.upload_file(file)
+
+    [first, second] = [headers["Idempotency-Key"] for _, _, headers, _ in server.requests]
+    assert first
+    assert first == second
+
+
 def test_request_in_progress_is_repeated(tmp_path: Path) -> None:
     script = (problem(409, "in_progress"), Answer(201))
     with faulty_server(*script) as server, Client(settings=_settings(server.url, tmp_path)) as c:
