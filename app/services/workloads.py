@@ -186,7 +186,7 @@ def _detail(stores: Stores, workload: Workload) -> WorkloadDetail:
 def _used_parameters(stores: Stores, workload: Workload) -> dict[str, ParameterDeclaration]:
     names = set(stores.runs.names_in("parameters", workload.workload_id))
     declared = workload.declaration.parameters
-    return {name: declared[name] for name in names & declared.keys()}
+    return {name: declared[name] for name in declared if name in names}
 
 
 def _check_types(

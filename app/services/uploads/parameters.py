@@ -135,7 +135,7 @@ def find_drift(
     """Note the rows where a drifting parameter has a value of the wrong type."""
     names = {PARAMETER + name for _, name in drifting}
     for chunk in chunks:
-        for field in names & chunk.parameters.keys():
+        for field in (field for field in chunk.parameters if field in names):
             rows = zip(
                 chunk.rows.tolist(), chunk.texts["workload"], chunk.parameters[field], strict=True
             )

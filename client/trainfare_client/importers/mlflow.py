@@ -99,8 +99,8 @@ def _parameters(run: MlflowRun, report: Report, options: Options) -> dict[str, C
         if chosen is not None:
             fields[name] = run.params[chosen].strip()
             used.add(chosen)
-    for name in run.params.keys() - used:
-        if options.parameters and name not in options.parameters:
+    for name in run.params:
+        if name in used or (options.parameters and name not in options.parameters):
             continue
         value = run.params[name].strip()
         if len(value) <= _MAX_VALUE and value.isprintable() and field_of(f"param.{name}"):
