@@ -3,13 +3,13 @@
 import gzip
 from pathlib import Path
 
-import httpx2
 import pytest
 import zstandard
 
 from app.cli.client import check_fit
 from app.cli.failures import FitFailedError
 from app.domain.recommendations import Objective
+from tests.support import patient_http
 from tests.support.terminal import Terminal
 
 pytestmark = pytest.mark.lengthy
@@ -85,7 +85,7 @@ def test_refusal_is_not_told_again_once_it_was_mended(
     other.write_text(profile.read_text().replace(",32,1\n", ",64,1\n"))
     terminal.type("upload", other)
     refused = [terminal.type("upload", profile) for _ in range(2)]
-    httpx2.delete(f"{service_url}/v1/workloads/{_workload(request)}")
+    patient_http.delete(f"{service_url}/v1/workloads/{_workload(request)}")
 
     mended = terminal.type("upload", profile)
     repeated = terminal.type("upload", profile)

@@ -10,12 +10,12 @@ from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
-import httpx2
 import pytest
 
 from app.domain.access import DEFAULT_PROJECT
 from app.domain.identifiers import Slug
 from app.storage.database import Database
+from tests.support import patient_http
 from tests.support.server import start_process
 from tests.support.terminal import Terminal
 
@@ -110,7 +110,7 @@ def test_demo_ends_with_a_question_that_is_answered_in_sentences(
     ) as demo:
         assert demo.stdout is not None
         asked = next(filter(None, (_CURL.search(line) for line in demo.stdout)))
-        answer = httpx2.get(asked["url"], headers={"Accept": "text/plain"})
+        answer = patient_http.get(asked["url"], headers={"Accept": "text/plain"})
         demo.send_signal(signal.SIGINT)
 
     assert answer.text.startswith("tiny on 16 x T4 with dataset_size 32,000")

@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import httpx2
 import pytest
 
+from tests.support import patient_http
 from tests.support.terminal import CommandResult, Terminal
 
 pytestmark = pytest.mark.lengthy
@@ -42,7 +42,7 @@ def profile(
 
 
 def stored(service_url: str, workload: str) -> list[dict[str, Any]]:
-    answer = httpx2.get(f"{service_url}/v1/workloads/{workload}/runs")
+    answer = patient_http.get(f"{service_url}/v1/workloads/{workload}/runs")
     runs: list[dict[str, Any]] = answer.json()["runs"]
     return runs
 
@@ -70,16 +70,16 @@ def test_session_measures_uploads_fits_and_stops(
     }
     assert "2 runs were made" in result.err
     assert "workers 8, dataset_size 8000:" in result.out
-    published = httpx2.get(f"{service_url}/v1/workloads/{workload}").json()
+    published = patient_http.get(f"{service_url}/v1/workloads/{workload}").json()
     assert published["regressor"]["version"] == 2
 
 
 def test_plan_in_a_file_is_measured_until_nothing_is_left(
     terminal: Terminal, workload: str, service_url: str, tmp_path: Path
 ) -> None:
-    httpx2.put(f"{service_url}/v1/workloads/{workload}", json={})
+    patient_http.put(f"{service_url}/v1/workloads/{workload}", json={})
     candidates = [{"configuration": {"workers": 1}, "work": {"dataset_size": n}} for n in (1, 2)]
-    plan = httpx2.post(
+    plan = patient_http.post(
         f"{service_url}/v1/workloads/{workload}/profiling-plans",
         json={
             "target": {"configuration": {"workers": 1}, "work": {"dataset_size": 9}},
@@ -103,8 +103,8 @@ def test_plan_in_a_file_is_measured_until_nothing_is_left(
 def test_budget_ends_a_session_by_what_is_billed(
     terminal: Terminal, workload: str, service_url: str, tmp_path: Path
 ) -> None:
-    httpx2.put(f"{service_url}/v1/workloads/{workload}", json={})
-    plan = httpx2.post(
+    patient_http.put(f"{service_url}/v1/workloads/{workload}", json={})
+    plan = patient_http.post(
         f"{service_url}/v1/workloads/{workload}/profiling-plans",
         json={
             "target": {"configuration": {"workers": 1}, "work": {"dataset_size": 9}},
@@ -138,7 +138,7 @@ def test_placeholders_are_filled_in(terminal: Terminal, workload: str, tmp_path:
 def test_dry_run_shows_commands_and_runs_nothing(
     terminal: Terminal, workload: str, tmp_path: Path, service_url: str
 ) -> None:
-    httpx2.put(f"{service_url}/v1/workloads/{workload}", json={})
+    patient_http.put(f"{service_url}/v1/workloads/{workload}", json={})
 
     result = profile(terminal, workload, "--dry-run", shell="train --n {dataset_size}")
     document = profile(terminal, workload, "--dry-run", "--json").document
@@ -151,10 +151,10 @@ def test_dry_run_shows_commands_and_runs_nothing(
 def test_dry_run_of_an_unknown_workload_declares_nothing(
     terminal: Terminal, workload: str, service_url: str
 ) -> None:
-    httpx2.put(f"{service_url}/v1/workloads/{workload}", json={})
+    patient_http.put(f"{service_url}/v1/workloads/{workload}", json={})
 
     result = profile(terminal, f"{workload}x", "--dry-run")
-    document = httpx2.get(f"{service_url}/v1/workloads/{workload}x").json()
+    document = patient_http.get(f"{service_url}/v1/workloads/{workload}x").json()
 
     assert result.exit_code == 1
     assert f"The nearest name is '{workload}'" in result.err
@@ -165,7 +165,7 @@ def test_dry_run_of_an_unknown_workload_declares_nothing(
 def test_session_that_declares_a_workload_names_the_nearest(
     terminal: Terminal, workload: str, service_url: str
 ) -> None:
-    httpx2.put(f"{service_url}/v1/workloads/{workload}", json={})
+    patient_http.put(f"{service_url}/v1/workloads/{workload}", json={})
 
     result = profile(terminal, f"{workload}x", "--runs", 1, shell="true")
 
@@ -175,7 +175,7 @@ def test_session_that_declares_a_workload_names_the_nearest(
 def test_hardware_that_is_not_here_is_skipped_and_said(
     terminal: Terminal, workload: str, service_url: str
 ) -> None:
-    httpx2.put(f"{service_url}/v1/workloads/{workload}", json={})
+    patient_http.put(f"{service_url}/v1/workloads/{workload}", json={})
 
     result = profile(terminal, workload, "-t", "gpu_type=V100-16GB", "--dry-run")
     whole = profile(terminal, workload, "-t", "gpu_type=V100-16GB")
@@ -208,7 +208,7 @@ def test_categories_of_digits_are_measured_as_they_were_typed(
     terminal: Terminal, workload: str, service_url: str, tmp_path: Path
 ) -> None:
     torch = {"parameters": {"torch": {"type": "category"}}}
-    httpx2.put(f"{service_url}/v1/workloads/{workload}", json=torch)
+    patient_http.put(f"{service_url}/v1/workloads/{workload}", json=torch)
     arguments = ("-t", "param.torch=1.10", "-s", "param.torch=1.10", "--runs", 1)
 
     profile(
@@ -310,7 +310,7 @@ def test_wrong_usage_is_told_with_a_remedy(
 
 
 def test_parameters_can_be_searched(terminal: Terminal, workload: str, service_url: str) -> None:
-    httpx2.put(f"{service_url}/v1/workloads/{workload}", json={})
+    patient_http.put(f"{service_url}/v1/workloads/{workload}", json={})
 
     result = profile(
         terminal, workload, "-s", "param.kind=a,b", "-t", "param.kind=a", "--dry-run", "--json"

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx2
 import pytest
 
+from tests.support import patient_http
 from tests.support.server import RunningProcess, running_service
 
 pytestmark = pytest.mark.lengthy
@@ -62,7 +62,7 @@ def stderr_of(session: subprocess.Popen[str]) -> str:
 
 
 def stored(url: str) -> list[dict[str, Any]]:
-    runs: list[dict[str, Any]] = httpx2.get(f"{url}/v1/workloads/w/runs").json()["runs"]
+    runs: list[dict[str, Any]] = patient_http.get(f"{url}/v1/workloads/w/runs").json()["runs"]
     return runs
 
 
@@ -157,7 +157,7 @@ def test_runs_of_a_workload_that_was_removed_are_uploaded_again(
 ) -> None:
     stderr_of(start(tmp_path, service.url, "exit 0", "--runs", "1"))
     [before] = stored(service.url)
-    httpx2.delete(f"{service.url}/v1/workloads/w").raise_for_status()
+    patient_http.delete(f"{service.url}/v1/workloads/w").raise_for_status()
 
     session = start(tmp_path, service.url, "exit 0", "--runs", "2")
     result = stderr_of(session)
@@ -175,7 +175,7 @@ def test_runs_of_a_workload_that_is_removed_while_one_is_made_are_uploaded_again
     (pipes / "begun").read_text()
     (pipes / "go").write_text("on\n")
     (pipes / "begun").read_text()
-    httpx2.delete(f"{service.url}/v1/workloads/w").raise_for_status()
+    patient_http.delete(f"{service.url}/v1/workloads/w").raise_for_status()
     (pipes / "go").write_text("on\n")
 
     result = stderr_of(session)

@@ -9,6 +9,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from tests.support import patient_http
 from tests.support.server import RunningProcess, running_service, start_process
 from tests.support.terminal import Terminal
 
@@ -17,7 +18,7 @@ pytestmark = pytest.mark.lengthy
 
 def test_service_answers_until_sigterm_and_ends_with_0(sqlite_url: str) -> None:
     with running_service(sqlite_url) as service:
-        answer = httpx2.get(f"{service.url}/v1/nothing")
+        answer = patient_http.get(f"{service.url}/v1/nothing")
         exit_code = service.end()
 
     assert answer.json()["code"] == "not_found"
@@ -122,7 +123,7 @@ def test_one_signal_ends_service_and_fitter(sqlite_url: str) -> None:
 
 def test_log_of_requests_is_written_where_it_is_asked_for(sqlite_url: str) -> None:
     with running_service(sqlite_url, "--access-log") as service:
-        httpx2.get(f"{service.url}/v1/nothing?access_token=tf_a_secret")
+        patient_http.get(f"{service.url}/v1/nothing?access_token=tf_a_secret")
         service.end()
 
     [line] = [line for line in service.lines if '"GET /v1/nothing HTTP/1.1" 404' in line]
@@ -132,7 +133,7 @@ def test_log_of_requests_is_written_where_it_is_asked_for(sqlite_url: str) -> No
 
 def test_log_of_requests_keeps_a_key_in_the_path_to_itself(sqlite_url: str) -> None:
     with running_service(sqlite_url, "--access-log") as service:
-        httpx2.get(f"{service.url}/v1/tf_0a1b_5ec4e7/{'x' * 9000}")
+        patient_http.get(f"{service.url}/v1/tf_0a1b_5ec4e7/{'x' * 9000}")
         service.end()
 
     [line] = [line for line in service.lines if '"GET /v1/tf_0a1b_.../xxx' in line]
@@ -184,7 +185,7 @@ def test_web_processes_end_when_the_one_that_started_them_is_killed(sqlite_url: 
 
 def test_serve_migrates_when_it_is_told_to(tmp_path: Path) -> None:
     with running_service(f"sqlite:///{tmp_path}/new.db", "--migrate") as service:
-        assert httpx2.get(f"{service.url}/healthz").status_code == 200
+        assert patient_http.get(f"{service.url}/healthz").status_code == 200
 
 
 def test_misspelt_setting_is_named_with_the_nearest_one(sqlite_url: str) -> None:

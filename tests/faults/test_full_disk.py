@@ -10,6 +10,7 @@ from app.storage.database import Database
 from app.storage.migration import migrate
 from tests.conftest import POSTGRESQL_URL
 from tests.support.disk import SmallDisk, small_disk
+from tests.support.patient_http import PATIENCE_S
 from tests.support.postgresql import running_postgresql
 from tests.support.server import running_service
 
@@ -54,7 +55,10 @@ def test_upload_onto_a_full_disk_stores_nothing_and_its_retry_stores_all(
         database = Database(url)
         migrate(database)
         database.close()
-        with running_service(url) as running, httpx2.Client(base_url=running.url) as client:
+        with (
+            running_service(url) as running,
+            httpx2.Client(base_url=running.url, timeout=PATIENCE_S) as client,
+        ):
             disk.fill()
             refused = _upload(client)
             answer = client.get("/v1/workloads/full")

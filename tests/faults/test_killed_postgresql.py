@@ -13,6 +13,7 @@ from app.settings import Settings
 from app.storage.database import Database
 from app.storage.migration import migrate
 from tests.conftest import POSTGRESQL_URL
+from tests.support import patient_http
 from tests.support.postgresql import PostgreSQLServer, running_postgresql
 from tests.support.regressors import publish_regressor
 from tests.support.server import running_fitter, running_service
@@ -37,13 +38,13 @@ def server() -> Iterator[PostgreSQLServer]:
 
 @stamina.retry(on=AssertionError, attempts=60, timeout=60, wait_initial=0.2, wait_max=1.0)
 def _wait_until_ready(url: str) -> None:
-    answer = httpx2.get(f"{url}/readyz")
+    answer = patient_http.get(f"{url}/readyz")
     assert answer.is_success, answer.text
 
 
 @stamina.retry(on=AssertionError, attempts=60, timeout=60, wait_initial=0.2, wait_max=1.0)
 def _wait_for_end(url: str, fit_id: str) -> str:
-    answer = httpx2.get(f"{url}/v1/fits/{fit_id}").json()
+    answer = patient_http.get(f"{url}/v1/fits/{fit_id}").json()
     assert answer["state"] in _FINAL, answer
     return str(answer["state"])
 

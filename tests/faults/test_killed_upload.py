@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 import httpx2
 import pytest
 
+from tests.support import patient_http
 from tests.support.server import RunningProcess, running_service
 
 pytestmark = pytest.mark.lengthy
@@ -24,7 +25,7 @@ def _stored_runs(url: str) -> int:
     runs, token = 0, ""
     while True:
         query = {"page_size": "1000", **({"page_token": token} if token else {})}
-        answer = httpx2.get(f"{url}/v1/workloads/killed/runs", params=query)
+        answer = patient_http.get(f"{url}/v1/workloads/killed/runs", params=query)
         if answer.status_code == httpx2.codes.NOT_FOUND:
             return 0
         page = answer.json()
@@ -60,7 +61,7 @@ def test_half_an_upload_stores_nothing_and_its_retry_stores_all(database_url: st
 
     with running_service(database_url) as running:
         before = _stored_runs(running.url)
-        answer = httpx2.post(f"{running.url}/v1/runs", content=_CSV, headers=_HEADERS)
+        answer = patient_http.post(f"{running.url}/v1/runs", content=_CSV, headers=_HEADERS)
         after = _stored_runs(running.url)
 
     assert before == 0
@@ -85,7 +86,7 @@ def test_retry_after_a_kill_at_any_moment_stores_each_row_once(
 
     with running_service(database_url) as running:
         assert _stored_runs(running.url) in {0, _ROWS}
-        answer = httpx2.post(f"{running.url}/v1/runs", content=_CSV, headers=_HEADERS)
+        answer = patient_http.post(f"{running.url}/v1/runs", content=_CSV, headers=_HEADERS)
 
         assert answer.status_code == httpx2.codes.CREATED, answer.text
         assert answer.json()["created"] == _ROWS

@@ -10,6 +10,7 @@ import httpx2
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
+from tests.support import patient_http
 from tests.support.server import running_service
 
 _CHROMIUM = shutil.which("chromium")
@@ -41,7 +42,7 @@ def measured_csv(workload: str) -> str:
 
 def publish(url: str, runs: list[dict[str, Any]]) -> None:
     """Upload runs of one workload and fit it quickly."""
-    httpx2.post(f"{url}/v1/runs", json=runs).raise_for_status()
+    patient_http.post(f"{url}/v1/runs", json=runs).raise_for_status()
     _fit(url, runs[0]["workload"], "log_linear")
 
 
@@ -145,7 +146,9 @@ def published_service(
     url = _copy(sqlite_template, tmp_path_factory.mktemp("published"))
     with running_service(url, "--with-fitter") as service:
         csv = {"Content-Type": "text/csv"}
-        stored = httpx2.post(f"{service.url}/v1/runs", content=measured_csv(PUBLISHED), headers=csv)
+        stored = patient_http.post(
+            f"{service.url}/v1/runs", content=measured_csv(PUBLISHED), headers=csv
+        )
         assert stored.status_code == 201, stored.text
         _fit(service.url, PUBLISHED, "log_linear", "scaling_law")
         yield service.url
@@ -155,11 +158,11 @@ def published_service(
 def factored_service(published_service: str) -> Iterator[str]:
     """Yield the URL of a service that knows what a kilowatt-hour stands for everywhere."""
     factor = {"kg_co2e_per_kwh": "0.4", "valid_from": "2026-01-01", "source": "the utility"}
-    stored = httpx2.post(f"{published_service}/v1/grid-factors", json=factor)
+    stored = patient_http.post(f"{published_service}/v1/grid-factors", json=factor)
     assert stored.status_code == 201, stored.text
     yield published_service
     factor_id = stored.json()["grid_factors"][0]["factor_id"]
-    httpx2.delete(f"{published_service}/v1/grid-factors/{factor_id}")
+    patient_http.delete(f"{published_service}/v1/grid-factors/{factor_id}")
 
 
 @pytest.fixture
@@ -168,7 +171,7 @@ def declare_currency(published_service: str) -> Iterator[Callable[[str], None]]:
 
     def declare(currency: str) -> None:
         url = f"{published_service}/v1/workloads/{PUBLISHED}"
-        httpx2.put(url, json={"currency": currency}).raise_for_status()
+        patient_http.put(url, json={"currency": currency}).raise_for_status()
 
     yield declare
     declare("USD")

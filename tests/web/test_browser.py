@@ -6,7 +6,6 @@ from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
-import httpx2
 import pytest
 from playwright.sync_api import Page, expect
 
@@ -15,6 +14,7 @@ from app.services.access import AccessService
 from app.services.context import ServiceContext
 from app.settings import Settings
 from app.storage.database import Database
+from tests.support import patient_http
 from tests.support.server import running_service
 from tests.web.conftest import MARKUP, PUBLISHED, OpenPage, answer_of, measured_csv
 
@@ -60,7 +60,7 @@ def test_card_tells_the_seconds_by_which_starts_differ(
         }
         for size in sizes
     ]
-    httpx2.post(f"{empty_service}/v1/runs", json=runs).raise_for_status()
+    patient_http.post(f"{empty_service}/v1/runs", json=runs).raise_for_status()
     page = open_page(f"{empty_service}/workloads/hesitant", width=390)
 
     page.get_by_role("button", name="Fit a regressor").click()
@@ -85,7 +85,7 @@ def test_workload_without_a_regressor_says_what_to_do(
     published_service: str, open_page: OpenPage
 ) -> None:
     run = {"workload": "single", "duration_seconds": 5}
-    httpx2.post(f"{published_service}/v1/runs", json=run)
+    patient_http.post(f"{published_service}/v1/runs", json=run)
     page = open_page(f"{published_service}/workloads/single", width=390)
 
     told = page.locator("#problem .empty")
@@ -138,10 +138,9 @@ def test_nodes_follow_the_workers(empty_service: str, open_page: OpenPage) -> No
         }
         for workers, nodes in ((1, 1), (2, 1), (4, 1), (8, 2), (16, 4))
     ]
-    httpx2.post(f"{empty_service}/v1/runs", json=runs).raise_for_status()
-    httpx2.post(
-        f"{empty_service}/v1/workloads/wide/fits", headers={"Prefer": "wait=60"}, timeout=90
-    ).raise_for_status()
+    patient_http.post(f"{empty_service}/v1/runs", json=runs).raise_for_status()
+    fits = f"{empty_service}/v1/workloads/wide/fits"
+    patient_http.post(fits, headers={"Prefer": "wait=60"}).raise_for_status()
     page = open_page(f"{empty_service}/workloads/wide?workers=16&nodes=4")
     plot, nodes = page.locator("#curve-plot"), page.get_by_label("Nodes", exact=True)
 
@@ -281,7 +280,7 @@ def test_comparison_on_a_phone_scrolls_by_itself(
 
 def test_long_name_of_a_run_leaves_room_beside_it(empty_service: str, open_page: OpenPage) -> None:
     run = {"workload": "named", "external_id": "x" * 200, "duration_seconds": 5}
-    httpx2.post(f"{empty_service}/v1/runs", json=run).raise_for_status()
+    patient_http.post(f"{empty_service}/v1/runs", json=run).raise_for_status()
     page = open_page(f"{empty_service}/workloads/named", width=390)
 
     name = page.locator("#runs .run-name")
@@ -336,7 +335,7 @@ def test_filter_finds_workloads_that_are_not_listed_yet(
     empty_service: str, open_page: OpenPage
 ) -> None:
     lines = ["workload,duration_seconds", "oldest-net,1", *(f"net-{n},1" for n in range(120))]
-    stored = httpx2.post(
+    stored = patient_http.post(
         f"{empty_service}/v1/runs", content="\n".join(lines), headers={"Content-Type": "text/csv"}
     )
     assert stored.status_code == 201, stored.text

@@ -3,10 +3,10 @@
 import re
 from collections.abc import Iterator
 
-import httpx2
 import pytest
 from playwright.sync_api import Locator, expect
 
+from tests.support import patient_http
 from tests.web.conftest import PUBLISHED, OpenPage, answer_of, publish
 
 pytestmark = pytest.mark.browser
@@ -16,11 +16,11 @@ pytestmark = pytest.mark.browser
 def service_with_free_hardware(published_service: str) -> Iterator[str]:
     """Yield the URL of a service where one GPU type of two costs nothing."""
     price = {"gpu_type": "T4", "price_per_hour": "0", "currency": "USD"}
-    stored = httpx2.post(f"{published_service}/v1/prices", json=price)
+    stored = patient_http.post(f"{published_service}/v1/prices", json=price)
     assert stored.status_code == 201, stored.text
     yield published_service
     price_id = stored.json()["prices"][0]["price_id"]
-    httpx2.delete(f"{published_service}/v1/prices/{price_id}").raise_for_status()
+    patient_http.delete(f"{published_service}/v1/prices/{price_id}").raise_for_status()
 
 
 @pytest.fixture

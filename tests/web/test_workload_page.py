@@ -7,6 +7,7 @@ import httpx2
 import pytest
 from playwright.sync_api import expect
 
+from tests.support import patient_http
 from tests.web.conftest import PUBLISHED, OpenPage, answer_of, publish
 
 pytestmark = pytest.mark.browser
@@ -16,11 +17,11 @@ LONG_GPU = "own-accelerator-of-the-laboratory-with-a-name-that-never-ends-48GB"
 def _exclude(service: str, run_ids: list[str], *, excluded: bool) -> None:
     change = {"excluded": excluded, "reason": "a neighbour was noisy" if excluded else None}
     for run_id in run_ids:
-        httpx2.patch(f"{service}/v1/runs/{run_id}", json=change).raise_for_status()
+        patient_http.patch(f"{service}/v1/runs/{run_id}", json=change).raise_for_status()
 
 
 def _newest_runs(service: str, count: int) -> list[str]:
-    listed = httpx2.get(f"{service}/v1/workloads/{PUBLISHED}/runs?page_size={count}")
+    listed = patient_http.get(f"{service}/v1/workloads/{PUBLISHED}/runs?page_size={count}")
     return [run["run_id"] for run in listed.json()["runs"]]
 
 
@@ -54,7 +55,7 @@ def service_with_a_long_name(published_service: str) -> str:
 
 def test_whole_numbers_are_shown_in_full(empty_service: str, open_page: OpenPage) -> None:
     run = {"workload": "sized", "duration_seconds": 5, "work": {"dataset_size": 1_281_167}}
-    httpx2.post(f"{empty_service}/v1/runs", json=run).raise_for_status()
+    patient_http.post(f"{empty_service}/v1/runs", json=run).raise_for_status()
 
     page = open_page(f"{empty_service}/workloads/sized")
 
@@ -65,8 +66,8 @@ def test_list_tells_when_the_published_regressor_was_fitted(
     published_service: str, open_page: OpenPage
 ) -> None:
     runs = {"workload": "bare", "duration_seconds": 5}
-    httpx2.post(f"{published_service}/v1/runs", json=runs).raise_for_status()
-    detail = httpx2.get(f"{published_service}/v1/workloads/{PUBLISHED}").json()
+    patient_http.post(f"{published_service}/v1/runs", json=runs).raise_for_status()
+    detail = patient_http.get(f"{published_service}/v1/workloads/{PUBLISHED}").json()
 
     page = open_page(f"{published_service}/")
 
@@ -78,7 +79,7 @@ def test_list_tells_when_the_published_regressor_was_fitted(
 def test_first_question_is_about_a_run_that_fits_may_use(
     service_with_excluded_runs: str, open_page: OpenPage
 ) -> None:
-    runs = httpx2.get(
+    runs = patient_http.get(
         f"{service_with_excluded_runs}/v1/workloads/{PUBLISHED}/runs?excluded=false&page_size=1"
     ).json()["runs"]
 
@@ -203,7 +204,7 @@ def test_tiny_chance_is_told_without_an_exponent(
     question = "gpu_type=T4&workers=1&dataset_size=400000&batch_size=256&epochs=2"
     asked = f"{published_service}/v1/workloads/{PUBLISHED}/forecast?{question}"
     odds = {"deadline": 2e-7, "budget": 0}
-    unlikely = {**httpx2.get(asked).json(), "probability": odds}
+    unlikely = {**patient_http.get(asked).json(), "probability": odds}
     page = open_page(f"{published_service}/workloads/{PUBLISHED}?{question}")
     answer_of(page)
     page.route("**/forecast?*", lambda route: route.fulfill(json=unlikely))
@@ -219,7 +220,7 @@ def test_share_of_bands_that_held_stays_inside_its_column(
     published_service: str, open_page: OpenPage, width: int
 ) -> None:
     versions = f"{published_service}/v1/workloads/{PUBLISHED}/regressors"
-    told = httpx2.get(versions).json()
+    told = patient_http.get(versions).json()
     for regressor in told["regressors"]:
         regressor["coverage"] = {"0.8": 0.9917, "0.9": 0.9976}
     page = open_page(f"{published_service}/", width=width)
@@ -250,7 +251,7 @@ def test_failure_of_the_last_fit_is_still_told_later(
 ) -> None:
     workload = f"{published_service}/v1/workloads/refused"
     run = {"workload": "refused", "duration_seconds": 5}
-    httpx2.post(f"{published_service}/v1/runs", json=run).raise_for_status()
+    patient_http.post(f"{published_service}/v1/runs", json=run).raise_for_status()
     wait = {"Prefer": "wait=60"}
     asked = {"regressors": ["boosted_trees"]}
     fit = httpx2.post(f"{workload}/fits", json=asked, headers=wait, timeout=90).json()
