@@ -18,9 +18,13 @@ def request_fit(
     connection: Connection, workload: str, options: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Request a fit; return it, or the active one."""
-    body = {name: value for name, value in options.items() if value is not None}
-    fit: dict[str, Any] = connection.post(path_of(workload, "fits"), body, required="fit_id")
+    path = path_of(workload, "fits")
+    fit: dict[str, Any] = connection.post(path, _given(options), required="fit_id")
     return fit
+
+
+def _given(options: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def is_as_asked(fit: Mapping[str, Any], options: Mapping[str, Any]) -> bool:
@@ -28,8 +32,7 @@ def is_as_asked(fit: Mapping[str, Any], options: Mapping[str, Any]) -> bool:
 
     One that runs already may have read the runs before the last of them was stored.
     """
-    given = {name: value for name, value in options.items() if value is not None}
-    asked, request = _DEFAULTS | given, fit["request"]
+    asked, request = _DEFAULTS | _given(options), fit["request"]
     return fit["state"] == "queued" and all(request[name] == asked[name] for name in asked)
 
 

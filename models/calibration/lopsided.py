@@ -98,11 +98,8 @@ class AsymmetricIntervals:
     def _beyond(self, encoded: Encoded, end: _RangeEnd) -> tuple[_Side, FloatArray] | None:
         """Return how far rows are beyond a side, in log units; None if no row is."""
         side, values = end.side, encoded.X[:, end.column]
-        if len(values) == 1:
-            # A scalar costs a tenth of an array of one element.
-            if side.sign * (values.item() - end.limit) <= 0:
-                return None
-            return side, np.minimum(encoded.excess[:, end.feature], _MAX_DISTANCE)
+        if len(values) == 1 and side.sign * (values.item() - end.limit) <= 0:
+            return None  # as below, but a scalar costs a tenth of an array of one element
         is_beyond = side.sign * (values - end.limit) > 0
         if not is_beyond.any():
             return None

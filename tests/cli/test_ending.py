@@ -14,6 +14,7 @@ import httpx2
 import pytest
 
 from app.cli.processes.ending import termination_event
+from tests.support import patient_http
 from tests.support.server import running_service, start_process
 
 pytestmark = pytest.mark.lengthy
@@ -94,10 +95,10 @@ def test_who_waits_for_a_fit_is_told_how_it_stands_when_the_service_ends(
         ThreadPoolExecutor(1) as pool,
     ):
         fits = f"{service.url}/v1/workloads/resnet/fits"
-        httpx2.post(f"{service.url}/v1/runs", json=runs, timeout=30).raise_for_status()
+        patient_http.post(f"{service.url}/v1/runs", json=runs).raise_for_status()
         # Nobody computes it: the caller would wait for a minute.
         waiting = pool.submit(httpx2.post, fits, headers={"Prefer": "wait=60"}, timeout=90)
-        while not httpx2.get(fits, timeout=30).json()["fits"]:
+        while not patient_http.get(fits).json()["fits"]:
             time.sleep(0.05)
         exit_code = service.end()
         answer = waiting.result()
@@ -118,7 +119,7 @@ def test_upload_under_way_is_stored_however_often_the_service_is_told_to_end(
         with socket.create_connection(address, timeout=30) as upload:
             upload.sendall(head + b"Content-Length: %d\r\n\r\n" % len(body) + body[:1])
             # An answer to another says that the first was read.
-            httpx2.get(f"{service.url}/healthz", timeout=30)
+            patient_http.get(f"{service.url}/healthz")
             service.process.send_signal(signal.SIGINT)
             _wait_until_closed(address)
             service.process.send_signal(signal.SIGINT)

@@ -28,7 +28,7 @@ def test_service_answers_until_sigterm_and_ends_with_0(sqlite_url: str) -> None:
 
 def test_several_web_processes_answer_on_one_address_until_sigint(sqlite_url: str) -> None:
     with running_service(sqlite_url, "--workers", "2") as service:
-        answer = httpx2.get(f"{service.url}/v1/nothing", timeout=30)
+        answer = patient_http.get(f"{service.url}/v1/nothing")
         service.process.send_signal(signal.SIGINT)
         exit_code = service.wait()
 
@@ -38,7 +38,7 @@ def test_several_web_processes_answer_on_one_address_until_sigint(sqlite_url: st
 
 def _lives(service: RunningProcess) -> float:
     """Return how many answers of `/healthz` the metrics tell."""
-    text = httpx2.get(f"{service.url}/metrics", timeout=30).text
+    text = patient_http.get(f"{service.url}/metrics").text
     [count] = re.findall(r'trainfare_http_requests_total\{.*"/healthz".*\} (\S+)', text)
     return float(count)
 
@@ -46,7 +46,7 @@ def _lives(service: RunningProcess) -> float:
 def test_metrics_are_those_of_all_web_processes_whichever_answers(sqlite_url: str) -> None:
     with running_service(sqlite_url, "--workers", "2") as service:
         for _ in range(40):
-            httpx2.get(f"{service.url}/healthz", timeout=30)
+            patient_http.get(f"{service.url}/healthz")
         # Siblings write what they counted once a second.
         told, until = [0.0], time.monotonic() + 60
         while set(told) != {41.0} and time.monotonic() < until:
@@ -175,12 +175,12 @@ def test_children_end_when_their_supervisor_is_killed(sqlite_url: str) -> None:
 
 def test_web_processes_end_when_the_one_that_started_them_is_killed(sqlite_url: str) -> None:
     with running_service(sqlite_url, "--workers", "2") as service:
-        httpx2.get(f"{service.url}/healthz", timeout=30)
+        patient_http.get(f"{service.url}/healthz")
         service.process.kill()
         service.wait()  # until the last of them has closed its standard error
 
     with pytest.raises(httpx2.ConnectError):
-        httpx2.get(f"{service.url}/healthz", timeout=30)
+        patient_http.get(f"{service.url}/healthz")
 
 
 def test_serve_migrates_when_it_is_told_to(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import httpx2
 import pytest
 
 from app.services.wiring import Services
+from tests.support import patient_http
 from tests.support.regressors import publish_regressor
 from tests.support.server import RunningProcess, running_service
 
@@ -63,7 +64,7 @@ def _peak_memory_bytes(running: RunningProcess) -> int:
 def test_small_bodies_that_unfold_are_problems_in_little_memory(
     service: RunningProcess, subtests: pytest.Subtests
 ) -> None:
-    httpx2.get(f"{service.url}/readyz", timeout=60)
+    patient_http.get(f"{service.url}/readyz")
     before_bytes = _peak_memory_bytes(service)
 
     for name, (path, body) in _HOSTILE.items():
@@ -80,7 +81,7 @@ def test_small_bodies_that_unfold_are_problems_in_little_memory(
             assert answer.headers["content-type"] == "application/problem+json"
             assert _peak_memory_bytes(service) - before_bytes < _MAX_GROWTH_BYTES
 
-    assert httpx2.get(f"{service.url}/healthz", timeout=60).is_success
+    assert patient_http.get(f"{service.url}/healthz").is_success
 
 
 def test_slow_connections_leave_the_service_to_others(service: RunningProcess) -> None:
@@ -96,7 +97,7 @@ def test_slow_connections_leave_the_service_to_others(service: RunningProcess) -
         with ThreadPoolExecutor(4) as pool:
             answers = list(
                 pool.map(
-                    lambda _: httpx2.post(f"{service.url}/v1/forecasts", json=question, timeout=60),
+                    lambda _: patient_http.post(f"{service.url}/v1/forecasts", json=question),
                     range(20),
                 )
             )

@@ -30,7 +30,7 @@ from app.storage.stores import Stores
 from app.storage.tables import FitRow
 from tests.support.clock import FakeClock
 from tests.support.ledger import record_forecasts
-from tests.support.locks import wait_for_a_lock
+from tests.support.locks import require_several_writers, wait_for_a_lock
 from tests.support.overtaking import after_first
 from tests.support.regressors import QUICK, store_runs
 from tests.support.uploads import make_json_run
@@ -41,8 +41,7 @@ _MONTH = timedelta(days=30)
 
 @pytest.fixture
 def context(services: Services) -> ServiceContext:
-    if services.context.database.is_sqlite:
-        pytest.skip("SQLite has one writer at a time")
+    require_several_writers(services.context.database)
     return services.context
 
 

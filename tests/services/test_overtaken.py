@@ -25,7 +25,7 @@ from app.storage.prices import PriceStore
 from app.storage.quotas import QuotaStore
 from app.storage.removal import RemovalStore
 from app.storage.run_counts import RunCountStore
-from tests.support.locks import wait_for_a_lock
+from tests.support.locks import require_several_writers, wait_for_a_lock
 from tests.support.overtaking import after_first
 from tests.support.regressors import QUICK, store_runs
 
@@ -34,8 +34,7 @@ _CALLER = Principal(DEFAULT_PROJECT, frozenset(Scope))
 
 @pytest.fixture
 def context(services: Services) -> ServiceContext:
-    if services.context.database.is_sqlite:
-        pytest.skip("SQLite has one writer at a time")
+    require_several_writers(services.context.database)
     return services.context
 
 

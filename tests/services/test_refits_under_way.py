@@ -21,7 +21,7 @@ from app.services.uploads.terms import UploadFormat, UploadResult
 from app.services.wiring import Services
 from app.storage.stores import Stores
 from tests.support.clock import FakeClock
-from tests.support.locks import wait_for_a_lock
+from tests.support.locks import require_several_writers, wait_for_a_lock
 from tests.support.regressors import QUICK, fit, store_runs
 from tests.support.uploads import make_json_run
 
@@ -33,8 +33,7 @@ Begun = tuple[ClaimedFit, FitTask]
 @pytest.fixture
 def fitted(services: Services, clock: FakeClock) -> Services:
     """A workload with a regressor, whose policy wants the next one after two more runs."""
-    if services.context.database.is_sqlite:
-        pytest.skip("SQLite has one writer at a time")
+    require_several_writers(services.context.database)
     store_runs(services.context, _SLUG)
     fit(services, _SLUG)
     _declare(services, RefitPolicy(RefitMode.AUTO, 2))

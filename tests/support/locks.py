@@ -1,8 +1,9 @@
-"""Detects when a transaction on PostgreSQL waits for a lock."""
+"""Transactions that wait for a lock, which takes several writers: PostgreSQL."""
 
 from concurrent.futures import Future
 from typing import Any, Final
 
+import pytest
 import sqlalchemy as sa
 
 from app.storage.database import Database
@@ -11,6 +12,12 @@ _WAITING: Final = sa.text(
     "SELECT count(*) FROM pg_stat_activity"
     " WHERE datname = current_database() AND wait_event_type = 'Lock'"
 )
+
+
+def require_several_writers(database: Database) -> None:
+    """Skip the test on SQLite."""
+    if database.is_sqlite:
+        pytest.skip("SQLite has one writer at a time")
 
 
 def wait_for_a_lock(database: Database, *others: Future[Any], count: int = 1) -> None:

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import httpx2
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
@@ -47,11 +46,10 @@ def publish(url: str, runs: list[dict[str, Any]]) -> None:
 
 
 def _fit(url: str, workload: str, *regressors: str) -> None:
-    fit = httpx2.post(
+    fit = patient_http.post(
         f"{url}/v1/workloads/{workload}/fits",
         json={"regressors": regressors},
         headers={"Prefer": "wait=60"},
-        timeout=90,
     )
     assert fit.json()["state"] == "succeeded", fit.text
 

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx2
 import pytest
 from playwright.sync_api import expect
 
@@ -254,7 +253,7 @@ def test_failure_of_the_last_fit_is_still_told_later(
     patient_http.post(f"{published_service}/v1/runs", json=run).raise_for_status()
     wait = {"Prefer": "wait=60"}
     asked = {"regressors": ["boosted_trees"]}
-    fit = httpx2.post(f"{workload}/fits", json=asked, headers=wait, timeout=90).json()
+    fit = patient_http.post(f"{workload}/fits", json=asked, headers=wait).json()
     assert fit["state"] == "failed"
 
     page = open_page(f"{published_service}/workloads/refused")

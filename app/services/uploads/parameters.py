@@ -135,10 +135,10 @@ def find_drift(
     """Note the rows where a drifting parameter has a value of the wrong type."""
     names = {PARAMETER + name for _, name in drifting}
     for chunk in chunks:
-        for field in (field for field in chunk.parameters if field in names):
-            rows = zip(
-                chunk.rows.tolist(), chunk.texts["workload"], chunk.parameters[field], strict=True
-            )
+        for field, cells in chunk.parameters.items():
+            if field not in names:
+                continue
+            rows = zip(chunk.rows.tolist(), chunk.texts["workload"], cells, strict=True)
             name = field.removeprefix(PARAMETER)
             for row, slug, cell in rows:
                 key = (Slug(slug or ""), name)
