@@ -122,10 +122,16 @@ class IdempotencyStore:
         return self._session.scalars(rows).one()
 
     def purge(self, before: datetime, project_id: ProjectId | None = None) -> int:
-        """Delete the answers that `count` counts; return their number."""
+        """Delete the answers that `count` counts, but for those another transaction deletes.
+
+        Return the number of those deleted here.
+        """
+        columns = IdempotencyRow.project_id, IdempotencyRow.path, IdempotencyRow.key
+        lapsed = sa.select(*columns).where(*_began(before, project_id))
+        ours = lapsed.with_for_update(skip_locked=True)
         deleted = self._session.execute(
             sa.delete(IdempotencyRow)
-            .where(*_began(before, project_id))
+            .where(sa.tuple_(*columns).in_(ours))
             .returning(IdempotencyRow.key)
         )
         return len(deleted.all())

@@ -239,5 +239,7 @@ class LeaseStore:
         self._session.execute(sa.delete(FitterRow).where(FitterRow.id == owner))
 
     def purge_fitters(self, before: datetime) -> None:
-        """Forget the fitters last heard of before an instant."""
-        self._session.execute(sa.delete(FitterRow).where(FitterRow.seen_at < before))
+        """Forget the fitters last heard of before an instant, but for those just heard of again."""
+        silent = sa.select(FitterRow.id).where(FitterRow.seen_at < before)
+        ours = silent.with_for_update(skip_locked=True)
+        self._session.execute(sa.delete(FitterRow).where(FitterRow.id.in_(ours)))

@@ -12,6 +12,7 @@ import sqlalchemy as sa
 
 from app.domain.access import DEFAULT_PROJECT, Principal, Scope
 from app.domain.fits import FitReason, FitRequest, FitState
+from app.domain.idempotency import IdempotencyTicket
 from app.domain.identifiers import ProjectId, Slug, WorkloadId
 from app.domain.quotas import Limit, Quota
 from app.domain.workloads import RefitMode, RefitPolicy, WorkloadDeclaration
@@ -27,7 +28,7 @@ from app.storage.fits import FitStore
 from app.storage.leases import LeaseStore
 from app.storage.quotas import QuotaStore
 from app.storage.stores import Stores
-from app.storage.tables import FitRow
+from app.storage.tables import FitRow, FitterRow, IdempotencyRow
 from tests.support.clock import FakeClock
 from tests.support.ledger import record_forecasts
 from tests.support.locks import require_several_writers, wait_for_a_lock
@@ -236,3 +237,40 @@ def test_upload_waits_in_order_for_fits_whose_fitters_fell_silent(
             seen = pool.submit(look)
             wait_for_a_lock(context.database, claim, seen, count=2)
         assert (claim.result(), seen.result()) == (None, 2)
+
+
+def test_lapsed_answers_that_another_transaction_holds_are_left_to_it(
+    services: Services, context: ServiceContext, clock: FakeClock
+) -> None:
+    tickets = [IdempotencyTicket(DEFAULT_PROJECT, "/v1/runs", key) for key in ("held", "lapsed")]
+    for ticket in tickets:
+        services.idempotency.begin(ticket, "digest")
+    clock.advance(2 * 3600.0 * context.settings.idempotency_hours)
+
+    with ThreadPoolExecutor(1) as pool, context.database.engine.begin() as holding:
+        held = sa.select(IdempotencyRow).where(IdempotencyRow.key == "held")
+        holding.execute(held.with_for_update())
+        purging = pool.submit(services.idempotency.purge)
+        wait_for_a_lock(context.database, purging)
+        waits = not purging.done()
+
+    assert (waits, purging.result(), services.idempotency.purge()) == (False, 1, 1)
+
+
+def test_fitter_that_another_transaction_hears_of_again_is_not_forgotten(
+    context: ServiceContext, clock: FakeClock
+) -> None:
+    fitting, began = FittingService(context), context.now()
+    for owner in ("awake", "lost"):
+        fitting.seen(owner, began)
+    clock.advance(timedelta(days=10).total_seconds())
+
+    with ThreadPoolExecutor(1) as pool, context.database.transaction() as stores:
+        stores.leases.fitter_seen("awake", started_at=began, now=context.now())
+        seeing = pool.submit(fitting.seen, "new", context.now())
+        wait_for_a_lock(context.database, seeing)
+        waits = not seeing.done()
+
+    with context.database.engine.connect() as connection:
+        owners = set(connection.execute(sa.select(FitterRow.id)).scalars())
+    assert (waits, owners) == (False, {"awake", "new"})
