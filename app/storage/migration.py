@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from alembic.config import Config
 
 _LOCK_NOT_AVAILABLE: Final = "55P03"
-"""PostgreSQL's code; psycopg itself may be missing on SQLite."""
+_DEADLOCK: Final = "40P01"
+"""PostgreSQL's codes; psycopg itself may be missing on SQLite."""
 
 _VERSION = sa.table("alembic_version", sa.column("version_num", sa.String))
 
@@ -54,12 +55,17 @@ LOCK_TIMEOUT_S: Final = 10.0
 
 
 class MigrationBlockedError(RuntimeError):
-    """A migration waited too long for a lock; nothing was changed."""
+    """A migration did not get a lock; nothing was changed."""
 
-    def __init__(self, seconds: float) -> None:
-        super().__init__(
-            f"The migration waited {seconds:g} s for a lock that another transaction holds, and"
-            " gave up so that no query waits behind it. Nothing was changed: try again."
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"The migration {reason}. Nothing was changed: try again.")
+
+    @classmethod
+    def waited(cls, seconds: float) -> Self:
+        """Return the error of one that waited too long."""
+        return cls(
+            f"waited {seconds:g} s for a lock that another transaction holds, and gave up so that"
+            " no query waits behind it"
         )
 
 
@@ -118,7 +124,7 @@ def migrate(
     Raises
     ------
     MigrationBlockedError
-        If PostgreSQL does not get a lock within `lock_timeout_s`; nothing was changed.
+        If it does not get a lock on PostgreSQL within `lock_timeout_s`; nothing was changed.
     SchemaAheadError
         If the database is at a revision that this version does not know.
     ForeignTablesError
@@ -142,7 +148,7 @@ def rebuilding(database: Database, revision: str) -> Iterator[Stores]:
     Raises
     ------
     MigrationBlockedError
-        If PostgreSQL does not get a lock within `LOCK_TIMEOUT_S`; nothing was changed.
+        If it does not get a lock on PostgreSQL within `LOCK_TIMEOUT_S`; nothing was changed.
     SchemaAheadError
         If the database is at a revision that this version does not know.
     ForeignTablesError
@@ -209,8 +215,12 @@ def _blocked(seconds: float) -> Iterator[None]:
     try:
         yield
     except sa.exc.OperationalError as error:
-        if getattr(error.orig, "sqlstate", None) == _LOCK_NOT_AVAILABLE:
-            raise MigrationBlockedError(seconds) from error
+        code = getattr(error.orig, "sqlstate", None)
+        if code == _LOCK_NOT_AVAILABLE:
+            raise MigrationBlockedError.waited(seconds) from error
+        if code == _DEADLOCK:
+            reason = "and another transaction waited for each other, so that PostgreSQL ended it"
+            raise MigrationBlockedError(reason) from error
         raise
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 import sqlalchemy as sa
+from alembic.config import Config
 
 from app.cli.failures import RefusedError
 from app.cli.schema import migrate_schema
@@ -44,6 +45,24 @@ def test_migration_that_waits_for_a_lock_gives_up_cleanly_and_can_be_retried(
         assert "exchange_rate" not in tables
 
     migrate(postgresql, lock_timeout_s=_SHORT_S)
+    require_head(postgresql)
+
+
+def test_migration_that_ends_a_deadlock_can_be_retried(
+    postgresql: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    migrate(postgresql, "0008")
+
+    def end_as_in_a_deadlock(config: Config, *_: object) -> None:
+        statement = "DO $$ BEGIN RAISE EXCEPTION SQLSTATE '40P01'; END $$"
+        config.attributes["connection"].exec_driver_sql(statement)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("app.storage.migration._run", end_as_in_a_deadlock)
+        with pytest.raises(MigrationBlockedError, match=r"waited for each other.*try again"):
+            migrate(postgresql)
+
+    migrate(postgresql)
     require_head(postgresql)
 
 
