@@ -168,7 +168,7 @@ def main() -> None:
                 break
             measure(trial, arguments.workload, folder, arguments.priority)
             print(f"{time.monotonic() - started_at:6.0f} s {trial}", flush=True)
-        fit = client.fits.wait(client.fits.request(arguments.workload, seed=1)["fit_id"])
+        fit = client.fits.run(arguments.workload, seed=1)
         print(
             fit["state"],
             [candidate for candidate in fit["candidates"] or () if candidate.get("weight")],

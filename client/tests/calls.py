@@ -71,6 +71,7 @@ class Story:
         await self.call("fits.wait", fit["fit_id"])
         await self.call("fits.get", fit["fit_id"], wait_s=1)
         await self.call("fits.cancel", fit["fit_id"])
+        await self.call("fits.run", self.workload, time_budget_s=5, publish="never")
         await self.call("fits.all", self.workload)
         await self.call("regressors.all", self.workload)
         await self.call("regressors.get", self.workload, 1)

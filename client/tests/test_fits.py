@@ -2,7 +2,9 @@
 
 import asyncio
 import gzip
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from trainfare_client import AsyncClient, Client, ClientSettings, UnreachableError
@@ -38,6 +40,58 @@ def test_wait_ends_without_success(body: bytes, error: type[Exception]) -> None:
             client.fits.wait("fit_1", timeout_s=0)
         with pytest.raises(error):
             asyncio.run(wait(server.url))
+
+
+_ASKED = {"time_budget_s": 60.0, "seed": 0, "regressors": None, "publish": "auto",
+          "runs_since": None}  # fmt: skip
+
+
+def _fit(fit_id: str, state: str, status: int = 200, **request: object) -> Answer:
+    fit = {"fit_id": fit_id, "state": state, "progress": 0.5, "request": {**_ASKED, **request}}
+    return Answer(status, json.dumps({**fit, "problem": None}).encode())
+
+
+@pytest.mark.parametrize(
+    ("active", "options"),
+    [
+        # It began before the last run was stored, perhaps.
+        (_fit("fit_1", "running"), {}),
+        (_fit("fit_1", "queued", publish="never"), {}),
+        (_fit("fit_1", "queued"), {"seed": 1}),
+        (_fit("fit_1", "queued"), {"time_budget_s": 5.0, "seed": None}),
+        # The service may write an option otherwise than it was given.
+        (_fit("fit_1", "queued", regressors=["trees"]), {"regressors": ["trees", "trees"]}),
+    ],
+)
+@pytest.mark.parametrize("end", ["succeeded", "failed"])
+def test_fit_that_is_not_as_asked_is_followed_by_another(
+    active: Answer, options: dict[str, Any], end: str
+) -> None:
+    answers = [_fit("fit_1", end), _fit("fit_2", "queued", 202), _fit("fit_2", "succeeded")]
+
+    with (
+        faulty_server(active, *answers) as server,
+        Client(settings=_settings(server.url)) as client,
+    ):
+        assert client.fits.run("resnet", **options)["fit_id"] == "fit_2"
+
+    asked = [(method, path) for method, path, *_ in server.requests]
+    keys = [headers.get("Idempotency-Key") for _, _, headers, _ in server.requests]
+    fits = ("POST", "/v1/workloads/resnet/fits")
+    assert keys[0] != keys[2]  # or the first answer would be repeated
+    assert asked == [fits, ("GET", "/v1/fits/fit_1"), fits, ("GET", "/v1/fits/fit_2")]
+
+
+def test_own_fit_that_fails_is_told() -> None:
+    waiting, failed = _fit("fit_1", "queued", seed=1), _fit("fit_1", "failed", seed=1)
+
+    async def run(url: str) -> None:
+        async with AsyncClient(settings=_settings(url)) as client:
+            await client.fits.run("resnet", seed=1)
+
+    with faulty_server(waiting, failed) as server, pytest.raises(FitFailedError):
+        asyncio.run(run(server.url))
+    assert len(server.requests) == 2
 
 
 def test_events_of_no_fit_are_refused(settings: ClientSettings) -> None:

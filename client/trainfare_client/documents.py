@@ -150,6 +150,7 @@ class Fit(TypedDict):
     requested_at: str
     started_at: str | None
     ended_at: str | None
+    request: dict[str, Any]
     candidates: list[dict[str, Any]]
     regressor_version: int | None
     published: bool | None

@@ -5,19 +5,26 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, Final
 
+from trainfare_client.answers import document_of
 from trainfare_client.errors import FitFailedError, FitTimeoutError
 from trainfare_client.events import EventReader
 from trainfare_client.progress import ProgressBar
 from trainfare_client.requests import get, path_of, post, without_none
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator, Mapping, Sequence
 
     from trainfare_client._async.transport import AsyncTransport
     from trainfare_client.documents import Fit
     from trainfare_client.requests import Request
 
+_ACCEPTED: Final = 202
+"""The status of the answer with a new fit."""
+
 _FINAL: Final = frozenset({"succeeded", "failed", "cancelled"})
+_DEFAULTS: Final = {"seed": 0, "regressors": None, "publish": "auto", "runs_since": None}
+"""Options of a fit where a request leaves them out; the time budget is the service's."""
+
 _POLL_S: Final = 10.0
 """How long the service may hold back one answer; it answers at once when the fit has ended."""
 
@@ -42,15 +49,39 @@ class AsyncFits:
         """Request a fit and return it, or the active one; waits up to `wait_s` (60 at most).
 
         An active one has the options in its `request`, and if it runs already, it may lack the runs
-        that were stored since it began: wait for its end and request another.
+        that were stored since it began: see `run`.
         """
         body = without_none(
             time_budget_s=time_budget_s, seed=seed, regressors=regressors, publish=publish
         )
-        request: Request[Fit] = post(
-            path_of("workloads", workload, "fits"), {**body, **options}, wait_s=wait_s
-        )
-        return await self._transport.send(request)
+        return await self._transport.send(_request_of(workload, {**body, **options}, wait_s))
+
+    async def run(self, workload: str, *, timeout_s: float = 600.0, **options: Any) -> Fit:
+        """Fit all runs that are stored by now, with the options of `request`; return the fit.
+
+        Any other fit that is active is waited for.
+
+        Raises
+        ------
+        FitFailedError
+            If the fit failed or was cancelled.
+        FitTimeoutError
+            If it has not ended after `timeout_s`, or the other one has not.
+        """
+        ends_at = time.monotonic() + timeout_s
+        while True:
+            request = _request_of(workload, without_none(**options))
+            answer = await self._transport.answer(request)
+            fit: Fit = document_of(answer, request.expected_field)
+            is_ours = answer.status_code == _ACCEPTED or _is_as_asked(fit, options)
+            try:
+                ended = await self._wait(fit["fit_id"], ends_at, timeout_s)
+            except FitFailedError:
+                if is_ours:
+                    raise
+            else:
+                if is_ours:
+                    return ended
 
     async def get(self, fit_id: str, *, wait_s: float = 0) -> Fit:
         """Return a fit; with `wait_s` (60 at most), when it has ended or that time is over."""
@@ -67,7 +98,9 @@ class AsyncFits:
         FitTimeoutError
             If it is still active after `timeout_s`.
         """
-        ends_at = time.monotonic() + timeout_s
+        return await self._wait(fit_id, time.monotonic() + timeout_s, timeout_s)
+
+    async def _wait(self, fit_id: str, ends_at: float, timeout_s: float) -> Fit:
         with ProgressBar(fit_id, total=1.0) as progress:
             while True:
                 remaining_s = ends_at - time.monotonic()
@@ -96,6 +129,21 @@ class AsyncFits:
         """Yield a workload's fits, newest first."""
         path = path_of("workloads", workload, "fits")
         return self._transport.items(path, "fits", {"page_size": page_size})
+
+
+def _request_of(workload: str, options: Mapping[str, Any], wait_s: float = 0) -> Request[Fit]:
+    return post(path_of("workloads", workload, "fits"), options, wait_s=wait_s)
+
+
+def _is_as_asked(fit: Fit, options: Mapping[str, Any]) -> bool:
+    """Return whether an active fit has these options and reads all runs that are stored by now.
+
+    One that runs already may have read the runs before the last of them was stored.
+    """
+    asked = {**_DEFAULTS, **without_none(**options)}
+    return fit["state"] == "queued" and all(
+        fit["request"].get(name) == asked[name] for name in asked
+    )
 
 
 def _succeeded(fit: Fit) -> Fit:
