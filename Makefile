@@ -17,6 +17,7 @@ MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
 FRAMEWORKS := $(VENV)-frameworks
 IMPORTERS := $(VENV)-importers
+TESTS_OF_IMPORTERS := $(addprefix client/tests_frameworks/test_,spark.py mlflow.py wandb.py)
 .PHONY: help demo serve test coverage lint unit frameworks importers sbom audit fuzz pythons lock clean
 
 help: ## list the commands
@@ -48,13 +49,12 @@ unit: $(VENV)/.installed-dev ## the quick tests, on SQLite only
 frameworks: $(FRAMEWORKS)/.installed $(VENV)/.installed-dev ## test the collectors with torch, lightning, transformers, accelerate, ray
 	TRAINFARE_TEST_PYTHON=$(BIN)/python $(FRAMEWORKS)/bin/python -m pytest -q --durations=5 \
 		-o filterwarnings=default -o addopts=--import-mode=importlib client/tests_frameworks \
-		--ignore=client/tests_frameworks/test_spark.py --ignore=client/tests_frameworks/test_mlflow.py
+		$(addprefix --ignore=,$(TESTS_OF_IMPORTERS))
 
-importers: $(IMPORTERS)/.installed $(VENV)/.installed-dev ## test the importers with logs written by a real Spark and MLflow (Java 17)
+importers: $(IMPORTERS)/.installed $(VENV)/.installed-dev ## test the importers on what a real Spark, MLflow and W&B write (Java 17)
 	TRAINFARE_TEST_PYTHON=$(BIN)/python PATH="$(abspath $(IMPORTERS)/bin):$$PATH" \
 		$(IMPORTERS)/bin/python -m pytest -q --durations=5 -o filterwarnings=default \
-		-o addopts=--import-mode=importlib client/tests_frameworks/test_spark.py \
-		client/tests_frameworks/test_mlflow.py
+		-o addopts=--import-mode=importlib $(TESTS_OF_IMPORTERS)
 
 sbom: $(VENV)/.installed-dev ## list the locked packages as a CycloneDX document (sbom.cdx.json)
 	$(BIN)/python -m tests.support.dependencies sbom sbom.cdx.json
@@ -116,7 +116,7 @@ $(FRAMEWORKS)/.installed: client/requirements-frameworks.lock client/requirement
 	@touch $@
 
 $(IMPORTERS)/.installed: client/requirements-importers.lock client/pyproject.toml | $(BIN)/python
-	@echo "Installing Spark and MLflow for the importers' tests (once, about 1 GB) ..."
+	@echo "Installing Spark, MLflow and W&B for the importers' tests (once, about 1 GB) ..."
 	@$(PYTHON) -m venv $(IMPORTERS)
 	@$(IMPORTERS)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes \
 		-r client/requirements-importers.lock

@@ -10,6 +10,8 @@ import pytest
 from trainfare_client import Client
 from trainfare_client.importers.sources import SOURCES
 
+from client.tests.wandb_logs import exit_record, run_record, written_run
+
 pytestmark = pytest.mark.lengthy
 
 _FOLDER = Path(__file__).parents[2] / "docs" / "integrations"
@@ -48,6 +50,12 @@ def _mlflow(folder: Path) -> None:
     )
 
 
+def _wandb(folder: Path) -> None:
+    """A folder with one run."""
+    record = run_record(config={"depth": 4, "optimizer": {"lr": 0.1}}, project="wandb-page")
+    written_run(folder, record, exit_record())
+
+
 def _repository(folder: Path) -> None:
     """A repository with the branch that the action writes."""
     history = folder / "dev" / "bench" / "data.js"
@@ -67,6 +75,7 @@ _PAGES: dict[str, tuple[Callable[[Path], None], str, int]] = {
     "csv": (_nothing, "resnet50", 2),
     "slurm": (_slurm, "slurm-page", 1),
     "mlflow": (_mlflow, "mlflow-page", 1),
+    "wandb": (_wandb, "wandb-page", 1),
     "github-action-benchmark": (_repository, "action-page", 1),
     "bencher": (_nothing, "fit-small", 1),
 }

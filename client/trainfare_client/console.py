@@ -39,7 +39,7 @@ _EPILOG: Final = (
 _DELEGATED: Final = {
     "import": (
         "trainfare_client.importers.command",
-        "import runs from Spark, Slurm, MLflow, benchmarks, tables",
+        "import runs from Spark, Slurm, MLflow, W&B, benchmarks, tables",
     ),
     "ci": ("trainfare_client.ci.command", "report runs of a CI build: trainfare-client ci report"),
 }

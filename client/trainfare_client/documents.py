@@ -1,7 +1,4 @@
-"""The documents exchanged: what is sent, and the fields of answers that can be relied on.
-
-Answers are plain dictionaries, and may hold fields that are not named here.
-"""
+"""The documents sent, and the dictionaries answered: these fields can be relied on."""
 
 from __future__ import annotations
 

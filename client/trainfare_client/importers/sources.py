@@ -17,6 +17,7 @@ from trainfare_client.importers.rows import ImportedRow
 from trainfare_client.importers.sacct import NEEDED, read_sacct
 from trainfare_client.importers.spark import read_spark
 from trainfare_client.importers.units import duration_s
+from trainfare_client.importers.wandb import read_wandb
 
 if TYPE_CHECKING:
     from datetime import tzinfo
@@ -166,6 +167,17 @@ SOURCES: Final[dict[str, Source]] = {
         workload="the experiment's name",
         read=read_mlflow,
         nothing="Have the runs ended? Those still running are left out.",
+        arguments=(_PARAMETERS,),
+    ),
+    "wandb": Source(
+        help="local folders of Weights & Biases",
+        description="Imports the ended runs in the folders that Weights & Biases writes beside a"
+        " training, online or offline. Members of the config such as batch_size, epochs and"
+        " world_size become the work and the configuration, others param.NAME.",
+        paths="folder wandb, a run in it, or a file run-ID.wandb",
+        workload="the project's name",
+        read=read_wandb,
+        nothing="Have the runs ended? Those that run, or were killed, are left out.",
         arguments=(_PARAMETERS,),
     ),
     "github-action-benchmark": Source(
