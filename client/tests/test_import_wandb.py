@@ -217,15 +217,24 @@ def test_older_versions_name_the_gpu_in_a_file(
 def test_config_is_that_of_the_end(importing: Importing, tmp_path: Path) -> None:
     written_run(
         tmp_path,
-        run_record(config={"depth": 2, "width": 8, "model": {"kind": "cnn"}, "modelled": 1}),
+        run_record(
+            config={
+                "depth": 2,
+                "width": 8,
+                "model": {"kind": "cnn"},
+                "modelled": 1,
+                "head": {"width": 2},
+            }
+        ),
         message((5, message(*items({"depth": 4}), *items({"width": 0, "model": 0}, number=2)))),
+        message((5, message(*items({"head": "linear"})))),
         exit_record(),
     )
 
     (row,) = importing.dry("wandb", tmp_path)
 
     found = {name: cell for name, cell in row.items() if name.startswith("param.")}
-    assert found == {"param.depth": "4", "param.modelled": "1"}
+    assert found == {"param.depth": "4", "param.head": "linear", "param.modelled": "1"}
 
 
 def test_requested_members_must_exist(importing: Importing, tmp_path: Path) -> None:

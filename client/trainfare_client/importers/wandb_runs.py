@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from trainfare_client.importers.expressions import as_float
 from trainfare_client.importers.faults import SourceError
-from trainfare_client.importers.mlflow_files import is_value
 from trainfare_client.importers.wandb_log import Message, fields_of, read_log
 
 if TYPE_CHECKING:
@@ -154,18 +154,22 @@ def _take_run(run: WandbRun, record: Message) -> None:
 def _configure(run: WandbRun, record: Message) -> None:
     for name, value in _entries(record):
         if not name.startswith("_"):  # its own members
+            _forget(run, name)
             run.config.update(_flat(name, value))
     for item in record.get(_REMOVE, []):
-        gone = _name(fields_of(_bytes([item])))
-        for name in [name for name in run.config if f"{name}.".startswith(f"{gone}.")]:
-            del run.config[name]
+        _forget(run, _name(fields_of(_bytes([item]))))
+
+
+def _forget(run: WandbRun, member: str) -> None:
+    for name in [name for name in run.config if f"{name}.".startswith(f"{member}.")]:
+        del run.config[name]
 
 
 def _summarize(run: WandbRun, record: Message) -> None:
     for name, value in _entries(record):
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             number = as_float(value)
-            if not is_value(number):
+            if not math.isfinite(number):
                 run.summary.pop(name, None)
             elif name == "_runtime":
                 run.runtime_s = max(run.runtime_s, number)
