@@ -182,7 +182,8 @@ def test_number_of_gpus_that_no_one_knows_is_asked_for(
     options: list[str], workers: str | None, importing: Importing, tmp_path: Path
 ) -> None:
     record = run_record(config={"world": 4})
-    written_run(tmp_path, record, environment("NVIDIA L4", 8), exit_record())
+    seen = statistics("gpu.0.gpu", "gpu.7.gpu", "gpu.process.0.gpu")
+    written_run(tmp_path, record, environment("NVIDIA L4", 8), seen, exit_record())
 
     answer = importing("wandb", tmp_path, "--dry-run", *options)
 

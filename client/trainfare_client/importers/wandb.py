@@ -75,7 +75,8 @@ def _row(run: WandbRun, report: Report, options: Options) -> ImportedRow | None:
         "status": _status(run),
         "duration_seconds": run.runtime_s,
         "gpu_type": run.gpu_type,
-        **({"workers": len(run.gpus_used)} if run.gpus_used else {}),
+        # Of several processes only the first one logs, and its GPU alone is seen.
+        **({"workers": len(run.gpus_used)} if len(run.gpus_used) > 1 else {}),
         **described(run.config, options.parameters, report),
         **measured(run.summary, run.summary),
         "label.run_name": run.name[:MAX_VALUE],
