@@ -176,6 +176,28 @@ class Repetitions:
             self._learn_noise(level, (ratio - level.previous) ** 2 / (2.0 * level.noise_factor))
         level.previous = ratio
 
+    def reopen(self, cell: Cell, deviation: float) -> None:
+        """Let the next run of a configuration set its level, wherever the earlier ones had it.
+
+        Parameters
+        ----------
+        cell
+            The configuration.
+        deviation
+            Log deviation of the change that the level may have made, positive.
+
+        Examples
+        --------
+        >>> cell = Cell(0, 0.05)
+        >>> state = repetitions([cell], 0.03)
+        >>> state.reopen(cell, 0.5)
+        >>> state.learn(0.8, cell)
+        >>> round(state.expect(cell).mean, 2)
+        0.8
+        """
+        level = self.level(cell)
+        level.variance_ratio += deviation * deviation / self.variance
+
     def count_once(self) -> None:
         """Avoid counting runs twice after the regressor was fitted on the runs learned so far.
 

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
 
 import numpy as np
 
@@ -13,6 +15,9 @@ from app.services.judging.bounds import MeasuredByWork, bound_of, measured_by_wo
 from app.services.judging.runs import JudgedRuns, cells_of, judge_runs, since_last_change
 from app.services.serving import ServedRegressor
 from models import FloatArray
+
+CHANGE_DEVIATION: Final = 0.5
+"""Prior standard deviation of the log ratio of an acknowledged change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +52,14 @@ def experience(
     normal: float,
     fail_probability: float,
     book: PriceBook,
+    acknowledged_at: datetime | None = None,
 ) -> Experience:
     """Return what earlier runs say about a regressor's forecasts.
 
     A run that arrived after the fit and is so slow that it would have failed the gate is not taken
-    as normal; it becomes normal when somebody acknowledges it, or with the next fit.
+    as normal; it becomes normal when somebody acknowledges it, or with the next fit. An
+    acknowledged change may differ between configurations: the first acknowledged run of each sets
+    its level.
 
     Parameters
     ----------
@@ -65,6 +73,8 @@ def experience(
         The failure probability of the gate.
     book
         The prices of the project.
+    acknowledged_at
+        When the durations of the past runs until then were acknowledged, where somebody did.
     """
     runs = since_last_change(past, served)
     judged = judge_runs(runs, served, book)
@@ -80,8 +90,12 @@ def experience(
         if is_in_fit and run.created_at > served.fitted_at:
             is_in_fit = False
             seen.count_once()
-        probability = seen.expect(cell).probability_above(ratio)
-        seen.learn(ratio, cell, is_normal=is_in_fit or probability >= fail_probability)
+        is_acknowledged = acknowledged_at is not None and run.created_at <= acknowledged_at
+        if is_acknowledged and not seen.level(cell).runs:
+            seen.reopen(cell, CHANGE_DEVIATION)
+        is_normal = is_in_fit or is_acknowledged
+        probability = 1.0 if is_normal else seen.expect(cell).probability_above(ratio)
+        seen.learn(ratio, cell, is_normal=probability >= fail_probability)
     if is_in_fit:
         seen.count_once()
     return Experience(seen, numbers, measured_by_work(usable, cells, judged))

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import cache, partial
 from typing import Final
 
@@ -22,6 +22,7 @@ from app.domain.workloads import Workload
 from app.pricing.resolution import PriceBook
 from app.services.context import ServiceContext
 from app.services.judging.drift import DriftWatch, Load
+from app.services.judging.expectations import CHANGE_DEVIATION
 from app.services.judging.runs import judge_runs
 from app.services.serving import RegressorCache, ServedRegressor
 from app.services.workload_names import nearest_workload
@@ -32,8 +33,6 @@ DRIFT_THRESHOLDS: Final = thresholds_for(0.2, 100, sides=1)
 
 _MAX_RUNS: Final = 500
 _INSTANT: Final = timedelta(microseconds=1)
-_PRIOR_LEVEL: Final = 0.5
-"""Prior standard deviation of the log ratio of an acknowledged change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +67,11 @@ class History:
     publications: Sequence[Publication] = ()
     baseline: Baseline | None = None
     past: Sequence[Run] = ()
+
+    @property
+    def acknowledged_at(self) -> datetime | None:
+        """When the durations since the baseline were acknowledged, where somebody did."""
+        return None if self.baseline is None else self.baseline.created_at
 
     def level(self, served: ServedRegressor) -> float:
         """Return the log ratio of observed to forecast duration that is normal for a regressor.
@@ -154,5 +158,5 @@ def normal_level(runs: Sequence[Run], served: ServedRegressor, book: PriceBook) 
     if not judged.rows:
         return 0.0
     weights = 1.0 / judged.log_deviations() ** 2
-    total = float(weights.sum()) + 1.0 / _PRIOR_LEVEL**2
+    total = float(weights.sum()) + 1.0 / CHANGE_DEVIATION**2
     return float((weights * judged.log_ratios()).sum()) / total

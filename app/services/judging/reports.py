@@ -43,7 +43,14 @@ def _expected(runs: Sequence[Run], history: History, gate: Gate) -> list[JudgedR
     normal = history.level(served)
     reported = {run.run_id for run in runs}
     past = [run for run in history.past if run.run_id not in reported]
-    learned = experience(past, served, normal, gate.fail_probability, history.book)
+    learned = experience(
+        past,
+        served,
+        normal,
+        gate.fail_probability,
+        history.book,
+        acknowledged_at=history.acknowledged_at,
+    )
     expected = expectations(runs, judged, learned, normal)
     for index, row in enumerate(judged.rows):
         run, median = runs[row], float(expected.median[index])
