@@ -13,6 +13,12 @@ from app.api.schemas.texts import IS_PRINTABLE, STRIPPED, Verbatim
 from app.domain.billing import NO_EXTRAS, Extras, Serverless
 from app.domain.configurations import Configuration, ParameterValue, Purchase, Work
 from app.domain.energy import NO_ENERGY_TERMS, EnergyTerms
+from app.domain.exchange_rates import (
+    CURRENCY_PATTERN,
+    CURRENCY_REMEDY,
+    NO_CURRENCY,
+    currency_code,
+)
 from app.domain.forecasts import NO_SPOT_TERMS, SpotTerms
 from app.domain.prices import ANY_PRICE, PriceQuery
 
@@ -34,7 +40,22 @@ CallStep = Annotated[Decimal, Field(ge=Decimal("0.001"), le=3600, max_digits=7)]
 _MIN_RATE: Final = 1e-9
 MAX_BILLED_S = 31 * 86_400
 ONE_PRICE: Final = "A price is one of an hour or one of a GB-second"
-Currency = Annotated[str, STRIPPED, Field(pattern="^[A-Z]{3}$", description="ISO 4217 code")]
+
+
+def _to_currency(text: str) -> str:
+    code = currency_code(text)
+    if code is None:
+        message = NO_CURRENCY.removesuffix(".")
+        raise PydanticCustomError("currency", message, {"remedy": CURRENCY_REMEDY})
+    return code
+
+
+Currency = Annotated[
+    str,
+    STRIPPED,
+    AfterValidator(_to_currency),
+    Field(description="ISO 4217 code", json_schema_extra={"pattern": CURRENCY_PATTERN}),
+]
 WorkloadId = Annotated[
     str, STRIPPED, Field(min_length=1, max_length=120), AfterValidator(check_slug)
 ]

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from app.api.schemas.base import COMPONENTS
 from app.domain.configurations import Purchase
+from app.domain.exchange_rates import CURRENCY_PATTERN
 from app.domain.runs import TARGETS, RunStatus
 from app.services.uploads.fields import MAX_IDENTIFIER, MAX_NAMES, RESOURCES
 
@@ -82,7 +83,7 @@ RUN_SCHEMA: Final[_Schema] = _object(
         "cost": _object(
             {
                 "amount": {"type": ["string", "number"], "pattern": r"^\d{1,12}(\.\d{1,6})?$"},
-                "currency": {"type": "string", "pattern": "^[A-Z]{3}$"},
+                "currency": {"type": "string", "pattern": CURRENCY_PATTERN},
             },
             required=["amount", "currency"],
         ),

@@ -8,6 +8,7 @@ from math import inf
 from typing import Final, Generic, TypeVar
 
 from app.domain.configurations import MAX_PARAMETER, Purchase
+from app.domain.exchange_rates import CURRENCY_REMEDY, NO_CURRENCY, currency_code
 from app.domain.identifiers import parse_slug
 from app.domain.runs import RunStatus
 from app.domain.spelling import nearest_field
@@ -27,7 +28,6 @@ _MAX_MONEY: Final = Decimal("1e13")
 _INSTANT: Final = re.compile(
     r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]([01]\d|2[0-3]):[0-5]\d)", re.ASCII
 )
-_CURRENCY: Final = re.compile("[A-Z]{3}")
 _PLAIN_NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
 
 
@@ -157,9 +157,10 @@ def parse_purchase(cell: Cell) -> str:
 
 def parse_currency(cell: Cell) -> str:
     """Return an ISO 4217 code."""
-    if not isinstance(cell, str) or not _CURRENCY.fullmatch(cell.upper()):
-        raise CellError("It is not a currency.", "Send an ISO 4217 code such as USD.")
-    return cell.upper()
+    code = currency_code(cell) if isinstance(cell, str) else None
+    if code is None:
+        raise CellError(NO_CURRENCY, CURRENCY_REMEDY)
+    return code
 
 
 def parse_instant(cell: Cell) -> datetime:
