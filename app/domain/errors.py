@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Final, Self
 
 from app.domain.identifiers import FitId, Slug
-from app.domain.wording import say_count
+from app.domain.wording import say_count, say_factor
 
 MAX_NAMED_FAULTS = 1000
 """How many faults a refusal lists; of further ones it gives only the number."""
@@ -266,8 +266,8 @@ class SpotInfeasibleError(DomainError):
             else f"a checkpoint every {checkpoint_interval_s:.0f} s would do."
         )
         super().__init__(
-            f"With these interruptions the work would take {expected_factor:.3g} times as long;"
-            f" {advice}"
+            f"With these interruptions the work would take {say_factor(expected_factor)} times"
+            f" as long; {advice}"
         )
         self.checkpoint_interval_s = checkpoint_interval_s
 

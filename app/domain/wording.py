@@ -3,6 +3,7 @@
 import math
 import unicodedata
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from typing import Any, Final
 
 _MINUTE: Final = 60
@@ -16,6 +17,7 @@ _RESOLUTIONS: Final = ((_SHORT_S, 0.1), (_HOUR, 1.0), (_DAY, _MINUTE), (_YEAR, _
 """Bounds of durations with the resolution to which those below are told, up to a year."""
 _OTHER_OFFERS: Final = {"spot", "reserved"}
 _MIN_SHARE, _MIN_PROBABILITY = 0.01, 1e-4
+_MANY: Final = 1e6
 PROBABILITIES: Final = {"deadline": "keeps the deadline", "budget": "keeps the budget"}
 """The limits that a forecast may keep, with their wording."""
 _FIGURES: Final = {"energy": ("kilowatt_hours", "kWh"), "carbon": ("kg_co2e", "kg CO2e")}
@@ -78,6 +80,28 @@ def say_number(number: float) -> str:
     ['1,281,167', '0.5', '4', '1.25e-05']
     """
     return f"{int(number):,}" if float(number).is_integer() else f"{number:.6g}"
+
+
+def say_amount(amount: float) -> str:
+    """Return an amount of money with all its digits, a tiny one without an exponent.
+
+    Examples
+    --------
+    >>> [say_amount(value) for value in (1250.0, 1234567.8, 0.0134504, 0.000001)]
+    ['1,250', '1,234,567.8', '0.0134504', '0.000001']
+    """
+    return f"{int(amount):,}" if float(amount).is_integer() else f"{Decimal(repr(amount)):,f}"
+
+
+def say_factor(factor: float) -> str:
+    """Return how many times as much something is, without an exponent.
+
+    Examples
+    --------
+    >>> [say_factor(value) for value in (12.345, 3786.2, 5.84e10, math.inf)]
+    ['12.3', '3,790', 'over a million', 'over a million']
+    """
+    return "over a million" if factor > _MANY else f"{float(f'{factor:.3g}'):,.7g}"
 
 
 def say_count(count: int, noun: str) -> str:

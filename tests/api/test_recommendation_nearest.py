@@ -105,6 +105,14 @@ def test_charges_above_the_budget_leave_no_price_to_name(published: TestClient) 
     assert changes["pricing.price_per_hour"]["needed"] is None
 
 
+def test_tiny_amounts_are_told_without_an_exponent(published: TestClient) -> None:
+    budget = recommend(published, FITTED, budget="0.000001", pricing={"price_per_hour": "1"})
+
+    message = changes_of(budget)["budget"]["message"]
+    assert message.startswith("The budget would have to be 0.3")
+    assert message.endswith(" instead of 0.000001.")
+
+
 def test_a_price_in_another_currency_names_that_currency(published: TestClient) -> None:
     answer = recommend(published, FITTED, pricing={"currency": "CHF"})
 

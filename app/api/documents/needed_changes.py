@@ -6,7 +6,13 @@ from typing import Any, Final
 
 from app.api.schemas.quantities import plain_number
 from app.domain.recommendations import NeededChange
-from app.domain.wording import say_count, say_enough_seconds, say_number, say_seconds
+from app.domain.wording import (
+    say_amount,
+    say_count,
+    say_enough_seconds,
+    say_number,
+    say_seconds,
+)
 
 _SIX_DIGITS_UP: Final = Context(prec=6, rounding=ROUND_CEILING)
 
@@ -39,11 +45,13 @@ def _memory(asked: object, needed: object) -> str:
     )
 
 
-def _price(_asked: object, needed: object) -> str:
+def _price(_asked: object, needed: float | None) -> str:
     remedy = (
         "No price is known for it: give pricing.price_per_hour or upload one (POST /v1/prices)."
     )
-    return remedy if needed is None else f"{remedy} Up to {needed} an hour would keep the budget."
+    if needed is None:
+        return remedy
+    return f"{remedy} Up to {say_amount(needed)} an hour would keep the budget."
 
 
 def _currency(asked: object, needed: object) -> str:
@@ -64,7 +72,7 @@ _MESSAGES: Mapping[str, _Wording] = {
         f" instead of {say_seconds(asked)}."
     ),
     "budget": lambda asked, needed: (
-        f"The budget would have to be {say_number(needed)} instead of {say_number(asked)}."
+        f"The budget would have to be {say_amount(needed)} instead of {say_amount(asked)}."
     ),
     "require_within_range": lambda _asked, _needed: (
         "It lies beyond the measured range: measure it, or ask without require_within_range."
