@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
+from urllib.parse import quote
 
 import orjson
 from fastapi import FastAPI, Request, Response
@@ -50,6 +51,8 @@ _KEY_LOCATION = "[key]"
 _BASE = "/v1"
 _API_KEY = re.compile(rb"(?<=tf_)([0-9a-f]+)_[0-9a-f]{64,}")
 """An API key in the wrong place, for example in a path: problems are often shown to others."""
+_PATH_CHARACTERS = "/:@!$&'()*+,;="
+"""What a path may hold besides letters, digits and -._~ (RFC 3986, section 3.3)."""
 _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 
 
@@ -77,13 +80,13 @@ def problem_document(
     remedy: str,
     faults: Sequence[Fault] = (),
 ) -> dict[str, Any]:
-    """Return the members of a problem details object."""
+    """Return the members of a problem details object; `instance` is a path, decoded."""
     document: dict[str, Any] = {
         "type": f"/problems/{kind.code}",
         "title": kind.title,
         "status": kind.status,
         "detail": detail,
-        "instance": instance,
+        "instance": quote(instance, safe=_PATH_CHARACTERS),
         "code": kind.code,
     }
     if remedy:
@@ -257,7 +260,7 @@ def _allowed_methods(request: Request) -> str:
 
 
 def _from_framework(error: HTTPException, request: Request) -> Response:
-    instance = request.url.path
+    instance = request.scope["path"]
     headers = error.headers
     cause = error.__cause__
     if isinstance(cause, DomainError):
@@ -291,12 +294,12 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(DomainError)
     async def _domain(request: Request, error: DomainError) -> Response:
-        return respond_to(error, instance=request.url.path)
+        return respond_to(error, instance=request.scope["path"])
 
     @app.exception_handler(RequestValidationError)
     async def _validation(request: Request, error: RequestValidationError) -> Response:
         domain_error = _validation_error(error, request.headers.get("content-type"))
-        return respond_to(domain_error, instance=request.url.path)
+        return respond_to(domain_error, instance=request.scope["path"])
 
     @app.exception_handler(HTTPException)
     async def _framework(request: Request, error: HTTPException) -> Response:

@@ -31,6 +31,13 @@ def test_codes_are_unique_words() -> None:
     assert all(re.fullmatch("[a-z_]+", code) for code in codes)
 
 
+@pytest.mark.parametrize(
+    "path", ["/v1/workloads/no%20id%3F%0A", "/v1/n%C3%A9%23", "/v1/forecasts:batch%2F"]
+)
+def test_instance_is_the_path_as_a_uri_has_it(client: TestClient, path: str) -> None:
+    assert client.get(path).json()["instance"] == path.replace("%2F", "/")
+
+
 def test_unknown_path_is_a_problem(client: TestClient) -> None:
     answer = client.get("/v1/nothing/here", headers={"X-Request-ID": "abc-1"})
 
