@@ -114,6 +114,18 @@ class FittedGround:
             if len(target_values) and not is_other[: self._n].any():
                 yield name, low, float(target_values[0])
 
+    def never_measured(self) -> list[tuple[str, str]]:
+        """Return the (column, level) pairs of targets that neither a run nor a candidate has."""
+        candidates = self._of_candidates.categorical
+        return list(
+            dict.fromkeys(
+                (name, level)
+                for support in self._served.portfolio.support(self._of_targets)
+                for name, level in support.unseen_levels
+                if level not in candidates.get(name, ())
+            )
+        )
+
     def is_measured(self) -> list[bool]:
         """Return for each candidate whether the regressor was fitted on it, or a run came since."""
         supports = self._served.portfolio.support(self._of_candidates)
@@ -158,6 +170,14 @@ class ColdGround:
         seconds = np.array(runs.duration_seconds, dtype=np.float64)
         self._has_runs = len(runs) > 0
         run_table = RunTable(run_features, seconds, list(runs.run_ids)) if self._has_runs else None
+        self._never_measured = [
+            (name, level)
+            for name, levels in target_features.categorical.items()
+            for level in dict.fromkeys(levels)
+            if level is not None
+            and level not in candidate_features.categorical.get(name, ())
+            and level not in run_features.categorical.get(name, ())
+        ]
         hardware = hardware_descriptions(features.categorical.get("gpu_type", ()))
         self._prior = prior_forecast(candidate_features, target_features, hardware, run_table)
 
@@ -196,6 +216,10 @@ class ColdGround:
     def never_varied(self) -> Iterator[tuple[str, float, float]]:
         """Yield nothing: the priors cover all columns."""
         return iter(())
+
+    def never_measured(self) -> list[tuple[str, str]]:
+        """Return the (column, level) pairs of targets that neither a run nor a candidate has."""
+        return self._never_measured
 
     def is_measured(self) -> list[bool]:
         """Return for each candidate whether a run has the same features."""

@@ -46,6 +46,13 @@ def plan_warnings(
             f" {say_number(target)}: no run of this plan shows the effect of another {name}.",
             f"Include another {name} in candidates or search.",
         )
+    for name, level in ground.never_measured():
+        yield ForecastWarning(
+            "never_measured",
+            f"No run and no candidate has {name} {level}, a target has: no run of this plan shows"
+            " what it changes.",
+            f"Include {name} {level} in candidates or search.",
+        )
     if request.stop.width is not None and request.stop.width < attainable:
         yield ForecastWarning(
             "goal_unattainable",
