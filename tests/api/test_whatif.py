@@ -1,6 +1,7 @@
 """What-if questions by curl: points, grids, texts, curves."""
 
 import csv
+import re
 from typing import Any
 
 import pytest
@@ -217,11 +218,15 @@ def test_curve_of_one_point_is_a_point(client: TestClient, published: Services) 
 
 
 def test_curve_reads_as_text_and_csv(client: TestClient, published: Services) -> None:
-    text = get(client, f"{CURVE}?from=1&to=3&gpu_type=T4&dataset_size=1000", "text/plain")
+    path = f"{CURVE}?from=1&to=3&gpu_type=T4&dataset_size=1000"
+    text = get(client, f"{path}&confidence=0.8", "text/plain")
     unpriced = get(client, f"{CURVE}?from=1&to=3&dataset_size=1000", "text/plain")
     rows = get(client, f"{CURVE}?from=1&to=3&dataset_size=1000", "text/csv")
 
-    assert text.splitlines()[2].split()[0] == "workers"
+    header = re.split(" {2,}", text.splitlines()[2])
+    assert header[:4] == ["workers", "duration", "80% interval", "cost"]
+    assert header[-2:] == ["s saved per USD", "basis"]
+    assert "s saved per money" in unpriced
     assert len(unpriced.splitlines()) == len(text.splitlines()) == 6
     assert len(rows.splitlines()) == 4
 

@@ -7,7 +7,14 @@ from typing import Any
 from app.api.documents.forecasts import Document, forecast_document
 from app.api.schemas.quantities import plain_number, significant
 from app.domain.curves import Curve, CurvePoint, MeasuredPoint
-from app.domain.wording import align, say_count, say_number, say_probabilities, say_seconds
+from app.domain.wording import (
+    align,
+    say_count,
+    say_number,
+    say_probabilities,
+    say_seconds,
+    say_share,
+)
 
 
 def _point(point: CurvePoint, now: datetime) -> Document:
@@ -60,14 +67,17 @@ def _row(point: Mapping[str, Any]) -> list[str]:
 
 def curve_text(document: Mapping[str, Any]) -> str:
     """Return a curve as an aligned table."""
+    forecasts = [point["forecast"] for point in document["points"]]
+    confidence = forecasts[0]["duration_seconds"]["confidence"]
+    currencies = {forecast["cost"]["currency"] for forecast in forecasts if forecast["cost"]}
     header = [
         document["over"],
         "duration",
-        "interval",
+        f"{say_share(confidence)} interval",
         "cost",
         "speed-up",
         "efficiency",
-        "s saved per money",
+        f"s saved per {currencies.pop() if len(currencies) == 1 else 'money'}",
         "basis",
     ]
     probabilities = [say_probabilities(point["forecast"]) for point in document["points"]]
