@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from app.domain.errors import Fault, InvalidRequestError
 from app.domain.recommendations import Search
+from app.pricing.gpus import canonical_gpu_name
 from app.pricing.price_index import gpu_names
 from app.pricing.resolution import PriceBook
 from app.services.answering.questions import Hardware
@@ -50,7 +51,9 @@ def hardware_of(
             raise _nothing_in_common(search)
         return _distinct(matching)
     if search.gpu_types:
-        return _distinct(pair for name in search.gpu_types for pair in _of_gpu(name, measured))
+        return _distinct(
+            pair for name in search.gpu_types for pair in _of_gpu(name, measured, book)
+        )
     return _distinct(measured)
 
 
@@ -71,11 +74,28 @@ def _of_instance(
     return matching or [(implied_gpu(name, known_gpus, book), name)]
 
 
-def _of_gpu(name: str, measured: Sequence[Hardware]) -> list[Hardware]:
-    """Return the measured hardware with a GPU, whatever the spelling of its name."""
-    wanted = set(gpu_names(name))
-    matching = [pair for pair in measured if wanted & set(gpu_names(pair[0]))]
+def _of_gpu(name: str, measured: Sequence[Hardware], book: PriceBook) -> list[Hardware]:
+    """Return the measured hardware with a GPU, whatever the spelling of its name.
+
+    A board (`V100-32GB`) is not among runs on its family (`V100`), which may be another board,
+    unless the price of their machine names it. It is then asked like any GPU that no run has.
+    """
+    wanted = set(gpu_names(canonical_gpu_name(name)))
+    matching = [pair for pair in measured if wanted & _boards_of(pair, book)]
     return matching or [(name, None)]
+
+
+def _boards_of(pair: Hardware, book: PriceBook) -> set[str]:
+    """Return the folded names of the GPUs of measured hardware, as its runs and prices name them.
+
+    Prices only tell which board of the runs' GPU it is.
+    """
+    gpu, instance = pair
+    if gpu is None:
+        return set()
+    named = canonical_gpu_name(gpu).casefold()
+    sold = {name.casefold() for name in book.gpu_types_of(instance)} if instance else set()
+    return {named} | (sold & set(gpu_names(gpu)))
 
 
 def _has_gpu(pair: Hardware, wanted: Sequence[str], book: PriceBook) -> bool:
