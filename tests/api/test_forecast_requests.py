@@ -28,7 +28,10 @@ GOOD: list[dict[str, Any]] = [
     {"workload": "a", "regressor_version": 3, "time_limit_quantile": 0.5, "explain": True},
     {"workload": "a", "deadline_s": None, "budget": None, "regressor_version": None},
     {"workload": "a", "pricing": {"price_per_hour": 2, "spot": {"restart_s": 1}}},
-    {"workload": "a", "pricing": {"extras": {"egress_gb": "3"}, "currency": "EUR"}},
+    {
+        "workload": "a",
+        "pricing": {"extras": {"egress_gb": "3", "egress_per_gb": 0}, "currency": "EUR"},
+    },
     {"workload": "a", "energy": {"utilization": 0.5}},
 ]
 BAD: list[Any] = [

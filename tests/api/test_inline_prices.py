@@ -66,3 +66,38 @@ def test_the_day_ends_for_prices_that_are_still_fresh(services: Services, clock:
 
     assert prices.book_in_memory(project, clock()) is None
     assert (prices.book(project).now.date() - before.now.date()).days == 1
+
+
+@pytest.mark.parametrize(
+    ("quantity", "price"),
+    [
+        ("other_nodes", "other_node_per_hour"),
+        ("storage_gb", "storage_per_gb_month"),
+        ("egress_gb", "egress_per_gb"),
+    ],
+)
+def test_a_further_charge_needs_its_price(
+    client: TestClient, services: Services, quantity: str, price: str
+) -> None:
+    publish_regressor(services)
+
+    def ask(**extras: object) -> dict[str, Any]:
+        pricing = {"price_per_hour": "1", "extras": extras}
+        document: dict[str, Any] = client.post(
+            "/v1/forecasts", json={"workload": "fitted", "pricing": pricing}
+        ).json()
+        return document
+
+    refused, free, none = (
+        ask(**{quantity: 2}),
+        ask(**{quantity: 2, price: "0"}),
+        ask(**{quantity: 0}),
+    )
+
+    [fault] = refused["errors"]
+    assert (refused["code"], fault["pointer"]) == (
+        "invalid_request",
+        f"/pricing/extras/{quantity}",
+    )
+    assert fault["remedy"] == f"Send {price}, 0 if free."
+    assert free["cost"]["median"] == none["cost"]["median"]

@@ -37,6 +37,11 @@ GbSecondPrice = Annotated[Decimal, Field(ge=0, lt=10**3, decimal_places=12)]
 CallPrice = Annotated[Decimal, Field(ge=0, lt=10**3, decimal_places=12)]
 CallSeconds = Annotated[Decimal, Field(ge=1, le=10**7, max_digits=10)]
 CallStep = Annotated[Decimal, Field(ge=Decimal("0.001"), le=3600, max_digits=7)]
+_PRICE_OF_EXTRA: Final = {
+    "other_nodes": "other_node_per_hour",
+    "storage_gb": "storage_per_gb_month",
+    "egress_gb": "egress_per_gb",
+}
 _MIN_RATE: Final = 1e-9
 MAX_BILLED_S = 31 * 86_400
 ONE_PRICE: Final = "A price is one of an hour or one of a GB-second"
@@ -160,6 +165,17 @@ class ExtrasIn(RequestModel):
     platform_per_instance_hour: Rate = Decimal(0)
     egress_gb: Amount = Decimal(0)
     egress_per_gb: Rate = Decimal(0)
+
+    @model_validator(mode="after")
+    def _is_priced(self) -> Self:
+        for quantity, price in _PRICE_OF_EXTRA.items():
+            if getattr(self, quantity) and price not in self.model_fields_set:
+                raise PydanticCustomError(
+                    "needs_a_price",
+                    "Its price is not given: {price}",
+                    {"price": price, "path": (quantity,), "remedy": f"Send {price}, 0 if free."},
+                )
+        return self
 
     def to_domain(self) -> Extras:
         """Return the charges."""
