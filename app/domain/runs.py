@@ -60,6 +60,10 @@ class Run:
     excluded_reason: str | None = None
 
 
+ASSESSED_CONFIDENCE: Final = 0.95
+"""A run outside the forecast's interval at this confidence is slower or faster than expected."""
+
+
 class Verdict(StrEnum):
     """The judgement of a run by the published regressor's forecast for its configuration."""
 

@@ -2,20 +2,14 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import Final
 
 from app.domain.errors import DomainError, NoRegressorError, UnknownWorkloadError
 from app.domain.identifiers import ProjectId, Slug
-from app.domain.runs import Assessment, Run, Verdict
+from app.domain.runs import ASSESSED_CONFIDENCE, Assessment, Run, Verdict
 from app.pricing.resolution import PriceBook
 from app.services.judging.runs import judge_runs
 from app.services.prices import PriceService
 from app.services.serving import RegressorCache, ServedRegressor
-
-SIGNIFICANCE: Final = 0.05
-"""A run less likely than this under the forecast, on either side, is slower or faster."""
-
-_CONFIDENCE: Final = 0.9
 
 
 class AssessmentService:
@@ -58,7 +52,7 @@ def _judge(runs: Sequence[Run], served: ServedRegressor, book: PriceBook) -> lis
     judged = judge_runs(runs, served, book)
     assessments = {row: _unknown(reason) for row, reason in judged.refusals.items()}
     forecast = judged.forecast
-    lower, upper = forecast.interval(_CONFIDENCE)
+    lower, upper = forecast.interval(ASSESSED_CONFIDENCE)
     figures = zip(
         judged.rows, judged.probability_below(), forecast.median(), lower, upper, strict=True
     )
@@ -76,6 +70,6 @@ def _judge(runs: Sequence[Run], served: ServedRegressor, book: PriceBook) -> lis
 
 
 def _verdict(probability: float, p_value: float) -> Verdict:
-    if p_value >= SIGNIFICANCE:
+    if p_value >= 1.0 - ASSESSED_CONFIDENCE:
         return Verdict.AS_EXPECTED
     return Verdict.SLOWER if probability > 1.0 / 2.0 else Verdict.FASTER

@@ -232,7 +232,7 @@ def test_verdict_is_told_with_its_interval() -> None:
         "duplicate": False,
         "assessment": {
             "verdict": "slower",
-            "expected_seconds": {"median": 1.0, "lower": 0.9, "upper": 1.1},
+            "expected_seconds": {"median": 1.0, "lower": 0.9, "upper": 1.1, "confidence": 0.95},
             "ratio": 1.5,
             "p_value": 0.01,
             "reason": None,

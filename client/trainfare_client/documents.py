@@ -47,19 +47,20 @@ class MeasuredRun(_MeasuredRun, total=False):
     forecast_id: str
 
 
-class Interval(TypedDict):
-    """Median and bounds in seconds."""
+class Band(TypedDict):
+    """Median and bounds in seconds, with the confidence of the bounds."""
 
     median: float
     lower: float
     upper: float
+    confidence: float
 
 
 class Assessment(TypedDict):
     """A run compared with its forecast."""
 
     verdict: str
-    expected_seconds: Interval | None
+    expected_seconds: Band | None
     ratio: float | None
     p_value: float | None
     reason: str | None
@@ -168,12 +169,6 @@ class Regressor(TypedDict):
     features: list[dict[str, Any]]
     accuracy_by_axis: dict[str, float]
     coverage: dict[str, float]
-
-
-class Band(Interval):
-    """An interval with its confidence."""
-
-    confidence: float
 
 
 class Forecast(TypedDict):

@@ -38,6 +38,23 @@ def test_runs_are_judged_as_they_come(client: TestClient) -> None:
     assert expected["lower"] <= expected["median"] <= expected["upper"]
 
 
+def test_the_verdict_is_that_of_the_bounds(client: TestClient) -> None:
+    [uploaded] = post_json(client, _run(1)).json()["runs"]
+    expected = uploaded["assessment"]["expected_seconds"]
+    edges = {
+        0.999 * expected["lower"]: "faster",
+        1.001 * expected["lower"]: "as_expected",
+        0.999 * expected["upper"]: "as_expected",
+        1.001 * expected["upper"]: "slower",
+    }
+
+    runs = [_run(1) | {"duration_seconds": seconds} for seconds in edges]
+    judged = post_json(client, runs).json()["runs"]
+
+    assert expected["confidence"] == 0.95
+    assert [run["assessment"]["verdict"] for run in judged] == list(edges.values())
+
+
 def test_stored_runs_are_judged_when_asked(client: TestClient) -> None:
     [uploaded] = post_json(client, _run(20)).json()["runs"]
 

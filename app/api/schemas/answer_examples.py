@@ -47,7 +47,12 @@ _UPLOAD: Final[_Example] = {
             "duplicate": False,
             "assessment": {
                 "verdict": "as_expected",
-                "expected_seconds": {"median": 299.5537, "lower": 292.0507, "upper": 307.2495},
+                "expected_seconds": {
+                    "median": 299.5537,
+                    "lower": 290.4987,
+                    "upper": 308.8904,
+                    "confidence": 0.95,
+                },
                 "ratio": 0.974116,
                 "p_value": 0.0938695,
                 "reason": None,

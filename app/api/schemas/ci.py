@@ -9,7 +9,7 @@ from app.api.schemas.base import Refusal, RequestModel, ResponseModel
 from app.api.schemas.fits import FitOut
 from app.api.schemas.forecasts import WorkloadId
 from app.api.schemas.quantities import Quantity
-from app.api.schemas.runs import ConfigurationOut
+from app.api.schemas.runs import ConfigurationOut, ExpectedOut
 from app.api.schemas.texts import Paragraphs, Printable
 from app.domain.accuracy import DriftDirection
 from app.domain.ci import CiReportRequest, Gate, GateVerdict
@@ -115,15 +115,6 @@ class AcknowledgeIn(RequestModel):
 
     author: _Name
     reason: Annotated[Paragraphs, Field(min_length=1, max_length=2000)]
-
-
-class ExpectedOut(ResponseModel):
-    """The forecast for a run: its median and prediction interval at `confidence`, in seconds."""
-
-    median: Quantity
-    lower: Quantity
-    upper: Quantity
-    confidence: float
 
 
 class RunCostOut(ResponseModel):

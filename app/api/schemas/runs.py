@@ -13,7 +13,16 @@ from app.api.schemas.texts import Printable
 from app.domain.configurations import Configuration, Purchase, Work
 from app.domain.errors import Fault
 from app.domain.pages import MAX_PAGE_SIZE, Page
-from app.domain.runs import Assessment, Money, Run, RunChange, RunFilter, RunStatus, Verdict
+from app.domain.runs import (
+    ASSESSED_CONFIDENCE,
+    Assessment,
+    Money,
+    Run,
+    RunChange,
+    RunFilter,
+    RunStatus,
+    Verdict,
+)
 from app.services.uploads.terms import Oddity, UploadedRun, UploadOptions, UploadResult
 
 
@@ -31,28 +40,29 @@ class UploadQuery(RequestModel):
         return UploadOptions(dry_run=self.dry_run, skip_invalid=self.on_invalid == "skip")
 
 
-class IntervalOut(ResponseModel):
-    """A median and its prediction interval, in seconds."""
+class ExpectedOut(ResponseModel):
+    """The forecast for a run: its median and prediction interval at `confidence`, in seconds."""
 
     median: Quantity
     lower: Quantity
     upper: Quantity
+    confidence: float
 
     @classmethod
-    def of(cls, assessment: Assessment) -> "IntervalOut | None":
+    def of(cls, assessment: Assessment) -> "ExpectedOut | None":
         """Return the forecast for the run, None if there was none."""
         median = assessment.expected_median_seconds
         lower, upper = assessment.expected_lower_seconds, assessment.expected_upper_seconds
         if median is None or lower is None or upper is None:
             return None
-        return cls(median=median, lower=lower, upper=upper)
+        return cls(median=median, lower=lower, upper=upper, confidence=ASSESSED_CONFIDENCE)
 
 
 class AssessmentOut(ResponseModel):
     """A run judged against the forecast for its configuration."""
 
     verdict: Verdict
-    expected_seconds: IntervalOut | None
+    expected_seconds: ExpectedOut | None
     ratio: float | None
     p_value: float | None
     reason: str | None
@@ -62,7 +72,7 @@ class AssessmentOut(ResponseModel):
         """Return the schema of an assessment."""
         return cls(
             verdict=assessment.verdict,
-            expected_seconds=IntervalOut.of(assessment),
+            expected_seconds=ExpectedOut.of(assessment),
             ratio=assessment.ratio,
             p_value=assessment.p_value,
             reason=assessment.reason,
