@@ -43,6 +43,7 @@ from app.pricing.gpus import variants_of
 from app.services.computing.task import InProcessComputer
 from app.services.context import ServiceContext
 from app.services.fitting import FittingService
+from app.services.searching.room import TOO_FEW_GPUS
 from app.services.uploads.terms import UploadFormat
 from app.services.wiring import Services
 from app.settings import Settings
@@ -50,7 +51,7 @@ from app.storage.database import Database
 from app.storage.migration import migrate
 
 _ROUNDS = 5
-_CLOSE = 1.005  # costs are compared as shown, to three digits
+_CLOSE = 1.0 + 1e-6  # quantities are shown to nine digits
 _ENERGY = EnergyTerms(watts_per_worker=100.0, kg_co2e_per_kwh=0.4)
 _PRICING = PriceQuery(price_per_hour=Decimal("3.00"))
 
@@ -128,16 +129,38 @@ def _questions(request: RecommendationRequest, best: Configuration) -> list[Fore
     ]
 
 
+def _place(configuration: Configuration) -> tuple[object, ...]:
+    return (
+        configuration.gpu_type,
+        configuration.region,
+        configuration.nodes,
+        configuration.workers,
+    )
+
+
+def _impossible(services: Services, request: RecommendationRequest) -> set[tuple[object, ...]]:
+    """Return the candidates whose nodes have fewer GPUs than workers: nobody can run them."""
+    asked = replace(request, rejected_limit=1_000_000)
+    answer = services.recommendations.recommend(DEFAULT_PROJECT, asked)
+    return {
+        _place(rejected.configuration)
+        for rejected in answer.rejected
+        if rejected.reason == TOO_FEW_GPUS
+    }
+
+
 def _value(forecast: Forecast, objective: Objective) -> float:
     seconds = forecast.duration_seconds.median
     assert forecast.cost is not None
+    # Amounts are rounded to three digits, by which small ones would differ from the best.
+    cost = float(sum(item.quantity * item.unit_price for item in forecast.cost.line_items))
     match objective:
         case Objective.DURATION:
             return seconds
         case Objective.COST:
-            return float(forecast.cost.median)
+            return cost
         case Objective.COST_DURATION_PRODUCT:
-            return float(forecast.cost.median) * seconds
+            return cost * seconds
         case Objective.ENERGY:
             return _or_nan(forecast.energy.kilowatt_hours)
         case Objective.CARBON:
@@ -164,6 +187,7 @@ def _compare(
             yield workload, objective, str(answer.considered), *"-----", "nothing qualifies"
             continue
         best = answer.ranked[0]
+        impossible = _impossible(services, request)
         questions = _questions(request, best.scenario.configuration)
         recommend_s, forecast_s, wall_s = [], [], []
         for _ in range(arguments.rounds):
@@ -176,8 +200,10 @@ def _compare(
             forecast_s.append(process_time() - start)
         values = [
             _value(forecast, objective)
-            for forecast in forecasts
-            if isinstance(forecast, Forecast) and forecast.cost is not None
+            for question, forecast in zip(questions, forecasts, strict=True)
+            if isinstance(forecast, Forecast)
+            and forecast.cost is not None
+            and _place(question.scenario.configuration) not in impossible
         ]
         is_best = _value(best, objective) <= min(values) * _CLOSE
         ratio = median(recommend_s) / median(forecast_s)
