@@ -278,3 +278,19 @@ def test_a_machine_without_a_known_gpu_leaves_runs_without_gpu_types(
     assert "gpu_type" not in {feature["name"] for feature in version["features"]}
     assert forecast["basis"] == "measured"
     assert forecast["configuration"]["gpu_type"] is None
+
+
+def test_a_gpu_that_the_machine_does_not_have_is_named(in_several_ways: TestClient) -> None:
+    def unpriced(configuration: dict[str, Any]) -> list[dict[str, str]]:
+        warnings = _forecast(in_several_ways, configuration)["warnings"]
+        return [each for each in warnings if each["code"] == "price_unknown"]
+
+    [other] = unpriced({"gpu_type": "T4", "instance_type": "p3.8xlarge"})
+    [unsold] = unpriced({"gpu_type": "T4", "instance_type": "rack-7"})
+
+    assert other["message"] == (
+        "No price is known for this configuration: p3.8xlarge has V100-16GB, not T4."
+    )
+    assert other["remedy"].startswith("Name the GPU of the machine, or leave gpu_type out.")
+    assert unsold["message"] == "No price is known for this configuration."
+    assert not unpriced({"gpu_type": "V100-16GB", "instance_type": "p3.8xlarge"})

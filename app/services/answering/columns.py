@@ -307,7 +307,7 @@ class AnswerColumns:
     @once
     def warnings(self) -> Repeated[tuple[ForecastWarning, ...]]:
         """What callers should know before they rely on each row."""
-        warnings = Warnings(self.served, self.now)
+        warnings = Warnings(self.served, self.book, self.now)
         inputs = zip_columns(
             configurations_of(self.scenarios),
             column_of(self.requests, "pricing"),

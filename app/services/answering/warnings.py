@@ -16,6 +16,8 @@ from app.pricing.currencies import is_stale_rate
 from app.pricing.grid import is_stale_factor
 from app.pricing.holding import is_stale
 from app.pricing.offers import Offer
+from app.pricing.price_index import gpu_names
+from app.pricing.resolution import PriceBook
 from app.services.serving import ServedRegressor
 from models import Support, SupportColumns
 
@@ -28,8 +30,8 @@ _FEW_RUNS_REMEDY: Final = "Upload runs of further configurations and fit again."
 class Warnings:
     """Warnings of many forecasts by one regressor; those on the regressor itself are made once."""
 
-    def __init__(self, served: ServedRegressor, now: datetime) -> None:
-        self._served, self._now = served, now
+    def __init__(self, served: ServedRegressor, book: PriceBook, now: datetime) -> None:
+        self._served, self._book, self._now = served, book, now
         self._has_outliers = bool(served.portfolio.report.evidence.outliers)
         self._on_regressor = tuple(_on_regressor(served))
 
@@ -76,9 +78,23 @@ class Warnings:
         return (
             *self._on_regressor,
             *_on_contradictions(configuration, pricing),
-            *_on_price(configuration, offer, as_of),
+            *(_on_price(configuration, offer, as_of) if offer else self._on_unknown(configuration)),
             *_on_factor(factor, as_of),
         )
+
+    def _on_unknown(self, configuration: Configuration) -> Iterator[ForecastWarning]:
+        """Warn of an unknown price; if the machine has another GPU, that is why."""
+        gpu, instance = configuration.gpu_type, configuration.instance_type
+        message = "No price is known for this configuration."
+        remedy = "Give pricing.price_per_hour, or store a price with POST /v1/prices."
+        if not (gpu or instance):
+            remedy = f"If the workers have a GPU, name gpu_type or instance_type. {remedy}"
+        sold = self._book.gpu_types_of(instance) if gpu and instance else set()
+        if sold and not any(set(gpu_names(gpu)) & set(gpu_names(name)) for name in sold):
+            has = ", ".join(sorted(sold))
+            message = f"No price is known for this configuration: {instance} has {has}, not {gpu}."
+            remedy = f"Name the GPU of the machine, or leave gpu_type out. {remedy}"
+        yield ForecastWarning("price_unknown", message, remedy)
 
 
 def _on_support(
@@ -214,15 +230,8 @@ def _on_contradictions(
 
 
 def _on_price(
-    configuration: Configuration, offer: Offer | None, as_of: datetime
+    configuration: Configuration, offer: Offer, as_of: datetime
 ) -> Iterator[ForecastWarning]:
-    if offer is None:
-        remedy = "Give pricing.price_per_hour, or store a price with POST /v1/prices."
-        if not (configuration.gpu_type or configuration.instance_type):
-            remedy = f"If the workers have a GPU, name gpu_type or instance_type. {remedy}"
-        message = "No price is known for this configuration."
-        yield ForecastWarning("price_unknown", message, remedy)
-        return
     yield from _on_currency(offer, as_of)
     if is_stale(offer.price, as_of):
         age_days = age(offer.price.valid_from, as_of).days
