@@ -64,17 +64,20 @@ def test_stopped_runs_are_counted_by_what_they_told(client: TestClient, services
     assert client.get("/v1/workloads/odd/regressors/1").json()["runs_used"] == 4
 
 
-def test_odd_repetitions_are_named_and_warned_of(client: TestClient, services: Services) -> None:
+@pytest.mark.parametrize(("factor", "told"), [(3.0, "(3 times"), (1000.0, "(1,000 times")])
+def test_odd_repetitions_are_named_and_warned_of(
+    client: TestClient, services: Services, factor: float, told: str
+) -> None:
     factors = (1.0, 1.01, 0.99, 1.0, 1.02)
     upload(client, [run(workers, factor) for workers in (1, 2, 4, 8) for factor in factors])
-    upload(client, [run(4, 3.0, external_id="odd-one")])
+    upload(client, [run(4, factor, external_id="odd-one")])
     listed = client.get("/v1/workloads/odd/runs").json()["runs"]
     odd_one = next(each["run_id"] for each in listed if each["external_id"] == "odd-one")
 
     fit(services, "odd")
 
     assert [each["run_id"] for each in evidence(client)["outliers"]] == [odd_one]
-    assert odd_one in warnings(client, 4)["outliers_nearby"]
+    assert f"{odd_one} {told} as long)" in warnings(client, 4)["outliers_nearby"]
 
 
 def test_a_change_of_the_code_is_dated_and_warned_of(

@@ -11,7 +11,7 @@ from app.domain.configurations import Configuration
 from app.domain.forecasts import ForecastWarning
 from app.domain.grid_factors import GridFactor
 from app.domain.prices import PriceQuery
-from app.domain.wording import say_count, say_number
+from app.domain.wording import say_count, say_factor, say_number
 from app.pricing.currencies import is_stale_rate
 from app.pricing.grid import is_stale_factor
 from app.pricing.holding import is_stale
@@ -158,7 +158,7 @@ def _on_outliers(support: Support, served: ServedRegressor) -> Iterator[Forecast
     ]
     if outliers:
         listed = ", ".join(
-            f"{outlier.run_id} ({outlier.ratio:.2g} times as long)"
+            f"{outlier.run_id} ({say_factor(float(f'{outlier.ratio:.2g}'))} times as long)"
             for outlier in outliers[:_MAX_NAMED]
         )
         yield ForecastWarning(
