@@ -14,6 +14,7 @@ from app.services.refitting.refits import request_refits
 from app.services.uploads.checking import GpuNaming
 from app.services.uploads.content import ContentWriter
 from app.services.uploads.links import note_unknown_forecasts
+from app.services.uploads.magnitudes import note_far_durations
 from app.services.uploads.provisional import provisional_runs
 from app.services.uploads.reading import CheckedUpload, read_upload
 from app.services.uploads.spellings import (
@@ -112,6 +113,7 @@ class UploadService:
             _refuse_bad_rows(upload, offers_skipping=options.offers_skipping)
         # Judged before the transaction: judging reads the database on another connection.
         verdicts = self._judge(project_id, upload, options)
+        note_far_durations(upload, verdicts)
         if options.dry_run:
             with self._context.database.reading() as stores:
                 registered = self._register(stores, project_id, upload, options)

@@ -55,6 +55,15 @@ def test_the_verdict_is_that_of_the_bounds(client: TestClient) -> None:
     assert [run["assessment"]["verdict"] for run in judged] == list(edges.values())
 
 
+def test_runs_in_another_unit_are_warned_of(client: TestClient) -> None:
+    runs = [_run(1), _run(1000), _run(20), _run(0.001), _run(1000, status="failed")]
+
+    [warning] = post_json(client, runs).json()["warnings"]
+
+    assert (warning["code"], warning["rows"]) == ("duration_far_off", [2, 4])
+    assert post_json(client, _run(20)).json()["warnings"] == []
+
+
 def test_stored_runs_are_judged_when_asked(client: TestClient) -> None:
     [uploaded] = post_json(client, _run(20)).json()["runs"]
 
