@@ -166,10 +166,10 @@ def _composition(runs: PhaseRuns) -> tuple[tuple[str, ...], FloatArray]:
     rest = np.where(total > 0, 1.0 - shares[:, chosen].sum(axis=1), 0.0).clip(0.0)
     if rest.max(initial=0.0) < _MIN_REST:
         return tuple(phases[index] for index in chosen), shares[:, chosen]
-    names = [phases[index] for index in chosen]
-    return (*names, OTHER if OTHER not in names else f"{OTHER}_"), np.column_stack(
-        [shares[:, chosen], rest]
-    )
+    names, other = [phases[index] for index in chosen], OTHER
+    while other in names:
+        other += "_"
+    return (*names, other), np.column_stack([shares[:, chosen], rest])
 
 
 def _design(layout: Layout, X: FloatArray) -> FloatArray:

@@ -65,6 +65,17 @@ def test_what_phases_leave_is_other() -> None:
     assert shares[:, 0] == pytest.approx(np.full(8, 0.1), abs=0.01)
 
 
+def test_rest_of_a_duration_has_a_name_that_no_phase_has() -> None:
+    seconds = {"other": np.full(8, 30.0), "other_": np.full(8, 20.0)}
+    runs, encoder = PhaseRuns(FEATURES, np.full(8, 100.0), seconds), Encoder.learn(FEATURES)
+
+    law = fit_phases(runs, encoder)
+
+    assert law is not None
+    assert law.names == ("other", "other_", "other__")
+    assert check_phases(law.names, law.coefficients, encoder.layout) == law
+
+
 def test_phases_that_overlap_share_their_sum() -> None:
     seconds = {"read": np.full(8, 80.0), "compute": np.full(8, 80.0)}
 
