@@ -9,7 +9,7 @@ import numpy as np
 
 from models.accelerator_memory.precisions import count_columns, effect_column, prior_effect
 from models.once import once
-from models.tables import CORE_COLUMNS, FeatureTable, FloatArray, IntArray
+from models.tables import CORE_COLUMNS, SMALLEST, FeatureTable, FloatArray, IntArray
 
 MAX_PARAMETERS, MAX_LEVELS = 6, 8
 """Limits of numeric parameters and of a category's levels; larger categories are left out."""
@@ -250,7 +250,7 @@ def _one_log_batch(numeric: Mapping[str, FloatArray]) -> float:
 
 def _center(values: FloatArray) -> tuple[float, float]:
     known = values[~np.isnan(values)]
-    unit = 0.0 if (known > 0).all() else float(np.abs(known).max())
+    unit = 0.0 if (known > 0).all() else max(float(np.abs(known).max()), SMALLEST)
     return float(np.median(_transform(known, unit))), unit
 
 

@@ -289,6 +289,25 @@ def test_rows_that_memory_does_not_tell_apart_have_the_chance_of_one() -> None:
     assert apart.probability[0] == pytest.approx(several.probability[5], abs=1e-12)
 
 
+def test_question_far_beyond_tiny_parameters_has_one_chance_alone_and_among_others() -> None:
+    tiny = np.array([0.0, 1e-300, 0.0, 1e-300])
+    columns = {"batch_size": np.array([8.0, 16.0, 32.0, 8.0]), "param.rate": tiny}
+    runs = FeatureTable(columns, {"gpu_type": ["mine"] * 4}, 4)
+    is_out = np.array([False, False, True, False])
+    law = fit_memory_law(MemoryRuns(runs, is_out, np.full(4, np.nan)))
+    assert law is not None
+    batch, rate = np.array([8.0, 16.0]), np.full(2, 1e50)
+    questions = FeatureTable(
+        {"batch_size": batch, "param.rate": rate}, {"gpu_type": ["mine"] * 2}, 2
+    )
+
+    together = law.feasibility(questions).probability
+    alone = [law.feasibility(questions.take(np.array([row]))).probability[0] for row in range(2)]
+
+    assert together.tolist() == alone
+    assert (together < 0.1).all()
+
+
 def test_basis_counts_what_the_law_rests_on_and_successes_alone_refuse_nothing() -> None:
     world = make_world(40, seed=8)
     law = law_of(world.runs(measured=True))
