@@ -46,11 +46,13 @@ def paired_categories(encoder: Encoder, combinations: IntArray) -> list[Pair]:
 
     Examples
     --------
-    >>> levels = {"gpu_type": ["T4", "V100"], "param.driver": ["new", "old"]}
+    >>> levels = {"gpu_type": [None, "T4"], "param.driver": ["none", "new"]}
     >>> encoder = Encoder.learn(FeatureTable({}, levels, 2))
-    >>> ((left_out, kept, codes),) = paired_categories(encoder, np.array([[0, 0], [1, 1]]))
+    >>> [category.levels for category in encoder.categories]
+    [('T4', None), ('none', 'new')]
+    >>> ((left_out, kept, codes),) = paired_categories(encoder, np.array([[0, 1], [1, 0]]))
     >>> left_out, kept, codes.tolist()
-    (1, 0, [0, 1])
+    (1, 0, [1, 0])
     """
     pairs: list[Pair] = []
     for left_out_index, kept_index in permutations(range(len(encoder.categories)), 2):

@@ -191,6 +191,26 @@ def test_what_went_together_in_few_configurations_is_named_and_read_once() -> No
     assert portfolio.predict(moved).median() == portfolio.predict(questions).median()
 
 
+def test_unseen_level_stays_open_where_companions_are_parted() -> None:
+    speeds = {"eager": 1.0, "compiled": 3.0}
+    rows = [row | {"param.mode": mode} for mode in speeds for row in _grid(**{"param.lines": 100})]
+    seconds = [
+        second / speeds[str(row["param.mode"])]
+        for row, second in zip(rows, _by("dataset_size", rows), strict=True)
+    ]
+    portfolio = _fit(rows, seconds)
+    parted = _QUESTION | {"param.lines": 2e5}
+    modes = ("eager", "compiled", "graph")
+
+    forecast = portfolio.predict(make_features([parted | {"param.mode": mode} for mode in modes]))
+
+    eager, compiled, unseen = forecast.median()
+    lower, upper = forecast.interval(0.9)
+    assert compiled * 1.2 < unseen < eager / 1.2
+    assert lower[2] < lower[1]
+    assert upper[2] > upper[0]
+
+
 def test_three_columns_of_which_one_follows_from_two_are_named_together() -> None:
     generator = np.random.default_rng(1)
     rows = _grid()

@@ -101,9 +101,11 @@ def test_each_kind_of_hardware_has_its_own_density() -> None:
         4,
     )
     single = FeatureTable({"workers": np.array([4.0])}, {"instance_type": ["single"]}, 1)
+    alone = [placement.filled(questions.take(np.array([row]))) for row in range(4)]
 
     assert placement.is_regular
     assert placement.filled(questions).numeric["nodes"].tolist() == [1.0, 8.0, 8.0, 3.0]
+    assert [row.numeric["nodes"].item() for row in alone] == [1.0, 8.0, 8.0, 3.0]
     # What was measured on one node alone may have room for more.
     assert placement.filled(single).numeric["nodes"].tolist() == [1.0]
 

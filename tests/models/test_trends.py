@@ -132,6 +132,19 @@ def test_parameter_that_went_along_with_the_batch_fades_above() -> None:
     assert _fades(_fit_tokens(rows))["param.micro"] == "above"
 
 
+def test_data_that_went_along_with_the_batch_goes_on() -> None:
+    rows = [
+        row | {"dataset_size": float(row["batch_size"]) / float(row["workers"]) * (4 + index % 2)}
+        for index, row in enumerate(_in_memory((2048.0, 4096.0, 8192.0)))
+    ]
+    portfolio = loads(dumps(_fit_tokens(rows)))
+
+    fades = _fades(portfolio)
+
+    assert fades["param.length"] == "below"
+    assert fades["dataset_size"] == "none"
+
+
 def test_trend_of_a_parameter_that_varied_by_itself_goes_on() -> None:
     portfolio = _fit((1.0, 2.0, 4.0, 8.0), is_epoch=True)
 
