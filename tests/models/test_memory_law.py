@@ -256,6 +256,7 @@ def test_no_evidence_is_no_probability_but_words() -> None:
     features = FeatureTable({}, {"gpu_type": ["small", "unheard", None]}, 3)
 
     feasibility = law.feasibility(features)
+    alone = [law.feasibility(features.take(np.array([row]))) for row in range(3)]
 
     assert np.isnan(feasibility.probability).all()
     assert feasibility.basis == (
@@ -263,12 +264,39 @@ def test_no_evidence_is_no_probability_but_words() -> None:
         "the memory of unheard is unknown",
         "the question names no GPU type",
     )
+    assert np.isnan([row.probability[0] for row in alone]).all()
+    assert tuple(row.basis[0] for row in alone) == feasibility.basis
+
+
+def test_question_without_workers_is_asked_of_one() -> None:
+    law = law_of(make_world(20, seed=7).runs(measured=True))
+    workers, batch = np.array([0.0, np.nan, 1.0]), np.full(3, 64.0)
+    questions = FeatureTable(
+        {"workers": workers, "batch_size": batch}, {"gpu_type": ["small"] * 3}, 3
+    )
+
+    together = law.feasibility(questions).probability
+    alone = [law.feasibility(questions.take(np.array([row]))).probability[0] for row in range(3)]
+
+    assert together[:2].tolist() == [together[2]] * 2
+    assert alone == pytest.approx(together.tolist())
 
 
 def test_runs_that_ended_well_on_unknown_hardware_tell_nothing() -> None:
     features = FeatureTable({"workers": np.ones(2)}, {}, 2)
 
     assert fit_memory_law(MemoryRuns(features, np.zeros(2, bool), np.full(2, np.nan))) is None
+
+
+def test_fit_without_runs_about_memory_refuses_nothing() -> None:
+    runs = make_runs(grid((1, 2), (1000,)))
+    portfolio = fit_portfolio(runs, seed=0, time_budget_s=20, regressors=["scaling_law"])
+
+    feasibility = portfolio.feasibility(runs.features)
+
+    assert np.isnan(feasibility.probability).all()
+    assert set(feasibility.basis) == {"no memory measurements"}
+    assert not feasibility.is_tested
 
 
 def test_rows_that_memory_does_not_tell_apart_have_the_chance_of_one() -> None:

@@ -15,6 +15,7 @@ from models import (
     RunTable,
     fit_portfolio,
 )
+from models.answers.inquiry import MAX_LOG_DISTANCE, MAX_LOG_SCALE
 from models.trees.boosting import BoostedTrees, ResidualTrees
 from tests.models.workloads import fit, grid, make_runs
 
@@ -113,6 +114,19 @@ def test_a_small_fit_answers_one_as_many(plain: FittedPortfolio) -> None:
 
     _assert_alike(plain, questions)
     _assert_alike(plain, replace(questions, categorical={}))
+
+
+def test_questions_out_of_all_bounds_are_answered_alone_as_among_many(
+    rich: FittedPortfolio,
+) -> None:
+    questions = _features(6, 5, is_odd=False)
+    far = {"dataset_size": np.geomspace(1e-90, 1e90, 6), "param.layers": np.geomspace(1, 1e99, 6)}
+    absurd = replace(questions, numeric={**questions.numeric, **far})
+
+    _assert_alike(rich, absurd)
+    forecast = rich.predict(absurd)
+    assert np.abs(forecast.log_median - rich.center).max() == pytest.approx(MAX_LOG_DISTANCE)
+    assert forecast.scale.max() == MAX_LOG_SCALE
 
 
 @pytest.mark.parametrize("n", [2, 16, 32, 33])

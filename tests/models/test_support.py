@@ -73,6 +73,15 @@ def test_unknown_and_missing_columns_are_unidentified(portfolio: FittedPortfolio
     assert not support.within_range
 
 
+def test_columns_that_some_runs_leave_out_are_known() -> None:
+    given: dict[str, float | str] = {"param.never_varied": 3.0, "param.library": "new"}
+    portfolio = fit(make_runs([row | (given if n > 2 else {}) for n, row in enumerate(grid())]))
+
+    support = _support(portfolio, grid()[0] | given)
+
+    assert support.unidentified == ()
+
+
 def test_constants_that_are_left_out_are_taken_as_they_were() -> None:
     rows = [row | {"param.depth": 50.0, "param.precision": "fp16"} for row in grid()]
     portfolio = fit(make_runs(rows))
@@ -120,10 +129,10 @@ def test_nodes_are_judged_by_the_workers_on_each() -> None:
     ]
     portfolio = fit(make_runs(rows))
 
-    axes = portfolio.support(make_features([rows[0] | {"nodes": 8.0}]))[0].axes
+    axes = portfolio.support(make_features([rows[0] | {"nodes": 16.0}]))[0].axes
 
     assert [(axis.name, axis.asked, axis.measured_min) for axis in axes] == [
-        ("workers_per_node", 1.0, 2.0)
+        ("workers_per_node", 0.5, 2.0)
     ]
 
 
