@@ -176,6 +176,7 @@ def test_no_run_that_reached_its_target_gives_no_law() -> None:
         ("convergence.curves", (2, 0), 1e6),
         ("convergence.curves", (3, 0), 0.0),
         ("convergence.scope", (0,), 0.0),
+        ("convergence.scope", (0,), 2.5),
     ],
 )
 def test_numbers_that_are_no_law_are_refused(

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from models import ArtifactError, HardwareDescription, dumps, fit_portfolio, loads
+from models import ArtifactError, FloatArray, HardwareDescription, dumps, fit_portfolio, loads
 from models.artefacts.parts import HARDWARE
 from models.artefacts.serialization import ARRAYS
 from tests.models.forging import Artefact
@@ -19,7 +19,7 @@ _HARDWARE = {
 
 @pytest.fixture(scope="module")
 def artefact() -> Artefact:
-    runs = make_runs(grid((1, 2, 4, 8), (1000, 2000, 4000)))
+    runs = make_runs(grid((1, 2, 4, 8), (1000, 2000, 4000), repetitions=2))
     portfolio = fit_portfolio(runs, seed=0, time_budget_s=60, hardware=_HARDWARE)
     return Artefact(dumps(portfolio))
 
@@ -53,6 +53,44 @@ def test_data_sheet_that_describes_nothing_is_refused(
 
     with pytest.raises(ArtifactError, match="a figure of a data sheet is not positive"):
         loads(artefact.with_array(HARDWARE, sheets))
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "reason"),
+    [
+        ("regime.interpolation", lambda array: 2 * array, "weights are no shares"),
+        ("regime.interpolation", lambda array: -array, "weights are no shares"),
+        ("memory.repeated", lambda array: array[::-1], "rows are none"),
+        ("memory.repeated", lambda array: array + 0.5, "rows are none"),
+        ("memory.ranges", lambda array: array[:, ::-1], "repetitions are turned round"),
+        ("memory.half_widths", lambda array: 0 * array, "a half width is not positive"),
+        ("transfer.counts", lambda array: 0 * array, "a combination has no run"),
+    ],
+)
+def test_numbers_that_no_fit_gives_are_refused(
+    artefact: Artefact, name: str, change: Callable[[FloatArray], FloatArray], reason: str
+) -> None:
+    hostile = artefact.with_array(name, change(artefact.array(name)))
+
+    with pytest.raises(ArtifactError, match=reason):
+        loads(hostile)
+
+
+def test_range_that_is_turned_round_is_refused(artefact: Artefact) -> None:
+    header = artefact.header()
+    feature = header["encoder"]["numeric"][0]
+    feature["low"], feature["high"] = feature["high"], feature["low"]
+
+    with pytest.raises(ArtifactError, match="a range is turned round"):
+        loads(artefact.with_header(header))
+
+
+def test_report_with_a_word_that_is_not_known_is_refused(artefact: Artefact) -> None:
+    header = artefact.header()
+    header["report"]["spare"] = 1
+
+    with pytest.raises(ArtifactError, match="FitReport has not the keys"):
+        loads(artefact.with_header(header))
 
 
 @pytest.mark.parametrize("names", [["V100"], ["V100", "V100", "T4"], [1, 2, 3], "V100", None])
