@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 
 from models.calibration.intervals import tempered
-from models.questions.regimes import Kind
+from models.features.layout import Layout
+from models.laws.scaling_laws import LogLinearLaw
+from models.questions.regimes import Fold, Kind
+from models.selection.holdout import TrainingData, forecast_fold, gather, trend_break
 from models.selection.weights import HeldOut, choose_weights, prior_weights
 from models.state.checks import MAX_LOG
 
@@ -146,3 +149,42 @@ def test_residual_variance_of_a_wild_forecast_is_one_that_an_artefact_may_hold()
     assert variances[0] == 0
     assert variances[1] == MAX_LOG
     assert np.isnan(variances[2])
+
+
+def training_data(relevance: float = 1.0) -> tuple[TrainingData, Fold]:
+    """Return 20 configurations, and a fold of which the first, a middle and the last are held out.
+
+    Their workers are 2^-4, 2^5 and 2^15 times those of the median, the others' 2^-3 to 2^14.
+    """
+    X = np.column_stack([np.log(2.0) * np.arange(-4.0, 16.0), np.zeros(20)])
+    layout = Layout(("workers",), (), (), relevance=(relevance,))
+    y = -0.8 * X[:, 0] + 0.01 * np.resize([1.0, -1.0, 0.5], 20)
+    data = TrainingData(layout, X, y, np.ones(20), np.zeros(20), None, ())
+    test = np.array([0, 9, 19])
+    return data, Fold("workers", np.setdiff1d(np.arange(20), test), test)
+
+
+def test_fold_is_forecast_as_by_a_refit_without_it() -> None:
+    data, fold = training_data()
+    law = LogLinearLaw(data.layout).fit(data.X, data.y)
+
+    forecast = forecast_fold(data, {"log_linear": law}, fold)
+
+    refit = law.refit_clone().fit(data.X[fold.train], data.y[fold.train])
+    mean, variance = refit.predict_moments(data.X[fold.test])
+    assert variance is not None
+    assert forecast.means.tolist() == [mean.tolist()]
+    assert forecast.variances.tolist() == [variance.tolist()]
+    assert gather(data, [forecast])["workers"].variances.tolist() == [variance.tolist()]
+
+
+@pytest.mark.parametrize(("relevance", "share"), [(1.0, 1.0), (0.1, 0.1), (3.0, 1.0)])
+def test_trend_may_break_beyond_what_the_fold_is_trained_on_alone(
+    relevance: float, share: float
+) -> None:
+    data, fold = training_data(relevance)
+
+    variance = trend_break(data, fold)
+
+    expected = (0.2 * share * np.log(2.0)) ** 2
+    assert variance.tolist() == pytest.approx([expected, 0.0, expected])
