@@ -56,11 +56,6 @@ class Encoder:
         self.numeric, self.categories = numeric, categories
         self.hardware, self.multi_node = hardware, multi_node
         self.layout = self._build_layout()
-        self._columns = tuple(dict.fromkeys(feature.column for feature in numeric))
-        self._source = np.array(
-            [self._columns.index(feature.column) for feature in numeric], dtype=np.int64
-        )
-        self._is_identity = self._source.tolist() == list(range(len(self._columns)))
         self._per_worker = _quotient_indices(numeric, "per_worker")
         self._workers_per = _quotient_indices(numeric, "workers_per")
         self._linear = np.array([f.transform == "scaled" for f in numeric], dtype=bool)
@@ -266,10 +261,10 @@ class Encoder:
         return level_offsets(category.levels, self.hardware)
 
     def _raw(self, features: FeatureTable) -> FloatArray:
-        columns = np.empty((features.n_rows, len(self._columns)))
-        for index, name in enumerate(self._columns):
-            columns[:, index] = features.numeric.get(name, np.nan)
-        raw = snapped(columns if self._is_identity else columns[:, self._source])
+        columns = np.empty((features.n_rows, len(self.numeric)))
+        for index, feature in enumerate(self.numeric):
+            columns[:, index] = features.numeric.get(feature.column, np.nan)
+        raw = snapped(columns)
         if not (self._per_worker or self._workers_per):
             return raw
         workers = snapped(_column(features, "workers"))
