@@ -69,6 +69,12 @@ def find_outliers(runs: RunTable, configurations: Configurations) -> tuple[Outli
 
 
 def farthest(outliers: Iterable[Outlier]) -> tuple[Outlier, ...]:
-    """Return at most 50 outliers, the farthest first."""
+    """Return at most 50 outliers, the farthest first: five times faster before four times slower.
+
+    Examples
+    --------
+    >>> [outlier.run_id for outlier in farthest([Outlier("a", 4.0, "b"), Outlier("c", 0.2, "d")])]
+    ['c', 'a']
+    """
     ordered = sorted(outliers, key=lambda outlier: (-abs(np.log(outlier.ratio)), outlier.run_id))
     return tuple(ordered[:MAX_NAMED])

@@ -160,6 +160,12 @@ def test_law_survives_the_artefact_of_its_regressor() -> None:
     assert dumps(restored) == dumps(portfolio)
 
 
+def test_one_run_leaves_the_noise_scale_at_four_of_its_batches() -> None:
+    law = fitted(np.array([256.0]), np.array([1e6]))
+
+    assert law.noise_scale().median == pytest.approx(1024, rel=0.01)
+
+
 def test_no_run_that_reached_its_target_gives_no_law() -> None:
     assert fit_convergence(None) is None
     assert fit_convergence(ConvergenceRuns(np.empty(0), np.empty(0))) is None

@@ -64,6 +64,7 @@ def test_data_sheet_that_describes_nothing_is_refused(
         ("memory.repeated", lambda array: array + 0.5, "rows are none"),
         ("memory.ranges", lambda array: array[:, ::-1], "repetitions are turned round"),
         ("memory.half_widths", lambda array: 0 * array, "a half width is not positive"),
+        ("memory.name_lengths", lambda array: array + 0.5, "a name's length is none"),
         ("transfer.counts", lambda array: 0 * array, "a combination has no run"),
     ],
 )

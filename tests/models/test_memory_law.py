@@ -147,6 +147,19 @@ def sharded_runs(n: int, seed: int) -> tuple[FeatureTable, BoolArray, FloatArray
     return features, peak > 15 * GIB, peak
 
 
+def test_peaks_go_on_as_powers_of_a_parameter() -> None:
+    depth = np.array([1.0, 2.0, 4.0, 8.0] * 2)
+    features = FeatureTable(
+        {"batch_size": np.full(8, 32.0), "param.depth": depth}, {"gpu_type": ["small"] * 8}, 8
+    )
+    law = law_of(MemoryRuns(features, np.zeros(8, dtype=np.bool_), 0.2 * GIB * depth))
+
+    fitting, beyond = ask(law, batch_size=[32.0, 32.0], param_depth=[32.0, 320.0])
+
+    assert fitting > 0.8
+    assert beyond < 0.2
+
+
 @pytest.mark.parametrize("measured", [True, False])
 def test_weights_that_are_spread_over_workers_fit_on_more_of_them(*, measured: bool) -> None:
     features, is_out, peak = sharded_runs(30, seed=0)

@@ -85,6 +85,24 @@ def test_phases_that_overlap_share_their_sum() -> None:
     assert shares == pytest.approx(np.full((8, 2), 0.5))
 
 
+def test_runs_without_phases_change_nothing() -> None:
+    all_tell = PhaseRuns(FEATURES, DURATIONS, {"compute": COMPUTE, "sync": COMMUNICATION})
+    silent = np.full(8, np.nan)
+    half_tells = PhaseRuns(
+        FeatureTable({name: np.tile(v, 2) for name, v in FEATURES.numeric.items()}, {}, 16),
+        np.tile(DURATIONS, 2),
+        {
+            "compute": np.concatenate([COMPUTE, silent]),
+            "sync": np.concatenate([COMMUNICATION, silent]),
+        },
+    )
+
+    (names, shares), (same_names, same_shares) = _shares(all_tell), _shares(half_tells)
+
+    assert same_names == names
+    assert same_shares == pytest.approx(shares)
+
+
 def test_many_phases_are_cut_to_the_largest_and_other() -> None:
     seconds = {f"p{index:02d}": np.full(8, 1.0 + index) for index in range(20)}
 

@@ -69,6 +69,19 @@ def test_open_nodes_are_less_sure_where_runs_stood_in_several_ways() -> None:
     assert left_open.interval(0.9)[1][0] > 1.2 * stated.interval(0.9)[1][0]
 
 
+def test_nodes_that_one_question_leaves_open_are_sure_in_another() -> None:
+    portfolio = _fit([*DENSE, (8.0, 4.0), (16.0, 8.0), (4.0, 2.0)])
+    questions = _table([(12.0, np.nan), (12.0, 2.0)])
+
+    _, together = portfolio.predict(questions).interval(0.9)
+    alone = [
+        portfolio.predict(questions.take(np.array([row]))).interval(0.9)[1][0] for row in (0, 1)
+    ]
+
+    assert together == pytest.approx(alone)
+    assert together[0] > 1.2 * together[1]
+
+
 def test_inquiry_tells_the_nodes_that_it_asks_of() -> None:
     portfolio = _fit(DENSE)
 

@@ -34,6 +34,7 @@ FORECAST = ForecastDistribution(np.zeros(1), ONE, ("interpolation",), NORMAL_KNO
         (lambda: mape(ONE, np.ones(2)), "one common shape"),
         (lambda: mape(np.empty(0), np.empty(0)), "at least one row"),
         (lambda: share_above(-ONE, ONE), "Observed durations are positive"),
+        (lambda: mape(0 * ONE, ONE), "Observed durations are positive"),
         (lambda: coverage(ONE, ONE, np.ones(2)), "one common shape"),
         (lambda: relative_width(ONE, ONE, np.ones(2)), "one common shape"),
         (lambda: log_interval_score(ONE, ONE, ONE, 1.0), "between 0 and 1"),

@@ -10,7 +10,7 @@ from models.features.layout import Layout
 from models.laws.scaling_laws import LogLinearLaw
 from models.questions.regimes import Fold, Kind
 from models.selection.holdout import TrainingData, forecast_fold, gather, trend_break
-from models.selection.weights import HeldOut, choose_weights, prior_weights
+from models.selection.weights import HeldOut, choose_weights, prior_weights, stack
 from models.state.checks import MAX_LOG
 
 NAMES = ["log_linear", "gaussian_process", "physics_process"]
@@ -149,6 +149,17 @@ def test_residual_variance_of_a_wild_forecast_is_one_that_an_artefact_may_hold()
     assert variances[0] == 0
     assert variances[1] == MAX_LOG
     assert np.isnan(variances[2])
+
+
+@pytest.mark.parametrize("error", [0.01, 1.0])
+def test_stacked_members_cancel_errors_of_opposite_signs(error: float) -> None:
+    exact, prior = held_out(200), np.array([0.5, 0.5])
+    means = exact.observed + np.array([[3 * error], [-error]])
+    opposite = replace(exact, means=means, variances=exact.variances[:2])
+
+    weights = stack(opposite, prior)
+
+    assert weights == pytest.approx([0.25, 0.75], abs=0.01)
 
 
 def training_data(relevance: float = 1.0) -> tuple[TrainingData, Fold]:

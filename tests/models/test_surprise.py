@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from models import FeatureTable, FittedPortfolio, RunTable, fit_portfolio
-from models.calibration.intervals import prior_curve, surprise_factor
+from models import FeatureTable, FittedPortfolio, FloatArray, RunTable, fit_portfolio
+from models.calibration.intervals import calibrate, prior_curve, surprise_factor
+from models.questions.regimes import Kind
 
 ROWS = [(w, d) for w in (1.0, 2.0, 4.0) for d in (1e3, 3e3, 9e3)]
 
@@ -63,3 +64,50 @@ def test_more_runs_of_other_levels_tell_little_of_one_without_runs() -> None:
 
     assert 1 < few / many < 1.2
     assert few / many < other_few / other_many
+
+
+def _calibrated(score: float, n: int, kind: Kind = "interpolation", few: int = 0) -> FloatArray:
+    """Return half widths relative to the prior ones, after n held-out scores."""
+    n_configurations = few or 40
+    prior = prior_curve(kind, n_configurations)
+    scores, weights = np.full(n, score), np.ones(n)
+    return (
+        calibrate(
+            scores, weights, prior, kind=kind, n_configurations=n_configurations, n_distinct=n
+        )
+        / prior
+    )
+
+
+def test_held_out_scores_count_against_the_prior_by_their_number() -> None:
+    prior = prior_curve("interpolation", 40)
+
+    relative = _calibrated(2.0, 30)
+
+    expected = 1.1 * (2.0 / prior) ** (30 / 40)
+    assert relative[:4] == pytest.approx(expected[:4])
+    # No 30 scores tell the 99 % quantile: it follows from that at 95 %, as in the prior.
+    assert relative[4] == pytest.approx(relative[3])
+
+
+def test_fewer_than_five_scores_leave_the_prior_as_it_is() -> None:
+    assert _calibrated(3.0, 4).tolist() == [1.0] * 5
+    assert (_calibrated(3.0, 5)[:3] > 1.0).all()
+
+
+@pytest.mark.parametrize(("kind", "few"), [("extrapolation", 0), ("interpolation", 11)])
+def test_small_scores_narrow_nothing_outside_the_range_or_with_few_runs(
+    kind: Kind, few: int
+) -> None:
+    assert _calibrated(0.1, 11, kind, few).tolist() == [1.0] * 5
+    assert (_calibrated(0.1, 30)[:4] < 0.8).all()
+
+
+def test_pool_narrows_what_few_configurations_leave_open_but_no_axis() -> None:
+    for n in (1, 4, 11):
+        alone, pooled = (prior_curve("transfer", n, is_pooled=pooled) for pooled in (False, True))
+        assert (pooled < alone).all()
+    known: list[tuple[Kind, int]] = [("extrapolation", 4), ("new_level", 4), ("transfer", 12)]
+    for kind, n in known:
+        alone, pooled = (prior_curve(kind, n, is_pooled=pooled) for pooled in (False, True))
+        assert pooled.tolist() == alone.tolist()
