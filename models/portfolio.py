@@ -108,7 +108,7 @@ class FittedPortfolio:
             transfer=transfer,
             regime_map=regime_map,
             lower_ends=lower_ends,
-            lopsided=AsymmetricIntervals(encoder, regime_map.kinds),
+            lopsided=AsymmetricIntervals(encoder),
             regimes=self.regimes,
             center=center,
             memory=memory,

@@ -248,7 +248,7 @@ class SupportGrounds:
         unknown_columns = [
             name for name in (*features.numeric, *features.categorical) if name not in known
         ]
-        if not unknown_columns and readings is None and self._is_inside(encoded):
+        if not unknown_columns and self._is_inside(encoded):
             return columns
         is_unasked = encoded.codes == UNSPECIFIED
         # A column that was constant in all runs takes that value where a question leaves it out.

@@ -9,7 +9,6 @@ from models.distribution import AT_90, NORMAL_90
 from models.features.encoded import Encoded
 from models.features.encoder import Encoder
 from models.features.layout import Role
-from models.questions.regimes import IRRELEVANT_AXIS, Kind
 from models.tables import FloatArray
 
 _MAX_DISTANCE = 20.0
@@ -56,16 +55,14 @@ class AsymmetricIntervals:
     ----------
     encoder
         Knows the columns of the features and where their ranges end.
-    kinds
-        Kind of the questions beyond each axis.
     """
 
-    def __init__(self, encoder: Encoder, kinds: Mapping[str, Kind]) -> None:
+    def __init__(self, encoder: Encoder) -> None:
         self._ends: list[_RangeEnd] = []
         used = [feature for feature in encoder.numeric if feature.used]
         for column, feature in enumerate(used):
             side = _SIDES.get(feature.role)
-            if side is not None and kinds[feature.column] != IRRELEVANT_AXIS:
+            if side is not None:
                 limit = feature.high if side.sign > 0 else feature.low
                 self._ends.append(_RangeEnd(encoder.numeric.index(feature), column, limit, side))
 

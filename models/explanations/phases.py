@@ -163,7 +163,7 @@ def _composition(runs: PhaseRuns) -> tuple[tuple[str, ...], FloatArray]:
     shares = seconds / np.maximum(total, runs.duration_seconds)[:, None]
     order = np.argsort(-shares.sum(axis=0), kind="stable")[: MAX_PHASES - 1]
     chosen = [index for index in order.tolist() if shares[:, index].any()]
-    rest = np.where(total > 0, 1.0 - shares[:, chosen].sum(axis=1), 0.0).clip(0.0)
+    rest = np.where(total > 0, 1.0 - shares[:, chosen].sum(axis=1), 0.0)
     if rest.max(initial=0.0) < _MIN_REST:
         return tuple(phases[index] for index in chosen), shares[:, chosen]
     names, other = [phases[index] for index in chosen], OTHER
