@@ -4,12 +4,14 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
+from typing_extensions import override
 
 from models.features.layout import Layout, Role
 from models.laws.scaling_laws import ScalingLaw
 from models.members.mixture import Mixture, RegimeModel
 from models.processes.gaussian import GaussianProcess
 from models.tables import FloatArray
+from models.trees.boosting import BoostedTrees
 
 _ROLES: tuple[Role, ...] = ("workers", "dataset_size", "parameter")
 _WEIGHTS = np.array([0.2, 0.5, 0.3])
@@ -50,6 +52,33 @@ def test_mixture_is_the_weighted_sum_of_its_members(levels: Sequence[int], n: in
     means, variances = map(
         np.array, zip(*(member.predict_moments(questions) for member in members), strict=True)
     )
+    mean = _WEIGHTS @ means
+    assert forecast.mean == pytest.approx(mean, abs=1e-10)
+    expected = _WEIGHTS @ variances + _WEIGHTS @ (means - mean) ** 2
+    assert forecast.variance == pytest.approx(expected, rel=1e-8)
+
+
+class _OwnMember(BoostedTrees):
+    """A member of another kind with a variance of its own."""
+
+    @override
+    def predict_moments(self, X: FloatArray) -> tuple[FloatArray, FloatArray | None]:
+        return X[:, 1], np.exp(X[:, 0])
+
+
+@pytest.mark.parametrize("n", [1, 60])
+def test_members_of_other_kinds_count_by_their_own_variance_or_held_out_errors(n: int) -> None:
+    layout = _layout((3,))
+    X, questions = _rows(layout, _PROCESSES_KEEP, 1), _rows(layout, n, 3)
+    law, trees = (kind(layout).fit(X, X[:, 1] - X[:, 0]) for kind in (ScalingLaw, BoostedTrees))
+    regime = RegimeModel(_WEIGHTS, np.array([7.0, 0.09, 8.0]), np.ones(1))
+
+    forecast = Mixture(layout, [law, trees, _OwnMember(layout)], regime).evaluate(questions)
+
+    law_mean, law_variance = law.predict_moments(questions)
+    assert law_variance is not None
+    means = np.array([law_mean, trees.predict(questions), questions[:, 1]])
+    variances = np.array([law_variance, np.full(n, 0.09), np.exp(questions[:, 0])])
     mean = _WEIGHTS @ means
     assert forecast.mean == pytest.approx(mean, abs=1e-10)
     expected = _WEIGHTS @ variances + _WEIGHTS @ (means - mean) ** 2

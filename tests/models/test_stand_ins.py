@@ -79,6 +79,9 @@ def test_levels_of_a_setting_count_alike_beside_another_open_one() -> None:
 
     assert _stand_ins(portfolio, _row("D", "bf16")) == pytest.approx({"fp32": 0.5, "mixed": 0.5})
     assert _stand_ins(portfolio, _row("A", "bf16")) == pytest.approx({"fp32": 0.75, "mixed": 0.25})
+    # A level that is left out was probably one that runs often have.
+    left_out: Row = {"workers": 4.0, "param.board": "D"}
+    assert _stand_ins(portfolio, left_out) == pytest.approx({"fp32": 0.75, "mixed": 0.25})
 
 
 def test_machine_is_answered_by_those_measured_with_the_rest_of_the_question() -> None:
