@@ -15,7 +15,7 @@ Figure = TypeVar("Figure", float, npt.NDArray[np.float64])
 MeasuredPowers = Mapping[tuple[str | None, str | None], MeasuredPower]
 """Measurements of runs, keyed by GPU type, or by instance type for runs without a GPU type.
 
-The other part of the key is None.
+The other part of the key is None; of both, for all runs without a GPU type.
 """
 
 
@@ -38,7 +38,8 @@ def power_draw(
     In this order: a given power; unless a utilisation is given, the power that the workload's runs
     measured on the GPU type, or if they name none, on its instance type; the design power times the
     given or measured utilisation; the design power alone. The last is an upper estimate: no
-    accelerator draws more on average, most draw less.
+    accelerator draws more on average, most draw less. Without a GPU type, runs on the instance type
+    count, or if none measured it, all runs without a GPU type.
 
     Examples
     --------
@@ -47,20 +48,30 @@ def power_draw(
     """
     if terms.watts_per_worker is not None:
         return PowerDraw(terms.watts_per_worker, "given")
-    measurement = measured.get((gpu_type, None))
-    if measurement is None and instance_type is not None:
-        measurement = measured.get((None, instance_type))
-    if terms.utilization is None and measurement is not None and measurement.watts is not None:
-        return PowerDraw(measurement.watts, "measured")
+    found = _measurements(gpu_type, instance_type, measured)
+    watts = next((one.watts for one in found if one.watts is not None), None)
+    if terms.utilization is None and watts is not None:
+        return PowerDraw(watts, "measured")
     design = None if gpu_type is None else _design_watts(gpu_type)
     if design is None:
         return None
     utilization = terms.utilization
-    if utilization is None and measurement is not None:
-        utilization = measurement.utilization
+    if utilization is None:
+        shares = (one.utilization for one in found if one.utilization is not None)
+        utilization = next(shares, None)
     if utilization is None:
         return PowerDraw(design, "data_sheet")
     return PowerDraw(design * utilization, "utilization")
+
+
+def _measurements(
+    gpu_type: str | None, instance_type: str | None, measured: MeasuredPowers
+) -> list[MeasuredPower]:
+    """Return what runs measured on hardware, what says most about it first."""
+    of_gpu = measured.get((gpu_type, None))
+    of_instance = None if instance_type is None else measured.get((None, instance_type))
+    in_order = (of_instance, of_gpu) if gpu_type is None else (of_gpu, of_instance)
+    return [measurement for measurement in in_order if measurement is not None]
 
 
 def kilowatt_hours(

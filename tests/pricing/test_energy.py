@@ -30,6 +30,34 @@ def test_power_of_runs_without_hardware_is_no_power_of_a_gpu() -> None:
     assert power_draw(None, EnergyTerms(), measured) == PowerDraw(150.0, "measured")
 
 
+def test_power_without_a_gpu_is_that_of_the_instance_type_where_runs_measured_it() -> None:
+    measured: MeasuredPowers = {
+        (None, None): MeasuredPower(watts=200.0, utilization=0.5),
+        (None, "c5.large"): MeasuredPower(watts=40.0, utilization=None),
+        (None, "m5.large"): MeasuredPower(watts=None, utilization=0.9),
+    }
+
+    draws = [
+        power_draw(None, EnergyTerms(), measured, instance_type=name)
+        for name in ("c5.large", "m5.large", "r5.large", None)
+    ]
+    of_all = PowerDraw(200.0, "measured")
+    assert draws == [PowerDraw(40.0, "measured"), of_all, of_all, of_all]
+
+
+def test_power_of_a_gpu_goes_before_that_of_its_machine() -> None:
+    measured: MeasuredPowers = {
+        ("T4", None): MeasuredPower(watts=50.0, utilization=None),
+        (None, "g4dn.xlarge"): MeasuredPower(watts=60.0, utilization=None),
+    }
+
+    draws = [
+        power_draw(gpu, EnergyTerms(), measured, instance_type="g4dn.xlarge")
+        for gpu in ("T4", "L4")
+    ]
+    assert draws == [PowerDraw(50.0, "measured"), PowerDraw(60.0, "measured")]
+
+
 @pytest.mark.parametrize(
     ("provider", "region", "source"),
     [

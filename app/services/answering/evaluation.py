@@ -17,7 +17,7 @@ from app.pricing.resolution import PriceBook
 from app.services.answering.durations import features_of, is_spot, machines_of
 from app.services.answering.energy import energy_rate, place_of
 from app.services.answering.interruptions import with_interruptions
-from app.services.answering.questions import ScenarioResolver
+from app.services.answering.questions import Hardware, ScenarioResolver
 from app.services.serving import ServedRegressor
 from models import BoolArray, FeatureTable, FloatArray
 
@@ -147,11 +147,11 @@ def _energy(
         unknown = np.full(len(configurations), np.nan)
         return unknown, unknown
     as_of = request.pricing.as_of or now
-    rates: dict[tuple[str | None, _Place], tuple[float, float]] = {}
+    rates: dict[tuple[Hardware, _Place], tuple[float, float]] = {}
     figures = []
     for configuration, offer in zip(configurations, offers, strict=True):
         place = place_of(configuration, request.pricing, offer)
-        key = (configuration.gpu_type, place)
+        key = ((configuration.gpu_type, configuration.instance_type), place)
         if key not in rates:
             one_worker = replace(configuration, workers=1)
             forecast = energy_rate(
