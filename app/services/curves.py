@@ -12,6 +12,7 @@ from app.domain.flat_fields import PARAMETER
 from app.domain.forecasts import Forecast, ForecastRequest
 from app.domain.identifiers import ProjectId
 from app.domain.runs import RunColumns
+from app.services.answering.costs import extra_cost
 from app.services.context import ServiceContext
 from app.services.forecasts import ForecastService
 from app.services.prices import PriceService
@@ -106,10 +107,8 @@ def _points(axis: Axis, values: Sequence[float], forecasts: Sequence[Forecast]) 
 
 def _gain(before: Forecast, after: Forecast) -> float | None:
     """Return the seconds saved per unit of money, None where the money buys nothing."""
-    if before.cost is None or after.cost is None:
-        return None
-    extra = after.cost.median - before.cost.median
-    if extra <= Decimal(0):
+    extra = extra_cost(before.cost, after.cost)
+    if extra is None or extra <= Decimal(0):
         return None
     return (before.duration_seconds.median - after.duration_seconds.median) / float(extra)
 

@@ -18,6 +18,7 @@ from app.domain.recommendations import (
     RejectedCandidate,
 )
 from app.services.answering.answers import Answer, answer_all
+from app.services.answering.costs import extra_cost
 from app.services.answering.evaluation import Evaluated, evaluate
 from app.services.context import ServiceContext
 from app.services.prices import PriceService
@@ -148,15 +149,12 @@ def _gain(best: Answer, beyond: Answer) -> NextWorker | None:
     if not (isinstance(best, Forecast) and isinstance(beyond, Forecast)):
         return None
     seconds_saved = best.duration_seconds.median - beyond.duration_seconds.median
-    extra_cost = currency = per_money = None
-    if best.cost is not None and beyond.cost is not None:
+    extra, currency, per_money = extra_cost(best.cost, beyond.cost), None, None
+    if extra is not None and best.cost is not None:
         currency = best.cost.currency
-        extra_cost = beyond.cost.median - best.cost.median
-        per_money = (
-            float(f"{seconds_saved / float(extra_cost):.6g}") if extra_cost > Decimal(0) else None
-        )
+        per_money = float(f"{seconds_saved / float(extra):.6g}") if extra > Decimal(0) else None
     workers = beyond.scenario.configuration.workers
-    return NextWorker(workers, float(f"{seconds_saved:.7g}"), extra_cost, currency, per_money)
+    return NextWorker(workers, float(f"{seconds_saved:.7g}"), extra, currency, per_money)
 
 
 def _placed(forecast: Forecast) -> Forecast:

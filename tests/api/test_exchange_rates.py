@@ -273,3 +273,43 @@ def test_inline_functions_are_billed_by_call(client: TestClient, published: Serv
     calls = next(item for item in cost["line_items"] if item["kind"] == "calls")
     assert int(calls["quantity"]) > 2
     assert float(calls["amount"]) == int(calls["quantity"]) * 0.5
+
+
+def test_costs_in_two_currencies_have_no_difference(
+    client: TestClient, published: Services
+) -> None:
+    machine = {"provider": "lab", "gpu_type": "T4", "source": "a list", "valid_from": "2026-01-01"}
+    prices = [
+        {"instance_type": "one", "gpu_count": 1, "price_per_hour": "1", "currency": "EUR"},
+        {"instance_type": "four", "gpu_count": 4, "price_per_hour": "2", "currency": "USD"},
+    ]
+    stored = client.post("/v1/prices", json=[machine | price for price in prices])
+    assert stored.status_code == 201, stored.text
+
+    points = client.get(
+        "/v1/workloads/fitted/curve",
+        params={
+            "over": "workers",
+            "to": 2,
+            "gpu_type": "T4",
+            "dataset_size": 2000,
+            "param.precision": "fp16",
+            "currency": "GBP",
+        },
+    ).json()["points"]
+    gain = client.post(
+        "/v1/recommendations",
+        json={
+            "workload": "fitted",
+            "work": {"dataset_size": 2000},
+            "parameters": {"precision": "fp16"},
+            "search": {"gpu_types": ["T4"], "workers": [1]},
+            "objective": "duration",
+            "pricing": {"currency": "GBP"},
+        },
+    ).json()["next_worker"]
+
+    assert [point["forecast"]["cost"]["currency"] for point in points] == ["EUR", "USD"]
+    assert points[1]["seconds_saved_per_money"] is None
+    assert gain["seconds_saved"] > 0
+    assert (gain["extra_cost"], gain["currency"], gain["seconds_per_money"]) == (None, None, None)

@@ -1,4 +1,6 @@
-"""The cost of a forecast duration at an offer."""
+"""The cost of a forecast duration at an offer, and the difference of two."""
+
+from decimal import Decimal
 
 from app.domain.forecasts import CostForecast, Interval
 from app.pricing.billing import Bill, bill
@@ -25,3 +27,10 @@ def billed(offer: Offer, money: Bill) -> CostForecast:
         conversion=offer.conversion,
         listed_per_hour=offer.listed_per_hour,
     )
+
+
+def extra_cost(before: CostForecast | None, after: CostForecast | None) -> Decimal | None:
+    """Return how much more one cost is than another; None if unknown or in another currency."""
+    if before is None or after is None or before.currency != after.currency:
+        return None
+    return after.median - before.median
