@@ -136,6 +136,24 @@ def test_where_no_machine_has_room_for_the_assumed_nodes_smaller_ones_are_billed
     assert "asked" not in warned
 
 
+def test_run_of_a_report_costs_what_its_forecast_does(
+    client: TestClient, services: Services
+) -> None:
+    _publish(client, services, DENSE)
+    price = {"gpu_type": "A10", "instance_type": "lone", "gpu_count": 1, "price_per_hour": "1.50"}
+    assert client.post("/v1/prices", json=[price]).status_code == 201
+    own = {"gpu_type": "A10", "workers": 8}
+    run = {"workload": "placed", "configuration": own, "duration_seconds": 36_000}
+
+    forecast = _forecast(client, own)
+    [judged] = client.post("/v1/ci/reports", json={"runs": [run]}).json()["runs"]
+
+    assert forecast["cost"]["price"]["instances"] == 8
+    assert judged["cost"]["observed"] == "120.00"
+    median = float(forecast["cost"]["median"])
+    assert float(judged["cost"]["expected"]) == pytest.approx(median, rel=0.01)
+
+
 def test_corrected_price_of_a_machine_replaces_the_one_with_other_gpus(
     client: TestClient, services: Services
 ) -> None:

@@ -162,10 +162,8 @@ def _with_completion(
         changes.append(NeededChange("pricing.spot.checkpoint_interval_s", previous, needed))
         spot = replace(request.spot, checkpoint_interval_s=needed)
         return replace(evaluator, request=replace(request, spot=spot)), configuration
-    is_in_pricing = request.pricing.purchase is not None
-    is_in_search = bool(request.search.purchase)
-    if is_in_pricing and Purchase.ON_DEMAND in request.search.purchase:
-        is_in_search = False
+    is_in_pricing, searched = request.pricing.purchase is not None, request.search.purchase
+    is_in_search = bool(searched) and Purchase.ON_DEMAND not in searched
     places = ("pricing", is_in_pricing), ("search", is_in_search)
     changes += [
         NeededChange(f"{place}.purchase", str(Purchase.SPOT), str(Purchase.ON_DEMAND))
