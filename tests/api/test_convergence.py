@@ -177,3 +177,22 @@ def test_elastic_jobs_choose_the_batch_by_what_the_runs_showed(learned: TestClie
 
     assert batch() == 64
     assert batch(gradient_noise_scale=1e6) == 1024
+
+
+def test_elastic_job_without_a_batch_size_needs_the_same_samples_at_any_noise_scale(
+    learned: TestClient,
+) -> None:
+    job = {
+        "ref": "a",
+        "workload": "resnet50",
+        "work": {"dataset_size": SIZE, "epochs": 20},
+        "worker_counts": [4],
+    }
+
+    def completion(**more: object) -> object:
+        question = {"capacity": {"T4": 4}, "jobs": [{**job, **more}], "objective": "makespan"}
+        answer = learned.post("/v1/schedules:allocate", json=question)
+        assert answer.status_code == 200, answer.text
+        return answer.json()["allocated"][0]["expected_completion_seconds"]
+
+    assert completion(gradient_noise_scale=50) == completion()

@@ -177,15 +177,16 @@ def test_running_job_keeps_its_gpus_where_a_restart_costs_more_than_it_brings(
 def test_change_of_a_running_job_is_named(client: TestClient, published: Services) -> None:
     def change(**changes: Any) -> str:
         current = {"gpu_type": "T4", "workers": 4, **changes}
-        answer = allocate(client, job("run", current=current, restart_s=1, worker_counts=[4]))
+        running = job("run", current=current, worker_counts=[4], batch_sizes=[64])
+        answer = allocate(client, {**running, "restart_s": 1})
         named: str = answer["allocated"][0]["change"]
         return named
 
     assert change(workers=8) == "shrink"
     assert change(workers=2) == "grow"
     assert change(gpu_type="L4") == "change"
-    assert change(batch_size=64) == "change"
-    assert change() == "keep"
+    assert change(batch_size=32) == "change"
+    assert change(batch_size=64) == change() == "keep"
 
 
 def test_progress_shortens_the_completion(client: TestClient, published: Services) -> None:
