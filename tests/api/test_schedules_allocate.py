@@ -75,7 +75,10 @@ def test_answer_states_its_quality_and_keeps_the_capacity(
     assert answer["exact"] is True
     assert len(answer["allocated"]) == 3
     assert all(answer["used"][name] <= gpus for name, gpus in capacity.items())
-    assert answer["objective_value"] > 0
+    ends = [entry["expected_completion_seconds"]["expected"] for entry in answer["allocated"]]
+    hourly = sum(3600 * weight / end for weight, end in zip((1, 3, 1), ends, strict=True))
+    if objective == "throughput":
+        assert answer["objective_value"] == pytest.approx(hourly, rel=1e-5)
     has_cost = [entry["cost"] is not None for entry in answer["allocated"]]
     assert all(has_cost) == (objective == "cost")
 

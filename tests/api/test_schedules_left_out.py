@@ -52,6 +52,20 @@ def test_where_nothing_can_be_placed_every_job_says_why(
     assert (answer["exact"], answer["gap"]) == (True, 0.0)
 
 
+def test_job_that_cannot_end_on_spot_capacity_says_so(
+    client: TestClient, services: Services
+) -> None:
+    publish_regressor(services)
+    terms = {"interruptions_per_hour": 600, "restart_s": 600}
+    pricing = {"purchase": "spot", "price_per_hour": "1.00", "spot": terms}
+    asked = job("spot", parameters={"precision": "fp16"})
+
+    answer = allocate(client, Goal.THROUGHPUT, asked, pricing=pricing)
+
+    [left_out] = answer["left_out"]
+    assert (left_out["reason"], left_out["problem"]["code"]) == ("no_forecast", "spot_infeasible")
+
+
 @pytest.mark.parametrize(
     ("limits", "reason", "words"),
     [
