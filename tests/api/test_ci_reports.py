@@ -152,6 +152,16 @@ def test_runs_of_a_branch_stay_out_of_fits_until_promoted(client: TestClient) ->
 
 
 @pytest.mark.usefixtures("published")
+def test_runs_of_another_branch_do_not_change_what_is_expected(client: TestClient) -> None:
+    for number in range(4):
+        report(client, run((0.8 + number / 1000) * usual()), branch="faster", base_branch="main")
+
+    answer = report(client, run(usual()), branch="main", base_branch="main")
+
+    assert answer["runs"][0]["expected_seconds"]["median"] == pytest.approx(usual(), rel=0.02)
+
+
+@pytest.mark.usefixtures("published")
 def test_runs_that_somebody_keeps_out_stay_out_when_their_branch_is_promoted(
     client: TestClient,
 ) -> None:

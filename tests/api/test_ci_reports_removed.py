@@ -75,6 +75,7 @@ def test_report_of_several_workloads_keeps_the_others(
     assert left["runs"] == shared["runs"][1:]
     assert (left["verdict"], left["exit_code"]) == (shared["verdict"], shared["exit_code"])
     assert (left["cost_change"], left["fit"]) == (None, None)
+    assert left["summary"].startswith("Only part of this report is kept")
     promoted = client.post(f"{URL}/{shared['report_id']}:promote").json()
     assert promoted["promoted_at"] is not None
     [stored] = shared["runs"][1:]

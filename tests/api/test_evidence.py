@@ -80,9 +80,8 @@ def test_odd_repetitions_are_named_and_warned_of(
     assert f"{odd_one} {told} as long)" in warnings(client, 4)["outliers_nearby"]
 
 
-def test_a_change_of_the_code_is_dated_and_warned_of(
-    client: TestClient, services: Services
-) -> None:
+def upload_history_with_a_change(client: TestClient) -> None:
+    """Upload 32 days of runs, of which the last 16 take 1.5 times as long."""
     noise = (1.0, 1.02, 0.99, 1.01, 0.98, 1.0, 1.01)
     runs = []
     for index in range(32):
@@ -91,12 +90,31 @@ def test_a_change_of_the_code_is_dated_and_warned_of(
         runs.append(run(1 << index % 4, factor, started_at=started_at))
     upload(client, runs)
 
+
+def test_a_change_of_the_code_is_dated_and_warned_of(
+    client: TestClient, services: Services
+) -> None:
+    upload_history_with_a_change(client)
+
     fit(services, "odd")
 
     (change,) = evidence(client)["change_points"]
     assert change["at"].startswith("2026-03-17")
     assert 1.4 < change["factor"] < 1.6
     assert "2026-03-17" in warnings(client, 4)["durations_shifted"]
+
+
+def test_report_expects_the_pace_since_a_change_of_the_code(
+    client: TestClient, services: Services
+) -> None:
+    upload_history_with_a_change(client)
+    fit(services, "odd")
+
+    report = {"workload": "odd", "runs": [run(4, 1.5)]}
+    [judged] = client.post("/v1/ci/reports", json=report).json()["runs"]
+
+    assert judged["expected_seconds"]["median"] == pytest.approx(1.5 * 220, rel=0.03)
+    assert judged["verdict"] == "pass"
 
 
 def test_run_stopped_before_a_change_of_the_code_tells_of_its_work_alone(
