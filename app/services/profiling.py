@@ -32,6 +32,7 @@ from app.services.profiling_plans.candidates import (
     distinct,
     identity_of,
     names_nodes,
+    open_nodes,
 )
 from app.services.profiling_plans.grounds import (
     ColdGround,
@@ -171,7 +172,8 @@ class ProfilingService:
             exclude=tuple(resolve(scenario) for scenario in request.exclude),
             made=tuple(replace(run, scenario=resolve(run.scenario)) for run in request.made),
         )
-        scenarios = distinct(resolve(scenario) for scenario in candidates)
+        resolved = [resolve(scenario) for scenario in candidates]
+        scenarios = distinct(resolved)
         configurations = [scenario.configuration for scenario in scenarios]
         misfits = misplaced(configurations, measured, book) if names_nodes(request) else {}
         succeeded = resolved_scenarios(runs.usable, resolve)
@@ -180,7 +182,8 @@ class ProfilingService:
             newer = list(succeeded)
             too_large = lacks_memory(scenarios, out_of_memory, newer)
             measured_since = frozenset(map(identity_of, newer))
-            ground = FittedGround(request, scenarios, served, measured_since, too_large)
+            nodes_open = open_nodes(request, candidates, resolved, scenarios)
+            ground = FittedGround(request, scenarios, served, measured_since, too_large, nodes_open)
             return request, ground, scenarios, misfits
         too_large = lacks_memory(scenarios, out_of_memory, succeeded)
         return request, ColdGround(request, scenarios, runs.usable, too_large), scenarios, misfits

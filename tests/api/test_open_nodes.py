@@ -136,6 +136,27 @@ def test_where_no_machine_has_room_for_the_assumed_nodes_smaller_ones_are_billed
     assert "asked" not in warned
 
 
+def test_candidate_that_leaves_its_nodes_open_is_priced_beside_one_that_gives_them(
+    client: TestClient, services: Services
+) -> None:
+    _publish(client, services, DENSE)
+    price = {"gpu_type": "A10", "instance_type": "lone", "gpu_count": 1, "price_per_hour": "1.50"}
+    assert client.post("/v1/prices", json=[{**price, "purchase": "owned"}]).status_code == 201
+    asked = {"gpu_type": "A10", "workers": 8}
+
+    plan = client.post(
+        "/v1/workloads/placed/profiling-plans",
+        json={
+            "target": {"configuration": {"gpu_type": "V100-16GB", "workers": 16}},
+            "candidates": [{"configuration": asked}, {"configuration": {**asked, "nodes": 4}}],
+            "pricing": {"purchase": "owned"},
+        },
+    ).json()
+
+    rejected = [(each["configuration"]["nodes"], each["reason"]) for each in plan["rejected"]]
+    assert rejected == [(4, "price_unknown")]
+
+
 def test_run_of_a_report_costs_what_its_forecast_does(
     client: TestClient, services: Services
 ) -> None:

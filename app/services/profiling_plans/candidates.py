@@ -5,7 +5,14 @@ from dataclasses import replace
 from itertools import product
 from typing import Final, TypeVar
 
-from app.domain.configurations import Configuration, ParameterValue, Purchase, Scenario, Work
+from app.domain.configurations import (
+    Configuration,
+    ParameterValue,
+    Purchase,
+    Scenario,
+    Work,
+    leaves_nodes_open,
+)
 from app.domain.profiling import ProfilingRequest
 from app.pricing.resolution import PriceBook
 from app.services.answering.questions import Hardware
@@ -35,6 +42,28 @@ def _key(scenario: Scenario) -> Identity:
 def distinct(scenarios: Iterable[Scenario]) -> list[Scenario]:
     """Return distinct scenarios in order; those that differ only in how they are paid all stay."""
     return list({_key(scenario): scenario for scenario in scenarios}.values())
+
+
+def open_nodes(
+    request: ProfilingRequest,
+    candidates: Sequence[Scenario],
+    resolved: Sequence[Scenario],
+    scenarios: Iterable[Scenario],
+) -> list[bool]:
+    """Return which distinct scenarios leave their nodes open, whatever was filled in.
+
+    Parameters
+    ----------
+    request, candidates
+        The candidates as requested or made from the search.
+    resolved, scenarios
+        The same in a regressor's terms, and the distinct ones of these.
+    """
+    if not request.candidates:
+        return [not request.search.hardware.nodes for _ in scenarios]
+    pairs = zip(candidates, resolved, strict=True)
+    given = {_key(found) for asked, found in pairs if not leaves_nodes_open(asked.configuration)}
+    return [_key(scenario) not in given for scenario in scenarios]
 
 
 def names_nodes(request: ProfilingRequest) -> bool:

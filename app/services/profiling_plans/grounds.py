@@ -69,8 +69,9 @@ class FittedGround:
         served: ServedRegressor,
         measured_since: AbstractSet[Identity],
         too_large_since: Sequence[bool],
+        nodes_open: Sequence[bool],
     ) -> None:
-        self._request, self._served = request, served
+        self._request, self._served, self._nodes_open = request, served, nodes_open
         self._measured_since, self._too_large_since = measured_since, too_large_since
         self._candidates, self._targets = list(candidates), list(request.targets)
         self._n = len(candidates)
@@ -80,7 +81,10 @@ class FittedGround:
 
     def outlook(self, book: PriceBook) -> Outlook:
         """Return the forecasts of candidates and targets, including spot interruptions."""
-        questions = [_question(self._request, candidate) for candidate in self._candidates]
+        questions = [
+            _question(self._request, candidate, is_open=is_open)
+            for candidate, is_open in zip(self._candidates, self._nodes_open, strict=True)
+        ]
         work = predict(self._candidates, self._served)
         offers = offers_for(questions, self._candidates, book, mean_seconds(work))
         forecast, refusals = interrupted(work, questions, self._candidates, offers)
@@ -254,8 +258,8 @@ def are_nodes_open(request: ProfilingRequest) -> bool:
     return not request.search.hardware.nodes
 
 
-def _question(request: ProfilingRequest, scenario: Scenario) -> ForecastRequest:
-    if are_nodes_open(request):
+def _question(request: ProfilingRequest, scenario: Scenario, *, is_open: bool) -> ForecastRequest:
+    if is_open:
         scenario = replace(scenario, configuration=replace(scenario.configuration, nodes=None))
     return ForecastRequest(
         workload=request.workload,
