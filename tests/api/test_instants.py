@@ -145,3 +145,27 @@ def test_plus_that_a_query_string_turned_into_a_space_is_named(
     [fault] = refused.json()["errors"]
     assert fault["message"] == "The offset has no sign"
     assert "2026-11-01T10:00:00%2B05:30" in fault["remedy"]
+
+
+@pytest.mark.parametrize(
+    ("value", "is_taken"),
+    [
+        ("1969-12-31T20:00:00-05:00", True),
+        ("1970-01-01T04:00:00+05:00", False),
+        ("3000-01-01T04:00:00+05:00", True),
+        ("2999-12-31T20:00:00-05:00", False),
+        ("9999-12-31T20:00:00-05:00", False),
+    ],
+)
+def test_years_are_those_of_the_instant_in_utc(
+    client: TestClient, value: str, *, is_taken: bool
+) -> None:
+    path, body = bodies(value)["price"]
+
+    answer = client.post(path, json=body)
+    exported = client.get("/v1/prices?origin=own", headers={"Accept": "text/csv"}).text
+    again = client.post(path, content=exported, headers={"Content-Type": "text/csv"})
+
+    assert answer.status_code == (201 if is_taken else 422), answer.text
+    assert "outside the years" in answer.text or is_taken
+    assert again.is_success == is_taken, again.text

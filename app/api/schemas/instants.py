@@ -53,16 +53,6 @@ def _from_date(value: Any) -> Any:
     return value
 
 
-def _to_utc(instant: datetime) -> datetime:
-    if not _FIRST_YEAR <= instant.year <= _LAST_YEAR:
-        raise PydanticCustomError(
-            "instant",
-            "The instant lies outside the years 1970 to 2999",
-            {"remedy": "Send an RFC 3339 instant such as 2026-11-01T10:00:00Z, or a date."},
-        )
-    return instant.astimezone(UTC)
-
-
 def _within_calendar(instant: datetime) -> datetime:
     try:
         return instant.astimezone(UTC)
@@ -72,6 +62,17 @@ def _within_calendar(instant: datetime) -> datetime:
             "The instant lies outside the years 1 to 9999 in UTC",
             {"remedy": "Send an RFC 3339 instant such as 2026-11-01T10:00:00Z."},
         ) from error
+
+
+def _to_utc(instant: datetime) -> datetime:
+    in_utc = _within_calendar(instant)
+    if not _FIRST_YEAR <= in_utc.year <= _LAST_YEAR:
+        raise PydanticCustomError(
+            "instant",
+            "The instant lies outside the years 1970 to 2999 in UTC",
+            {"remedy": "Send an RFC 3339 instant such as 2026-11-01T10:00:00Z, or a date."},
+        )
+    return in_utc
 
 
 # Pydantic runs the last BeforeValidator first.
