@@ -248,3 +248,21 @@ def test_energy_objective_tells_machines_without_gpus_apart(
     }
     assert list(energies) == ["c5.2xlarge", "c5.18xlarge"]
     assert energies["c5.18xlarge"] == pytest.approx(8 * energies["c5.2xlarge"], rel=0.1)
+
+
+def test_energy_objective_counts_the_power_of_all_workers(
+    client: TestClient, published: Services
+) -> None:
+    question = {
+        "workload": "fitted",
+        "work": {"dataset_size": 2000},
+        "parameters": {"precision": "fp16"},
+        "search": {"gpu_types": ["T4"], "workers": [8, 1, 2]},
+    }
+
+    answer = client.post("/v1/recommendations", json={**question, "objective": "energy"}).json()
+
+    ranked = [entry["forecast"] for entry in answer["ranked"]]
+    energies = [forecast["energy"]["kilowatt_hours"] for forecast in ranked]
+    assert [forecast["configuration"]["workers"] for forecast in ranked] == [1, 2, 8]
+    assert energies == sorted(energies)
