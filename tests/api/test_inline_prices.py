@@ -101,3 +101,27 @@ def test_a_further_charge_needs_its_price(
     )
     assert fault["remedy"] == f"Send {price}, 0 if free."
     assert free["cost"]["median"] == none["cost"]["median"]
+
+
+def test_budget_is_kept_as_likely_as_the_duration_that_it_pays_for(
+    client: TestClient, published: Services
+) -> None:
+    question = {
+        "workload": "fitted",
+        "configuration": {"gpu_type": "T4", "workers": 2},
+        "work": {"dataset_size": 2000},
+        "parameters": {"precision": "fp16"},
+        # So high that rounding the cost to cents changes nothing.
+        "pricing": {"price_per_hour": "1000000"},
+    }
+    cost = client.post("/v1/forecasts", json=question).json()["cost"]
+
+    budgets = [cost["lower"], cost["median"], cost["upper"], "0", "1e9"]
+    requests = [{"ref": budget, "budget": budget} for budget in budgets]
+    body = {"defaults": question, "requests": requests, "fields": ["probability"]}
+    answers = client.post("/v1/forecasts:batch", json=body).json()["forecasts"]
+    alone = client.post("/v1/forecasts", json={**question, "budget": cost["upper"]}).json()
+
+    probabilities = [entry["forecast"]["probability"]["budget"] for entry in answers]
+    assert probabilities == pytest.approx([0.05, 0.5, 0.95, 0.0, 1.0], abs=1e-3)
+    assert alone["probability"]["budget"] == probabilities[2]
