@@ -224,30 +224,31 @@ def test_carbon_objective_looks_at_every_place(client: TestClient, published: Se
 def test_energy_objective_tells_machines_without_gpus_apart(
     client: TestClient, services: Services
 ) -> None:
-    machines = (("c5.2xlarge", 100.0, 40.0), ("c5.18xlarge", 80.0, 400.0))
+    machines = (("c5.2xlarge", 100.0, 40.0), ("c5.18xlarge", 80.0, 100.0))
     runs = [
         {
             "workload": "forest",
-            "duration_seconds": seconds * size,
+            "duration_seconds": seconds * size / workers,
             "instance_type": name,
+            "workers": workers,
             "dataset_size": size,
             "resources": {"energy_joules": watts * seconds * size},
         }
         for name, seconds, watts in machines
         for size in (1, 2, 4)
+        for workers in (1, 4)
     ]
     assert client.post("/v1/runs", json=runs).status_code == 201
     fit(services, "forest")
 
-    question = {"workload": "forest", "work": {"dataset_size": 2}, "search": {"workers": [1]}}
+    question = {"workload": "forest", "work": {"dataset_size": 2}, "search": {"workers": [1, 4]}}
     answer = client.post("/v1/recommendations", json={**question, "objective": "energy"}).json()
 
-    energies = {
-        forecast["configuration"]["instance_type"]: forecast["energy"]["kilowatt_hours"]
-        for forecast in (entry["forecast"] for entry in answer["ranked"])
-    }
-    assert list(energies) == ["c5.2xlarge", "c5.18xlarge"]
-    assert energies["c5.18xlarge"] == pytest.approx(8 * energies["c5.2xlarge"], rel=0.1)
+    ranked = [entry["forecast"] for entry in answer["ranked"]]
+    names = [forecast["configuration"]["instance_type"] for forecast in ranked]
+    assert names == ["c5.2xlarge", "c5.2xlarge", "c5.18xlarge", "c5.18xlarge"]
+    energies = [forecast["energy"]["kilowatt_hours"] for forecast in ranked]
+    assert energies == pytest.approx([8000 / 3.6e6] * 2 + [16_000 / 3.6e6] * 2, rel=0.1)
 
 
 def test_energy_objective_counts_the_power_of_all_workers(
