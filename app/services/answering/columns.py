@@ -149,7 +149,7 @@ class AnswerColumns:
             return Repeated.alone(None, len(self.requests))
         reports: list[SpotReport | None] = [None] * len(self.requests)
         for row, (request, scenario) in enumerate(zip(self.requests, self.scenarios, strict=True)):
-            if not may_be_spot(request, scenario):
+            if not may_be_spot(request):
                 continue
             offer = self.offers[row]
             if is_spot(request.pricing, request.scenario.configuration, offer):

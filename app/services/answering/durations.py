@@ -133,15 +133,13 @@ def is_spot(pricing: PriceQuery, configuration: Configuration, offer: Offer | No
 def is_any_spot(requests: Sequence[ForecastRequest], scenarios: Sequence[Scenario]) -> bool:
     """Whether an offer for any of the requests may be of spot capacity; see `may_be_spot`."""
     if not isinstance(scenarios, AlikeScenarios):
-        return any(map(may_be_spot, requests, scenarios))
+        return any(map(may_be_spot, requests))
     # Offers follow what was asked for: the regressor's terms rename only the GPUs.
     columns = (scenarios.configurations, Repeated.of(column_of(requests, "pricing")))
     return any(item.purchase is Purchase.SPOT for column in columns for item in column.distinct)
 
 
-def may_be_spot(request: ForecastRequest, scenario: Scenario) -> bool:
+def may_be_spot(request: ForecastRequest) -> bool:
     """Whether an offer for a request may be for spot capacity: only if that is asked for."""
-    if scenario is not request.scenario and scenario.configuration.purchase is Purchase.SPOT:
-        return True
     purchase = request.scenario.configuration.purchase
     return purchase is Purchase.SPOT or request.pricing.purchase is Purchase.SPOT
