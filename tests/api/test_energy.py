@@ -67,6 +67,24 @@ def test_given_power_and_intensity_go_before_everything(
     assert energy["basis"] == "given"
     assert energy["kg_co2e"] == pytest.approx(energy["kilowatt_hours"] / 2, rel=1e-3)
     assert energy["grid_factor"] is None
+    assert energy["reason"] is None
+
+
+def test_energy_of_unknown_hardware_is_unknown_and_says_what_to_give(
+    client: TestClient, services: Services
+) -> None:
+    runs = [
+        {"workload": "plain", "duration_seconds": 100.0 / workers, "workers": workers}
+        for workers in (1, 2, 4)
+    ]
+    assert client.post("/v1/runs", json=runs).status_code == 201
+    fit(services, "plain")
+    question = {"workload": "plain", "configuration": {"workers": 2}, "work": {}, "parameters": {}}
+
+    energy = ask(client, **question, energy={"kg_co2e_per_kwh": 0.4})["energy"]
+
+    assert (energy["kilowatt_hours"], energy["kg_co2e"], energy["basis"]) == (None, None, None)
+    assert "give energy.watts_per_worker" in energy["reason"]
 
 
 def test_measured_energy_of_runs_goes_before_the_data_sheet(
