@@ -71,6 +71,96 @@ def test_told_time_limit_is_no_shorter_than_the_safe_one(seconds: int, told: str
     assert f"A time limit of {told} would be safe." in text
 
 
+def test_cost_of_several_machines_and_its_conversion_are_told() -> None:
+    forecast = make_forecast()
+    cost = forecast["cost"]
+    other = {"instances": 1, "price_per_hour": "2.00", "instance_type": "p3.2xlarge"}
+    conversion = {
+        "from_currency": "EUR",
+        "rate": "1.0842",
+        "valid_from": "2026-07-19T00:00:00Z",
+        "source": "a bank",
+        "listed_price_per_hour": "30.22",
+    }
+    price = {**cost["price"], "instances": 4, "others": [other]}
+
+    text = forecast_sentences({**forecast, "cost": {**cost, "price": price}})
+    converted = forecast_sentences({**forecast, "cost": {**cost, "conversion": conversion}})
+
+    assert (
+        " at 4 x 32.77 USD an hour (p3.16xlarge, own, 2026-07-20) and 1 x 2.00 (p3.2xlarge).\n"
+    ) in text
+    assert " That is 30.22 EUR at 1.0842 (a bank, 2026-07-19).\n" in converted
+
+
+def test_interruptions_and_both_purchases_are_told() -> None:
+    forecast = make_forecast()
+    spot = {"expected_interruptions": 2.504, "checkpoint_interval_s": 1800.0}
+    band = forecast["duration_seconds"]
+    options = [
+        {"purchase": "on_demand", "duration_seconds": band, "cost": forecast["cost"]},
+        {"purchase": "spot", "duration_seconds": band, "cost": None},
+        {"purchase": "spot", "duration_seconds": None, "cost": None, "refused": "It never ends."},
+    ]
+
+    best, any_will_do = (
+        forecast_sentences(
+            {
+                **forecast,
+                "spot": {**spot, "optimal_checkpoint_interval_s": optimum},
+                "purchases": options,
+            }
+        )
+        for optimum in (600.0, None)
+    )
+
+    told = "2.5 interruptions are expected with a checkpoint every 30 min"
+    assert f"{told}; a checkpoint every 10 min would be best.\n" in best
+    assert f"{told}.\n" in any_will_do
+    assert (
+        "On demand: about 9 h 12 min (at most 10 h 20 min), 301.48 USD (at most 338.62).\n"
+        "Spot: about 9 h 12 min (at most 10 h 20 min), the price is unknown.\n"
+        "Spot: It never ends.\n"
+    ) in best
+
+
+@pytest.mark.parametrize(
+    ("basis", "carbon", "told"),
+    [
+        ("measured", None, "It uses about 55.1 kWh (power: measured).\n"),
+        ("data_sheet", 12.0, "(power: data sheet), that is about 12 kg CO2e.\n"),
+        ("data_sheet", None, ""),
+    ],
+)
+def test_energy_is_told_unless_it_is_an_upper_estimate_alone(
+    basis: str, carbon: float | None, told: str
+) -> None:
+    energy = {"kilowatt_hours": 55.1, "kg_co2e": carbon, "basis": basis}
+
+    text = forecast_sentences(make_forecast(energy=energy))
+
+    assert told in text
+    assert ("kWh" in text) == bool(told)
+
+
+def test_time_and_cost_to_the_target_are_told() -> None:
+    forecast = make_forecast()
+    target = {
+        "epochs": {"median": 12.3456},
+        "duration_seconds": forecast["duration_seconds"],
+        "cost": forecast["cost"],
+    }
+
+    priced, unpriced = (
+        forecast_sentences({**forecast, "to_target": {**target, "cost": cost}})
+        for cost in (forecast["cost"], None)
+    )
+
+    told = "To the target it takes about 12.3 epochs: 9 h 12 min (8 h 31 min to 10 h 20 min)"
+    assert f"{told} and cost 301.48 USD.\n" in priced
+    assert f"{told}.\n" in unpriced
+
+
 def test_unknown_cost_and_warnings_are_said() -> None:
     warning = {"code": "price_unknown", "message": "No price.", "remedy": "POST /v1/prices."}
 
