@@ -253,7 +253,8 @@ def test_the_comment_is_one_table_with_a_hidden_marker(client: TestClient) -> No
     assert all(row.replace("\\|", "").count("|") == 8 for row in rows)
     assert "**fail**" in rows[2]
     assert answer["comment_markdown"].count("<c>") == rows[2].count(r"`a\|b'<c>`") == 1
-    assert "1f2e" in lines[-1]
+    origin = f"{answer['report_id']}; regressors: fitted v1; commit 1f2e; branch x"
+    assert lines[-1] == f"<sub>Trainfare report {origin}\\|y</sub>"
 
 
 def test_names_in_the_comment_make_no_links_and_call_nobody(client: TestClient) -> None:
@@ -285,7 +286,8 @@ def test_many_runs_are_cut_in_the_comment(client: TestClient) -> None:
 
     one_more = report(client, *[run(usual(), external_id=f"m{n}") for n in range(51)])
 
-    assert "10 more runs" in answer["comment_markdown"]
+    [cut] = [row for row in answer["comment_markdown"].splitlines() if "10 more runs" in row]
+    assert (cut.startswith("| ... |"), cut.count("|")) == (True, 8)
     assert "| 1 more run |" in one_more["comment_markdown"]
     assert len(answer["runs"]) == 60
 

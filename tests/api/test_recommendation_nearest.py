@@ -95,6 +95,7 @@ def test_without_a_price_the_highest_that_keeps_the_budget_is_told(
     )
     assert at_it["recommended"] is not None
     assert above["recommended"] is None
+    assert price["message"].endswith(f" Up to {price['needed']} an hour would keep the budget.")
 
 
 def test_charges_above_the_budget_leave_no_price_to_name(published: TestClient) -> None:
