@@ -252,6 +252,8 @@ def test_the_comment_is_one_table_with_a_hidden_marker(client: TestClient) -> No
     assert len(rows) == 3
     assert all(row.replace("\\|", "").count("|") == 8 for row in rows)
     assert "**fail**" in rows[2]
+    assert "| 4 x T4, dataset 2,000 |" in rows[2]
+    assert f"| +{answer['runs'][0]['ratio'] - 1:.1%} |" in rows[2]
     assert answer["comment_markdown"].count("<c>") == rows[2].count(r"`a\|b'<c>`") == 1
     origin = f"{answer['report_id']}; regressors: fitted v1; commit 1f2e; branch x"
     assert lines[-1] == f"<sub>Trainfare report {origin}\\|y</sub>"

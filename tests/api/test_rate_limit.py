@@ -48,6 +48,16 @@ def test_more_requests_are_refused_until_the_reset(client: TestClient) -> None:
     assert answer.headers["ratelimit-remaining"] == "0"
 
 
+def test_address_without_a_key_has_one_limit_for_all_its_connections(client: TestClient) -> None:
+    addresses = [("192.0.2.1", 1), ("192.0.2.1", 2), ("192.0.2.1", 3), ("192.0.2.2", 1)]
+
+    statuses = [
+        TestClient(client.app, client=address).post("/v1/echo").status_code for address in addresses
+    ]
+
+    assert statuses == [201, 201, 429, 201]
+
+
 def test_each_key_has_its_own_limit(client: TestClient, limited: Services) -> None:
     for name in ("a", "b"):
         _, token = limited.access.create_key(name, [Scope.READ])
