@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import IO, Final
 
+from app.services.computing.child import NICENESS
 from benchmarks.serving.endpoints import PATH, Requester
 from benchmarks.serving.load import Order
 from benchmarks.serving.processes import LoadGenerator, Server, started_load, started_service
@@ -108,7 +109,9 @@ def _compare_with_idle(
         return requester.outcomes[-1].p99_s if is_paced else per_second
 
     timings: Slices = alternate(busy, _paused(fits, busy), slices)
-    return Figure.of(goal, timings, failures=requester.failures, note="fits are niced by 10")
+    return Figure.of(
+        goal, timings, failures=requester.failures, note=f"fits are niced by {NICENESS}"
+    )
 
 
 def _paused(fits: Fits, measure: Callable[[], float]) -> Callable[[], float]:

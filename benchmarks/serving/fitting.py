@@ -11,13 +11,12 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[_name] = "1"
 
 import sys  # noqa: E402 - see above
-from typing import Final  # noqa: E402 - see above
 
 from app.domain.fits import FitRequest  # noqa: E402 - see above
+from app.services.computing.child import NICENESS  # noqa: E402 - see above
 from app.services.computing.task import FitTask, compute_fit  # noqa: E402 - see above
 from benchmarks.evaluation.workloads import generate_runs  # noqa: E402 - see above
 
-NICENESS: Final = 10
 _RUNS, _WARMING = 200, 25
 
 
