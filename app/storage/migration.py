@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
@@ -59,14 +59,6 @@ class MigrationBlockedError(RuntimeError):
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"The migration {reason}. Nothing was changed: try again.")
-
-    @classmethod
-    def waited(cls, seconds: float) -> Self:
-        """Return the error of one that waited too long."""
-        return cls(
-            f"waited {seconds:g} s for a lock that another transaction holds, and gave up so that"
-            " no query waits behind it"
-        )
 
 
 def _folder() -> Path:
@@ -215,13 +207,15 @@ def _blocked(seconds: float) -> Iterator[None]:
     try:
         yield
     except sa.exc.OperationalError as error:
-        code = getattr(error.orig, "sqlstate", None)
-        if code == _LOCK_NOT_AVAILABLE:
-            raise MigrationBlockedError.waited(seconds) from error
-        if code == _DEADLOCK:
-            reason = "and another transaction waited for each other, so that PostgreSQL ended it"
-            raise MigrationBlockedError(reason) from error
-        raise
+        reasons = {
+            _LOCK_NOT_AVAILABLE: f"waited {seconds:g} s for a lock that another transaction holds,"
+            " and gave up so that no query waits behind it",
+            _DEADLOCK: "and another transaction waited for each other, so that PostgreSQL ended it",
+        }
+        reason = reasons.get(getattr(error.orig, "sqlstate", None) or "")
+        if reason is None:
+            raise
+        raise MigrationBlockedError(reason) from error
 
 
 def _run(config: "Config", known: str | None, revision: str) -> None:

@@ -1,4 +1,7 @@
-"""The documents sent, and the dictionaries answered: these fields can be relied on."""
+"""The documents exchanged: what is sent, and the fields of answers that can be relied on.
+
+Answers are plain dictionaries, and may hold fields that are not named here.
+"""
 
 from __future__ import annotations
 

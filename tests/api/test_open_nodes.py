@@ -27,6 +27,7 @@ def _run(gpu: str, nodes: int | None, workers: int, **machine: str) -> dict[str,
     }
 
 
+LONE = {"gpu_type": "A10", "instance_type": "lone", "gpu_count": 1, "price_per_hour": "1.50"}
 DENSE = [_run("V100-16GB", max(1, count // 4), count) for count in (1, 2, 4, 8, 16)]
 SINGLE = [_run("T4", 1, count) for count in (1, 2)]
 
@@ -116,12 +117,10 @@ def test_where_no_machine_has_room_for_the_assumed_nodes_smaller_ones_are_billed
     client: TestClient, services: Services
 ) -> None:
     _publish(client, services, DENSE)
-    price = {"gpu_type": "A10", "instance_type": "lone", "gpu_count": 1, "price_per_hour": "1.50"}
-    assert client.post("/v1/prices", json=[price]).status_code == 201
+    assert client.post("/v1/prices", json=[LONE]).status_code == 201
     own = {"gpu_type": "A10", "workers": 8}
     pricing = {"pricing": {"as_of": "2100-01-01T00:00:00Z", "purchase": "owned"}}
-    price["purchase"] = "owned"
-    assert client.post("/v1/prices", json=[price]).status_code == 201
+    assert client.post("/v1/prices", json=[{**LONE, "purchase": "owned"}]).status_code == 201
 
     forecast = _forecast(client, own, **pricing)
     answer = _forecast(client, {**own, "nodes": 2}, **pricing)
@@ -140,8 +139,7 @@ def test_candidate_that_leaves_its_nodes_open_is_priced_beside_one_that_gives_th
     client: TestClient, services: Services
 ) -> None:
     _publish(client, services, DENSE)
-    price = {"gpu_type": "A10", "instance_type": "lone", "gpu_count": 1, "price_per_hour": "1.50"}
-    assert client.post("/v1/prices", json=[{**price, "purchase": "owned"}]).status_code == 201
+    assert client.post("/v1/prices", json=[{**LONE, "purchase": "owned"}]).status_code == 201
     asked = {"gpu_type": "A10", "workers": 8}
 
     plan = client.post(
@@ -161,8 +159,7 @@ def test_run_of_a_report_costs_what_its_forecast_does(
     client: TestClient, services: Services
 ) -> None:
     _publish(client, services, DENSE)
-    price = {"gpu_type": "A10", "instance_type": "lone", "gpu_count": 1, "price_per_hour": "1.50"}
-    assert client.post("/v1/prices", json=[price]).status_code == 201
+    assert client.post("/v1/prices", json=[LONE]).status_code == 201
     own = {"gpu_type": "A10", "workers": 8}
     run = {"workload": "placed", "configuration": own, "duration_seconds": 36_000}
 

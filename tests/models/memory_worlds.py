@@ -4,13 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models import (
-    BoolArray,
-    FeatureTable,
-    FloatArray,
-    HardwareDescription,
-    MemoryRuns,
-)
+from models import BoolArray, FeatureTable, FloatArray, HardwareDescription, MemoryRuns
 from models.accelerator_memory.fit import fit_memory_law
 from models.accelerator_memory.law import MemoryLaw
 

@@ -5,12 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from models import (
-    BoolArray,
-    FeatureTable,
-    FloatArray,
-    MemoryRuns,
-)
+from models import BoolArray, FeatureTable, FloatArray, MemoryRuns
 from models.accelerator_memory.fit import fit_memory_law
 from tests.models.memory_worlds import GIB, HARDWARE, ask, law_of, make_world
 

@@ -31,7 +31,7 @@ from app.storage.stores import Stores
 from app.storage.tables import FitRow, FitterRow, IdempotencyRow
 from tests.support.clock import FakeClock
 from tests.support.ledger import record_forecasts
-from tests.support.locks import require_several_writers, wait_for_a_lock
+from tests.support.locks import has_to_wait, require_several_writers, wait_for_a_lock
 from tests.support.overtaking import after_first
 from tests.support.regressors import QUICK, store_runs
 from tests.support.uploads import make_json_run
@@ -206,8 +206,7 @@ def test_forecasts_that_go_with_their_workload_are_left_to_who_removes_it(
     with ThreadPoolExecutor(1) as pool, context.database.transaction() as stores:
         _remove(stores, "going")
         pruning = pool.submit(RetentionService(context).prune_forecasts, _MONTH)
-        wait_for_a_lock(context.database, pruning)
-        waits = not pruning.done()
+        waits = has_to_wait(context.database, pruning)
 
     assert (waits, pruning.result()) == (False, 1)
 
@@ -251,8 +250,7 @@ def test_lapsed_answers_that_another_transaction_holds_are_left_to_it(
         held = sa.select(IdempotencyRow).where(IdempotencyRow.key == "held")
         holding.execute(held.with_for_update())
         purging = pool.submit(services.idempotency.purge)
-        wait_for_a_lock(context.database, purging)
-        waits = not purging.done()
+        waits = has_to_wait(context.database, purging)
 
     assert (waits, purging.result(), services.idempotency.purge()) == (False, 1, 1)
 
@@ -268,8 +266,7 @@ def test_fitter_that_another_transaction_hears_of_again_is_not_forgotten(
     with ThreadPoolExecutor(1) as pool, context.database.transaction() as stores:
         stores.leases.fitter_seen("awake", started_at=began, now=context.now())
         seeing = pool.submit(fitting.seen, "new", context.now())
-        wait_for_a_lock(context.database, seeing)
-        waits = not seeing.done()
+        waits = has_to_wait(context.database, seeing)
 
     with context.database.engine.connect() as connection:
         owners = set(connection.execute(sa.select(FitterRow.id)).scalars())

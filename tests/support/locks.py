@@ -27,3 +27,9 @@ def wait_for_a_lock(database: Database, *others: Future[Any], count: int = 1) ->
         while not any(other.done() for other in others):
             if connection.execute(_WAITING).scalar_one() >= count:
                 return
+
+
+def has_to_wait(database: Database, other: Future[Any]) -> bool:
+    """Whether a transaction waits for a lock; False if it has ended instead."""
+    wait_for_a_lock(database, other)
+    return not other.done()

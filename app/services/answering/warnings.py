@@ -85,16 +85,16 @@ class Warnings:
     def _on_unknown(self, configuration: Configuration) -> Iterator[ForecastWarning]:
         """Warn of an unknown price; if the machine has another GPU, that is why."""
         gpu, instance = configuration.gpu_type, configuration.instance_type
-        message = "No price is known for this configuration."
+        message = "No price is known for this configuration"
         remedy = "Give pricing.price_per_hour, or store a price with POST /v1/prices."
         if not (gpu or instance):
             remedy = f"If the workers have a GPU, name gpu_type or instance_type. {remedy}"
         sold = self._book.gpu_types_of(instance) if gpu and instance else set()
         if sold and not any(set(gpu_names(gpu)) & set(gpu_names(name)) for name in sold):
             has = ", ".join(sorted(sold))
-            message = f"No price is known for this configuration: {instance} has {has}, not {gpu}."
+            message += f": {instance} has {has}, not {gpu}"
             remedy = f"Name the GPU of the machine, or leave gpu_type out. {remedy}"
-        yield ForecastWarning("price_unknown", message, remedy)
+        yield ForecastWarning("price_unknown", f"{message}.", remedy)
 
 
 def _on_support(

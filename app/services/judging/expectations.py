@@ -93,9 +93,12 @@ def experience(
         is_acknowledged = acknowledged_at is not None and run.created_at <= acknowledged_at
         if is_acknowledged and not seen.level(cell).runs:
             seen.reopen(cell, CHANGE_DEVIATION)
-        is_normal = is_in_fit or is_acknowledged
-        probability = 1.0 if is_normal else seen.expect(cell).probability_above(ratio)
-        seen.learn(ratio, cell, is_normal=probability >= fail_probability)
+        is_normal = (
+            is_in_fit
+            or is_acknowledged
+            or seen.expect(cell).probability_above(ratio) >= fail_probability
+        )
+        seen.learn(ratio, cell, is_normal=is_normal)
     if is_in_fit:
         seen.count_once()
     return Experience(seen, numbers, measured_by_work(usable, cells, judged))

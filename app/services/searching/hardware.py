@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from app.domain.errors import Fault, InvalidRequestError
 from app.domain.recommendations import Search
-from app.pricing.gpus import canonical_gpu_name
+from app.pricing.gpus import canonical_gpu_name, gpu_key
 from app.pricing.price_index import gpu_names
 from app.pricing.resolution import PriceBook
 from app.services.answering.questions import Hardware
@@ -93,9 +93,8 @@ def _boards_of(pair: Hardware, book: PriceBook) -> set[str]:
     gpu, instance = pair
     if gpu is None:
         return set()
-    named = canonical_gpu_name(gpu).casefold()
     sold = {name.casefold() for name in book.gpu_types_of(instance)} if instance else set()
-    return {named} | (sold & set(gpu_names(gpu)))
+    return {gpu_key(gpu)} | (sold & set(gpu_names(gpu)))
 
 
 def _has_gpu(pair: Hardware, wanted: Sequence[str], book: PriceBook) -> bool:

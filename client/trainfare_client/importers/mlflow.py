@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Final
 
 from trainfare_client.importers.asked import RequestedNames
 from trainfare_client.importers.mlflow_runs import find_runs
 from trainfare_client.importers.naming import run_key, slug
 from trainfare_client.importers.rows import ImportedRow
-from trainfare_client.importers.tracked import MAX_VALUE, described, measured
+from trainfare_client.importers.tracked import MAX_VALUE, described, instant_of, measured
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -25,7 +24,6 @@ _LABELS: Final = {
     "mlflow.source.git.commit": "label.git_sha",
     "mlflow.parentRunId": "label.parent_run",
 }
-_YEAR_10000_MS: Final = 253_402_300_800_000
 
 
 def read_mlflow(paths: Sequence[str], report: Report, options: Options) -> Iterator[ImportedRow]:
@@ -56,16 +54,16 @@ def _row(run: MlflowRun, report: Report, options: Options) -> ImportedRow | None
     if status is None or run.start_ms is None or run.end_ms is None:
         report.leave_out("runs that have not ended")
         return None
-    if run.start_ms >= _YEAR_10000_MS:
+    started_at = instant_of(run.start_ms / 1000)
+    if started_at is None:
         report.add(run.place, "Its start is beyond the year 9999.", "Correct start_time (ms).")
         return None
-    started = datetime.fromtimestamp(run.start_ms / 1000, timezone.utc)
     fields: dict[str, Cell] = {
         "workload": slug(run.experiment),
         "external_id": run_key("mlflow", run.run_id),
         "status": status,
         "duration_seconds": (run.end_ms - run.start_ms) / 1000,
-        "started_at": started.isoformat(timespec="milliseconds"),
+        "started_at": started_at,
         **described(run.params, options.parameters, report),
         **measured(run.metrics, run.largest),
         **{

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Final
 
 from trainfare_client.importers.expressions import number_in
@@ -26,6 +27,7 @@ _ALIASES: Final = {
     "gpu_type": ("gpu_type", "gpu_name"),
     "instance_type": ("instance_type",),
 }
+_YEAR_10000_S: Final = 253_402_300_800
 _TOO_LONG: Final = "parameters whose name or value is too long or cannot be printed"
 
 
@@ -81,3 +83,16 @@ def measured(metrics: Mapping[str, float], largest: Mapping[str, float]) -> dict
         or (name.startswith("phase.") and field_of(name))
     }
     return fields | {f"resource.{name}": largest[name] for name in RESOURCES if name in largest}
+
+
+def instant_of(seconds: float) -> str | None:
+    """Return the instant that is some seconds after 1970; None beyond the year 9999.
+
+    Examples
+    --------
+    >>> instant_of(1_795_259_000.5), instant_of(1e12)
+    ('2026-11-21T11:03:20.500+00:00', None)
+    """
+    if seconds >= _YEAR_10000_S:
+        return None
+    return datetime.fromtimestamp(seconds, timezone.utc).isoformat(timespec="milliseconds")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Final
 
 from trainfare_client.importers.asked import RequestedNames
 from trainfare_client.importers.faults import SourceError
 from trainfare_client.importers.naming import run_key, slug
 from trainfare_client.importers.rows import ImportedRow
-from trainfare_client.importers.tracked import MAX_VALUE, described, measured
+from trainfare_client.importers.tracked import MAX_VALUE, described, instant_of, measured
 from trainfare_client.importers.wandb_runs import WandbRun, find_logs, read_run
 
 if TYPE_CHECKING:
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
 
 _INTERRUPTED: Final = 255
 _SAY_WORKERS: Final = "Say it: --map workers=gpu_count, or --set workers=1."
-_YEAR_10000_S: Final = 253_402_300_800.0
 
 
 def read_wandb(paths: Sequence[str], report: Report, options: Options) -> Iterator[ImportedRow]:
@@ -74,6 +72,7 @@ def _row(run: WandbRun, report: Report, options: Options) -> ImportedRow | None:
         "external_id": run_key("wandb", run.project, run.run_id),
         "status": _status(run),
         "duration_seconds": run.runtime_s,
+        "started_at": instant_of(run.started_s) if run.started_s else None,
         "gpu_type": run.gpu_type,
         # Of several processes only the first one logs, and its GPU alone is seen.
         **({"workers": len(run.gpus_used)} if len(run.gpus_used) > 1 else {}),
@@ -90,9 +89,6 @@ def _row(run: WandbRun, report: Report, options: Options) -> ImportedRow | None:
             _SAY_WORKERS,
         )
         return None
-    if run.started_s is not None and 0 < run.started_s < _YEAR_10000_S:
-        started = datetime.fromtimestamp(run.started_s, timezone.utc)
-        fields["started_at"] = started.isoformat(timespec="milliseconds")
     return ImportedRow(run.place, fields, _facts(run))
 
 
