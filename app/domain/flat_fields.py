@@ -4,13 +4,52 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, Final
 
-from app.domain.configurations import Configuration, Work
+from app.domain.configurations import Configuration, Scenario, Work
 from app.domain.wording import say_number
 
 CONFIGURATION: Final = tuple(field.name for field in fields(Configuration))
 WORK: Final = tuple(field.name for field in fields(Work))
 PARAMETER: Final = "param."
 """Prefix of the name of a further parameter."""
+
+_OF_DURATION: Final = ("gpu_type", "instance_type", "nodes", "workers")
+"""Where capacity is bought and how it is paid for does not change a duration."""
+
+
+def contradictions(asked: Scenario, ran: Scenario) -> tuple[str, ...]:
+    """Return the flat names of what both scenarios give, but differently.
+
+    A GPU type does not contradict its variants.
+
+    Examples
+    --------
+    >>> asked = Scenario(Configuration("V100", workers=8), Work(epochs=2), {"layers": 2})
+    >>> ran = Scenario(Configuration("V100-16GB", nodes=1, workers=4), Work(epochs=2))
+    >>> contradictions(asked, ran)
+    ('workers',)
+    """
+    pairs = {
+        **{
+            name: (getattr(asked.configuration, name), getattr(ran.configuration, name))
+            for name in _OF_DURATION
+        },
+        **{name: (getattr(asked.work, name), getattr(ran.work, name)) for name in WORK},
+        **{
+            PARAMETER + name: (value, ran.parameters.get(name))
+            for name, value in asked.parameters.items()
+        },
+    }
+    return tuple(
+        name
+        for name, (first, second) in pairs.items()
+        if first is not None and second is not None and not _is_same(name, first, second)
+    )
+
+
+def _is_same(name: str, first: object, second: object) -> bool:
+    if name == "gpu_type":
+        return f"{first}-".startswith(f"{second}-") or f"{second}-".startswith(f"{first}-")
+    return first == second
 
 
 def say_members(document: Mapping[str, Any]) -> dict[str, str]:

@@ -270,12 +270,16 @@ class RecordedForecast:
 
 @dataclass(frozen=True, slots=True)
 class LinkedRun:
-    """A run that was uploaded with the identifier of a forecast."""
+    """A run that was uploaded with the identifier of a forecast.
+
+    `differs_in` holds the flat names of what the forecast was asked for and the run had otherwise.
+    """
 
     run_id: RunId
     workload: Slug
     status: RunStatus
     duration_seconds: float
+    differs_in: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from app.domain.accuracy import RealisedForecast
+from app.domain.configurations import Configuration, Scenario, Work
+from app.domain.flat_fields import contradictions
 from app.domain.forecasts import LedgerEntry, LedgerRecord, LinkedRun, RecordedForecast
 from app.domain.identifiers import (
     ForecastId,
@@ -20,7 +22,7 @@ from app.domain.identifiers import (
 from app.domain.runs import RunStatus
 from app.storage.bulk import insert_columns
 from app.storage.lists import texts_subquery
-from app.storage.run_rows import IS_USABLE
+from app.storage.run_rows import IS_USABLE, SCENARIO, scenario_of
 from app.storage.tables import ForecastRow, ProjectRow, RunRow, WorkloadRow
 from app.storage.workloads import WorkloadStore
 
@@ -29,6 +31,8 @@ _MAX_REALISED = 10_000
 MAX_RECORDED = 50_000
 MAX_SEARCHED = 200_000
 """How many of a workload's newest forecasts are searched for scenarios."""
+
+_SCENARIO_MEMBERS: Final = ("configuration", "work", "parameters")
 
 _KEY_CHARACTERS: Final = 16
 """How much of a digest is stored: 64 bits suffice to tell one workload's scenarios apart. Releases
@@ -101,7 +105,9 @@ class ForecastStore:
             created_at=row.created_at,
             request=row.request,
             answer=row.answer,
-            runs=self._linked(project_id, forecast_id),
+            runs=self._linked(
+                project_id, forecast_id, _asked(row.answer, row.request.get("configuration"))
+            ),
         )
 
     def workloads_of(self, project_id: ProjectId, forecast_ids: Sequence[str]) -> dict[str, Slug]:
@@ -197,9 +203,13 @@ class ForecastStore:
         given = texts_subquery(self._session, keys)
         return sa.select(newest.c.id).where(newest.c.scenario_sha256.in_(given))
 
-    def _linked(self, project_id: ProjectId, forecast_id: ForecastId) -> tuple[LinkedRun, ...]:
+    def _linked(
+        self, project_id: ProjectId, forecast_id: ForecastId, asked: Scenario
+    ) -> tuple[LinkedRun, ...]:
         rows = self._session.execute(
-            sa.select(RunRow.id, RunRow.status, RunRow.duration_seconds, WorkloadRow.slug)
+            sa.select(
+                RunRow.id, RunRow.status, RunRow.duration_seconds, WorkloadRow.slug, *SCENARIO
+            )
             .join(WorkloadRow, WorkloadRow.id == RunRow.workload_id)
             .join(ForecastRow, ForecastRow.id == RunRow.forecast_id)
             .where(
@@ -211,18 +221,32 @@ class ForecastStore:
             .limit(_MAX_LINKED)
         )
         return tuple(
-            LinkedRun(RunId(key), Slug(slug), RunStatus(status), seconds)
-            for key, status, seconds, slug in rows
+            LinkedRun(
+                RunId(row.id),
+                Slug(row.slug),
+                RunStatus(row.status),
+                row.duration_seconds,
+                contradictions(asked, scenario_of(row)),
+            )
+            for row in rows
         )
 
     def realised(self, since: datetime) -> list[RealisedForecast]:
         """Return forecasts made since an instant that good runs name, of the newest 10,000.
 
-        Forecast identifiers sort by time, so their index finds the newest.
+        Runs of something else than was asked are left out. Forecast identifiers sort by time, so
+        their index finds the newest.
         """
-        duration = ForecastRow.answer["duration_seconds"]
         rows = self._session.execute(
-            sa.select(ProjectRow.name, WorkloadRow.slug, RunRow.duration_seconds, duration)
+            sa.select(
+                ProjectRow.name,
+                WorkloadRow.slug,
+                RunRow.duration_seconds,
+                ForecastRow.answer["duration_seconds"].label("interval"),
+                *(ForecastRow.answer[name].label(f"asked_{name}") for name in _SCENARIO_MEMBERS),
+                ForecastRow.request["configuration"].label("given"),
+                *SCENARIO,
+            )
             .join(ForecastRow, ForecastRow.id == RunRow.forecast_id)
             .join(WorkloadRow, WorkloadRow.id == RunRow.workload_id)
             .join(ProjectRow, ProjectRow.id == WorkloadRow.project_id)
@@ -237,13 +261,35 @@ class ForecastStore:
         )
         return [
             RealisedForecast(
-                project,
-                Slug(slug),
-                observed_s,
-                interval["median"],
-                interval["lower"],
-                interval["upper"],
-                interval["confidence"],
+                row.name,
+                Slug(row.slug),
+                row.duration_seconds,
+                row.interval["median"],
+                row.interval["lower"],
+                row.interval["upper"],
+                row.interval["confidence"],
             )
-            for project, slug, observed_s, interval in rows
+            for row in rows
+            if not contradictions(_asked_in(row), scenario_of(row))
         ]
+
+
+def _asked_in(row: sa.Row[Any]) -> Scenario:
+    members = {name: getattr(row, f"asked_{name}") for name in _SCENARIO_MEMBERS}
+    return _asked(members, row.given)
+
+
+def _asked(answer: Mapping[str, Any], given: Mapping[str, Any] | None) -> Scenario:
+    """Return the scenario of an answer, with the number of nodes only if the request gave it."""
+    configuration, work = answer["configuration"], answer["work"]
+    is_given = given is not None and given.get("nodes") is not None
+    return Scenario(
+        Configuration(
+            gpu_type=configuration["gpu_type"],
+            instance_type=configuration["instance_type"],
+            nodes=configuration["nodes"] if is_given else None,
+            workers=configuration["workers"],
+        ),
+        Work(work["dataset_size"], work["batch_size"], work["epochs"]),
+        answer["parameters"],
+    )

@@ -1,6 +1,8 @@
 """Translates rows of runs into the domain."""
 
-from typing import Final
+from typing import Any, Final
+
+import sqlalchemy as sa
 
 from app.domain.configurations import Configuration, Purchase, Scenario, Work
 from app.domain.identifiers import ForecastId, RunId, Slug
@@ -10,6 +12,21 @@ from app.storage.tables import RunRow
 IS_USABLE: Final = (RunRow.status == RunStatus.SUCCEEDED, ~RunRow.excluded)
 """The runs whose durations a fit may learn from."""
 
+SCENARIO: Final = (
+    RunRow.gpu_type,
+    RunRow.instance_type,
+    RunRow.provider,
+    RunRow.region,
+    RunRow.purchase,
+    RunRow.nodes,
+    RunRow.workers,
+    RunRow.dataset_size,
+    RunRow.batch_size,
+    RunRow.epochs,
+    RunRow.parameters,
+)
+"""The columns of `scenario_of`."""
+
 
 def to_run(row: RunRow, slug: str) -> Run:
     """Return the run of a row."""
@@ -18,7 +35,7 @@ def to_run(row: RunRow, slug: str) -> Run:
         workload=Slug(slug),
         status=RunStatus(row.status),
         duration_seconds=row.duration_seconds,
-        scenario=Scenario(_configuration(row), _work(row), row.parameters or {}),
+        scenario=scenario_of(row),
         created_at=row.created_at,
         external_id=row.external_id,
         progress=row.progress,
@@ -33,7 +50,12 @@ def to_run(row: RunRow, slug: str) -> Run:
     )
 
 
-def _configuration(row: RunRow) -> Configuration:
+def scenario_of(row: RunRow | sa.Row[*tuple[Any, ...]]) -> Scenario:
+    """Return the scenario of a row with the columns of `SCENARIO`."""
+    return Scenario(_configuration(row), _work(row), row.parameters or {})
+
+
+def _configuration(row: RunRow | sa.Row[*tuple[Any, ...]]) -> Configuration:
     return Configuration(
         gpu_type=row.gpu_type,
         instance_type=row.instance_type,
@@ -45,7 +67,7 @@ def _configuration(row: RunRow) -> Configuration:
     )
 
 
-def _work(row: RunRow) -> Work:
+def _work(row: RunRow | sa.Row[*tuple[Any, ...]]) -> Work:
     return Work(row.dataset_size, row.batch_size, row.epochs)
 
 

@@ -1,4 +1,4 @@
-"""Forecasts through the door: figures, costs, support, ledger, refusals."""
+"""Forecasts through the door: figures, costs, support, refusals."""
 
 from decimal import Decimal
 from typing import Any
@@ -240,47 +240,6 @@ def test_few_runs_are_told(client: TestClient, services: Services) -> None:
     assert "few_runs" in codes(ask(client, workload="small"))
 
 
-def test_recorded_forecast_is_read_back_with_its_runs(
-    client: TestClient, published: Services
-) -> None:
-    forecast = ask(client)
-    run = {
-        "workload": "fitted",
-        "duration_seconds": 2 * forecast["duration_seconds"]["median"],
-        "gpu_type": "T4",
-        "workers": 4,
-        "dataset_size": 1000,
-        "param.precision": "fp16",
-        "forecast_id": forecast["forecast_id"],
-    }
-    failed = {**run, "status": "failed"}
-    assert client.post("/v1/runs", json=[run, failed]).status_code == 201
-
-    entry = client.get(f"/v1/forecasts/{forecast['forecast_id']}").json()
-
-    assert entry["request"] == QUESTION
-    assert entry["forecast"] == forecast
-    assert entry["regressor_version"] == 1
-    good, bad = entry["runs"]
-    assert good["ratio"] == pytest.approx(2.0)
-    assert good["error"] == pytest.approx(-0.5)
-    assert good["inside"] is False
-    assert (bad["status"], bad["ratio"], bad["inside"]) == ("failed", None, None)
-
-
-def test_forecast_that_is_not_recorded_has_no_identifier(
-    client: TestClient, published: Services
-) -> None:
-    assert ask(client, record=False)["forecast_id"] is None
-
-
-@pytest.mark.parametrize("name", ["fc_nothing", "fc_01m6bfp5g01xrgzcr1whg1j2s", "x"])
-def test_unknown_forecast_is_not_found(client: TestClient, name: str) -> None:
-    answer = client.get(f"/v1/forecasts/{name}")
-
-    assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
-
-
 def test_plain_text_reads_as_sentences(client: TestClient, published: Services) -> None:
     answer = client.post("/v1/forecasts", json=QUESTION, headers={"Accept": "text/plain"})
 
@@ -387,12 +346,3 @@ def test_time_limit_beyond_64_bits_is_told_as_a_number(
 
     assert answer.status_code == 200, answer.text
     assert answer.json()["time_limit_seconds"] > 2**64
-
-
-def test_run_of_another_workload_is_no_outcome(client: TestClient, published: Services) -> None:
-    forecast = ask(client)
-    published.ledger.flush()
-    run = {"workload": "other", "duration_seconds": 7, "forecast_id": forecast["forecast_id"]}
-
-    assert client.post("/v1/runs", json=run).status_code == 201
-    assert client.get(f"/v1/forecasts/{forecast['forecast_id']}").json()["runs"] == []

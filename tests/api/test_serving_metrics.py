@@ -57,6 +57,15 @@ class TestAsked:
         coverage = f'trainfare_realised_coverage{{confidence="0.9",{LABELS}}}'
         assert _value(client, coverage) == 0.5
 
+    def test_runs_of_something_else_than_was_asked_do_not_count(
+        self, client: TestClient, services: Services
+    ) -> None:
+        realise_forecast(client, services, ratio=4.0)
+        realise_forecast(client, services, configuration={"gpu_type": "T4", "workers": 2})
+        realise_forecast(client, services, configuration={"workers": 4, "nodes": 2})
+
+        assert _value(client, f"trainfare_realised_runs{{{LABELS}}}") == 2.0
+
     def test_metrics_name_the_project_as_people_do(
         self, client: TestClient, services: Services, database: Database
     ) -> None:

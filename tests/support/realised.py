@@ -1,5 +1,6 @@
 """Recorded forecasts with runs that realised them."""
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from fastapi.testclient import TestClient
@@ -16,14 +17,23 @@ QUESTION: Final[dict[str, Any]] = {
 }
 
 
-def realise_forecast(client: TestClient, services: Services, ratio: float = 1.0) -> None:
-    """Record a forecast of a workload, fitted if missing, and a run `ratio` times as long."""
+def realise_forecast(
+    client: TestClient,
+    services: Services,
+    ratio: float = 1.0,
+    configuration: Mapping[str, Any] = QUESTION["configuration"],
+) -> None:
+    """Record a forecast of a workload, fitted if missing, and a run `ratio` times as long.
+
+    The run is made on `configuration`, the one that is asked about unless given.
+    """
     if client.get("/v1/workloads/fitted").status_code != 200:
         publish_regressor(services)
     forecast = client.post("/v1/forecasts", json=QUESTION).json()
     services.forecasts.recorded(DEFAULT_PROJECT, forecast["forecast_id"])
     run = {
         **QUESTION,
+        "configuration": dict(configuration),
         "duration_seconds": ratio * forecast["duration_seconds"]["median"],
         "forecast_id": forecast["forecast_id"],
     }

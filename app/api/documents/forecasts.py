@@ -321,7 +321,7 @@ def ledger_document(entry: LedgerEntry) -> Document:
 
 
 def _linked(run: LinkedRun, band: Mapping[str, float]) -> Document:
-    is_whole = run.status is RunStatus.SUCCEEDED
+    is_comparable = run.status is RunStatus.SUCCEEDED and not run.differs_in
     ratio = run.duration_seconds / band["median"]
     inside = band["lower"] <= run.duration_seconds <= band["upper"]
     return {
@@ -329,7 +329,8 @@ def _linked(run: LinkedRun, band: Mapping[str, float]) -> Document:
         "workload": run.workload,
         "status": run.status,
         "duration_seconds": plain_number(run.duration_seconds),
-        "ratio": ratio if is_whole else None,
-        "error": 1.0 / ratio - 1.0 if is_whole else None,
-        "inside": inside if is_whole else None,
+        "differs_in": run.differs_in,
+        "ratio": ratio if is_comparable else None,
+        "error": 1.0 / ratio - 1.0 if is_comparable else None,
+        "inside": inside if is_comparable else None,
     }

@@ -3,6 +3,8 @@
 from datetime import datetime
 from typing import Any
 
+from pydantic import Field
+
 from app.api.schemas.base import ResponseModel
 from app.api.schemas.problems import ProblemOut
 from app.api.schemas.runs import ConfigurationOut, WorkOut
@@ -268,12 +270,18 @@ class GridOut(ResponseModel):
 
 
 class LinkedRunOut(ResponseModel):
-    """A run that names the forecast; `ratio` is its duration over the forecast median."""
+    """A run that names the forecast; `ratio` is its duration over the forecast median.
+
+    Runs that did not succeed, or not of what was asked, have no `ratio`, `error` and `inside`.
+    """
 
     run_id: str
     workload: str
     status: str
     duration_seconds: float
+    differs_in: list[str] = Field(
+        description="flat names of what the forecast was asked for and the run had otherwise"
+    )
     ratio: float | None
     error: float | None
     inside: bool | None

@@ -1,0 +1,97 @@
+"""The ledger of recorded forecasts, with the runs that refer to them."""
+
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from app.services.wiring import Services
+from tests.support.realised import QUESTION
+from tests.support.regressors import publish_regressor
+
+
+@pytest.fixture
+def published(services: Services) -> Services:
+    publish_regressor(services)
+    return services
+
+
+def ask(client: TestClient, **changes: Any) -> dict[str, Any]:
+    answer = client.post("/v1/forecasts", json={**QUESTION, **changes})
+    assert answer.status_code == 200, answer.text
+    document: dict[str, Any] = answer.json()
+    return document
+
+
+def test_recorded_forecast_is_read_back_with_its_runs(
+    client: TestClient, published: Services
+) -> None:
+    forecast = ask(client)
+    run = {
+        "workload": "fitted",
+        "duration_seconds": 2 * forecast["duration_seconds"]["median"],
+        "gpu_type": "T4",
+        "workers": 4,
+        "dataset_size": 1000,
+        "param.precision": "fp16",
+        "forecast_id": forecast["forecast_id"],
+    }
+    failed = {**run, "status": "failed"}
+    assert client.post("/v1/runs", json=[run, failed]).status_code == 201
+
+    entry = client.get(f"/v1/forecasts/{forecast['forecast_id']}").json()
+
+    assert entry["request"] == QUESTION
+    assert entry["forecast"] == forecast
+    assert entry["regressor_version"] == 1
+    good, bad = entry["runs"]
+    assert good["ratio"] == pytest.approx(2.0)
+    assert good["error"] == pytest.approx(-0.5)
+    assert good["inside"] is False
+    assert (bad["status"], bad["ratio"], bad["inside"]) == ("failed", None, None)
+    assert good["differs_in"] == bad["differs_in"] == []
+
+
+def test_run_of_something_else_is_no_error_of_the_forecast_that_it_names(
+    client: TestClient, published: Services
+) -> None:
+    forecast = ask(client)
+    run = {
+        "workload": "fitted",
+        "duration_seconds": forecast["duration_seconds"]["median"],
+        "gpu_type": "T4",
+        "nodes": 1,
+        "workers": 2,
+        "dataset_size": 1000,
+        "param.precision": "fp32",
+        "forecast_id": forecast["forecast_id"],
+    }
+    assert client.post("/v1/runs", json=[run]).status_code == 201
+
+    entry = client.get(f"/v1/forecasts/{forecast['forecast_id']}").json()
+
+    [linked] = entry["runs"]
+    assert linked["differs_in"] == ["workers", "param.precision"]
+    assert (linked["ratio"], linked["error"], linked["inside"]) == (None, None, None)
+
+
+def test_forecast_that_is_not_recorded_has_no_identifier(
+    client: TestClient, published: Services
+) -> None:
+    assert ask(client, record=False)["forecast_id"] is None
+
+
+@pytest.mark.parametrize("name", ["fc_nothing", "fc_01m6bfp5g01xrgzcr1whg1j2s", "x"])
+def test_unknown_forecast_is_not_found(client: TestClient, name: str) -> None:
+    answer = client.get(f"/v1/forecasts/{name}")
+
+    assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
+
+
+def test_run_of_another_workload_is_no_outcome(client: TestClient, published: Services) -> None:
+    forecast = ask(client)
+    published.ledger.flush()
+    run = {"workload": "other", "duration_seconds": 7, "forecast_id": forecast["forecast_id"]}
+
+    assert client.post("/v1/runs", json=run).status_code == 201
+    assert client.get(f"/v1/forecasts/{forecast['forecast_id']}").json()["runs"] == []
