@@ -134,6 +134,16 @@ def test_bad_entries_are_problems_beside_good_ones(client: TestClient, published
     ]
 
 
+@pytest.mark.parametrize("parameters", [None, 1, True])
+def test_parameters_that_are_no_object_are_refused(
+    client: TestClient, published: Services, parameters: object
+) -> None:
+    answers = batch(client, [{"parameters": parameters}] * 2)
+
+    codes = [entry["problem"]["code"] for entry in answers["forecasts"]]
+    assert codes == ["invalid_request"] * 2
+
+
 def test_fields_trim_the_answer(client: TestClient, published: Services) -> None:
     answers = batch(client, [{}], fields=["duration_seconds", "cost"])
 

@@ -152,3 +152,8 @@ def test_what_a_program_writes_is_read_in_columns(indent: int | None) -> None:
 )
 def test_what_differs_from_the_first_entry_is_left_to_others(requests: bytes) -> None:
     assert alike_entries(b'{"requests": %b}' % requests) is None
+
+
+def test_a_first_entry_that_is_alone_in_its_form_leaves_the_document_to_others() -> None:
+    # Without spaces, what is read in place of the last entry is the name of the list.
+    assert alike_entries(b'{"requests":[{"a":1},{"b":2}]}') is None

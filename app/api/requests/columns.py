@@ -55,10 +55,11 @@ def members_of(entries: Sequence[Mapping[str, Any]]) -> dict[str, Columns]:
     columns = _columns(entries)
     groups = [group for group in (*_GROUPS, _PARAMETERS) if group in columns]
     sent = {group: columns.pop(group) for group in groups}
+    members = {group: _columns(rows) for group, rows in sent.items()}
     # Answers list parameters in the order in which they were sent.
     if _PARAMETERS in sent and len(set(map(tuple, sent[_PARAMETERS]))) > 1:
         raise NotColumnsError
-    return {"": columns, **{group: _columns(members) for group, members in sent.items()}}
+    return {"": columns, **members}
 
 
 def split_form(members: Mapping[str, Columns]) -> tuple[dict[str, Columns], bytes]:

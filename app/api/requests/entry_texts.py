@@ -131,6 +131,8 @@ def _has_form(form: _Form, text: bytes) -> bool:
         entry = orjson.loads(text)
     except orjson.JSONDecodeError:
         return False
+    if not isinstance(entry, dict):
+        return False
     owners = [
         owner
         for name, member in entry.items()
