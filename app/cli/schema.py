@@ -1,8 +1,6 @@
 """Migrates the database's schema to a revision and reports what it did."""
 
-from alembic.util import CommandError as RevisionError
-
-from app.cli.failures import RefusedError
+from app.cli.failures import RefusedError, UsageError
 from app.cli.surroundings import make_data_folder
 from app.settings import Settings
 from app.storage.database import Database
@@ -10,6 +8,7 @@ from app.storage.migration import (
     MigrationBlockedError,
     current_revision,
     goes_down,
+    known_revisions,
     migrate,
 )
 
@@ -21,12 +20,15 @@ def migrate_schema(settings: Settings, revision: str = "head", *, overwrite: boo
 
     Raises
     ------
+    UsageError
+        If the revision is unknown.
     RefusedError
-        If the revision is unknown, another process holds a lock that the migration needs, the
-        data folder cannot be created, or a downgrade would remove data.
+        If another process holds a lock that the migration needs, the data folder cannot be created,
+        or a downgrade would remove data.
     SchemaAheadError
         If the database's schema is newer than this version.
     """
+    _require_known(revision)
     make_data_folder(settings)
     database = Database(settings.url, pool_size=1)
     try:
@@ -35,13 +37,20 @@ def migrate_schema(settings: Settings, revision: str = "head", *, overwrite: boo
         before, after = migrate(database, revision)
     except MigrationBlockedError as error:
         raise RefusedError(str(error), "Look for long transactions: docs/runbook.md.") from None
-    except RevisionError as error:
-        raise RefusedError(f"Cannot migrate to {revision!r}: {error}", "See migrations/.") from None
     finally:
         database.close()
     if before == after:
         return f"The schema is at {after or 'none'} already."
     return f"The schema went from {before or 'none'} to {after or 'none'}."
+
+
+def _require_known(revision: str) -> None:
+    known = known_revisions()
+    if revision not in known | {"base", "head"}:
+        raise UsageError(
+            f"There is no revision {revision!r}.",
+            f"Name one from {min(known)} to {max(known)}, base or head.",
+        )
 
 
 def _require_no_data(database: Database, revision: str) -> None:

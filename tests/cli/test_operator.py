@@ -38,11 +38,13 @@ def test_way_down_removes_data_only_when_told_so(terminal: Terminal, revision: s
     assert done.exit_code == 0
 
 
-def test_unknown_revision_is_refused(terminal: Terminal) -> None:
-    result = terminal.type("migrate", "--to", "9999")
+@pytest.mark.parametrize("revision", ["9999", "head-1", "head+1", "+1", "3", ""])
+def test_unknown_revision_is_wrong_usage(terminal: Terminal, revision: str) -> None:
+    result = terminal.type("migrate", "--to", revision)
 
-    assert result.exit_code == 1
-    assert "9999" in result.err
+    assert result.exit_code == 2
+    assert f"There is no revision {revision!r}." in result.err
+    assert "Name one from 0001 to 00" in result.err
 
 
 def test_database_of_a_newer_version_is_refused(terminal: Terminal, sqlite_url: str) -> None:
