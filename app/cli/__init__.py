@@ -128,14 +128,38 @@ def _open_streams() -> None:
             setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115
 
 
+def _report(message: str, remedy: str = "") -> None:
+    typer.echo(f"Error: {message}", err=True)
+    if remedy:
+        typer.echo(f"Remedy: {remedy}", err=True)
+
+
 def _report_unwritten(error: OSError) -> ExitCode:
     """Report that the output cannot be written; a closed pipe is no error."""
     with suppress(OSError):
         # Discards what is still buffered.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     if not isinstance(error, BrokenPipeError):
-        typer.echo(f"Error: The output cannot be written: {error.strerror}.", err=True)
+        _report(f"The output cannot be written: {error.strerror}.")
     return ExitCode.REFUSED
+
+
+def _report_unavailable(error: StorageUnavailableError) -> ExitCode:
+    """Report that the database does not answer."""
+    reason = f" It says: {error.reason}" if error.reason else ""
+    is_away = type(error) is StorageUnavailableError
+    _report(f"{error}{reason}", _DATABASE_AWAY if is_away else error.remedy)
+    return ExitCode.UNREACHABLE
+
+
+def _report_unencodable(error: UnicodeEncodeError) -> ExitCode:
+    """Report text that an argument brought in another encoding, or that the output cannot show."""
+    part = error.object[error.start : error.end]
+    _report(
+        f"{error.encoding} has no code for {part!r}.",
+        "Use UTF-8 in arguments and terminal (PYTHONIOENCODING).",
+    )
+    return ExitCode.USAGE
 
 
 def main() -> None:
@@ -146,24 +170,19 @@ def main() -> None:
     try:
         _run()
     except CommandError as error:
-        typer.echo(f"Error: {error}", err=True)
-        if error.remedy:
-            typer.echo(f"Remedy: {error.remedy}", err=True)
+        _report(str(error), error.remedy)
         sys.exit(error.exit_code)
     except StorageUnavailableError as error:
-        reason = f" It says: {error.reason}" if error.reason else ""
-        typer.echo(f"Error: {error}{reason}", err=True)
-        is_away = type(error) is StorageUnavailableError
-        typer.echo(f"Remedy: {_DATABASE_AWAY if is_away else error.remedy}", err=True)
-        sys.exit(ExitCode.UNREACHABLE)
+        sys.exit(_report_unavailable(error))
     except DomainError as error:
         listed = where_listed(error.kind) if isinstance(error, NotFoundError) else None
-        typer.echo(f"Error: {in_cli_words(str(error))}", err=True)
-        typer.echo(f"Remedy: {listed or in_cli_words(error.remedy)}", err=True)
+        _report(in_cli_words(str(error)), listed or in_cli_words(error.remedy))
         sys.exit(ExitCode.REFUSED)
     except OSError as error:
         if error.errno not in _WRITE_ERRORS:
             raise
         sys.exit(_report_unwritten(error))
+    except UnicodeEncodeError as error:
+        sys.exit(_report_unencodable(error))
     except KeyboardInterrupt:
         sys.exit(ExitCode.INTERRUPTED)

@@ -3,6 +3,7 @@
 import shutil
 import sys
 from contextlib import contextmanager, redirect_stdout
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Final
@@ -78,12 +79,13 @@ def _back_up_to_standard_output(*, as_json: bool) -> None:
 
 
 def _show_summary(summary: "BackupSummary", sentence: str, *, as_json: bool) -> None:
-    from app.cli.output import print_json
+    from app.cli.output import name_of, print_json
 
+    path = name_of(summary.path)
     if as_json:
-        print_json(summary)
+        print_json(replace(summary, path=path))
         return
-    typer.echo(f"{sentence}: {summary.rows} rows, schema {summary.revision}, {summary.path}")
+    typer.echo(f"{sentence}: {summary.rows} rows, schema {summary.revision}, {path}")
 
 
 def backup(

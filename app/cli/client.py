@@ -79,7 +79,7 @@ def upload(
     """Upload files of measured runs, each completely or not at all."""
     from app.cli.asking import show_unsent, show_upload
     from app.cli.connection import connected
-    from app.cli.output import print_json
+    from app.cli.output import name_of, print_json
     from app.cli.uploading import headers_of
     from app.cli.uploading import upload as send
 
@@ -96,7 +96,7 @@ def upload(
                 show_unsent(file, files[number:])
                 raise
             if as_json:
-                print_json({"file": str(file), **answer})
+                print_json({"file": name_of(file), **answer})
             else:
                 show_upload(str(file), answer)
 

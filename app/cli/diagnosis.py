@@ -39,4 +39,4 @@ def recount(settings: Settings) -> None:
         corrected = Services(context).diagnosis.recount()
     for kind, names in (("workload", corrected.workloads), ("project", corrected.projects)):
         listed = f": {', '.join(names)}" if names else ""
-        out.print(f"{say_count(len(names), kind)} counted again{listed}.")
+        out.print(f"{say_count(len(names), kind)} counted again{listed}.", markup=False)

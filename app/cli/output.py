@@ -1,9 +1,10 @@
 """Output of commands: results to standard output, everything else to standard error."""
 
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 import orjson
 from rich.console import Console
@@ -18,6 +19,10 @@ from rich.progress import (
 )
 from rich.table import Table
 
+from app.domain.flat_fields import PARAMETER
+
+SHOWN_FAULTS: Final = 20
+"""Faults of one answer that are printed at most."""
 _WIDE = 200
 _JSON = orjson.OPT_INDENT_2 | orjson.OPT_NAIVE_UTC | orjson.OPT_UTC_Z
 
@@ -29,6 +34,11 @@ notes = Console(stderr=True, soft_wrap=True, highlight=False)
 def print_json(document: Any) -> None:
     """Print a document for programs."""
     sys.stdout.write(orjson.dumps(document, default=str, option=_JSON).decode() + "\n")
+
+
+def name_of(path: str | os.PathLike[str]) -> str:
+    """Return the name of a file for any output: bytes that are not UTF-8 are replaced."""
+    return os.fsencode(path).decode(errors="replace")
 
 
 def print_note(text: str) -> None:
@@ -50,6 +60,10 @@ def _shown(value: object) -> str:
             return str(value)
 
 
+def _header(name: str) -> str:
+    return name if name.startswith(PARAMETER) else name.replace("_", " ")
+
+
 def print_table(rows: Sequence[Mapping[str, object]]) -> None:
     """Print rows with the same fields as a table."""
     if not rows:
@@ -57,7 +71,7 @@ def print_table(rows: Sequence[Mapping[str, object]]) -> None:
         return
     table = Table(box=None, pad_edge=False)
     for name in rows[0]:
-        table.add_column(name.replace("_", " "), overflow="fold")
+        table.add_column(escape(_header(name)), overflow="fold")
     for row in rows:
         table.add_row(*(escape(_shown(value)) for value in row.values()))
     out.print(table)

@@ -1,6 +1,7 @@
 """The client's commands against a real service with a fitter."""
 
 import gzip
+import os
 from pathlib import Path
 
 import pytest
@@ -130,6 +131,15 @@ def test_compressed_files_are_uploaded(terminal: Terminal, profile: Path) -> Non
     assert result.exit_code == 0
     assert result.out.count('"created": 24') == 1
     assert result.out.count('"duplicates": 24') == 1
+
+
+def test_file_whose_name_is_no_utf8_is_uploaded(terminal: Terminal, profile: Path) -> None:
+    file = profile.rename(profile.with_name(os.fsdecode(b"r\xff.csv")))
+
+    result = terminal.type("upload", file, "--json")
+
+    assert result.exit_code == 0
+    assert Path(result.document["file"]).name == "r\N{REPLACEMENT CHARACTER}.csv"
 
 
 def test_bad_rows_are_named_with_field_and_remedy(terminal: Terminal, profile: Path) -> None:
