@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
-from app.cli.output import out, print_note, print_table
+from app.cli.output import SHOWN_FAULTS, out, print_note, print_table
 from app.cli.remedies import in_cli_words
 from app.cli.wording import interval, money, percent
 from app.domain.flat_fields import say_members
@@ -17,9 +17,8 @@ from app.domain.wording import (
     say_probabilities,
     say_rejected,
     say_seconds,
+    say_share,
 )
-
-_SHOWN_ROWS: Final = 20
 
 
 def _split_columns(questions: list[dict[str, str]]) -> tuple[dict[str, str], list[str]]:
@@ -40,7 +39,7 @@ def _row(
     return {
         **{name: question.get(name) for name in names},
         "duration": say_seconds(band["median"]),
-        f"{percent(band['confidence'])} interval": interval(band),
+        f"{say_share(band['confidence'])} interval": interval(band),
         "cost": money(forecast.get("cost")),
         "basis": forecast["basis"],
         **say_objective(objective, forecast),
@@ -100,7 +99,7 @@ def _sentence(forecast: Mapping[str, Any]) -> str:
     band = forecast["duration_seconds"]
     return (
         f"{say_configuration(forecast['configuration'])}: {say_seconds(band['median'])}"
-        f" ({percent(band['confidence'])} interval {interval(band)}),"
+        f" ({say_share(band['confidence'])} interval {interval(band)}),"
         f" cost {money(forecast.get('cost'))}"
     )
 
@@ -160,8 +159,11 @@ def show_upload(name: str, answer: Mapping[str, Any]) -> None:
         print_note(f"{name}: {created} created, {duplicates}.")
     if answer.get("invalid_count"):
         print_note(f"Skipped {say_count(answer['invalid_count'], 'invalid row')}:")
-        for row in answer["invalid"][:_SHOWN_ROWS]:
-            print_note(f"  row {row['row']}, {row.get('field')}: {row['message']}")
+        faults = answer["invalid"]
+        for fault in faults[:SHOWN_FAULTS]:
+            print_note(f"  row {fault['row']}, {fault.get('field')}: {fault['message']}")
+        if len(faults) > SHOWN_FAULTS:
+            print_note(f"  ... and {len(faults) - SHOWN_FAULTS} more; --json prints them.")
     for warning in answer.get("warnings") or []:
         print_note(f"Warning: {warning['message']}")
     if answer["replayed"]:

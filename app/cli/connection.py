@@ -11,7 +11,7 @@ import stamina
 from rich.markup import escape
 
 from app.cli.failures import RefusedError, UnreachableError, UsageError
-from app.cli.output import notes, print_note
+from app.cli.output import SHOWN_FAULTS, notes, print_note
 from app.cli.remedies import in_cli_words
 from app.domain.addresses import without_login
 from app.domain.wording import say_seconds
@@ -20,7 +20,6 @@ from app.services.identity.proxies import proxy_to, unproxied
 _TIMEOUT_S: Final = 60.0
 _ATTEMPTS: Final = 4
 _RETRIED: Final = frozenset({429, 502, 503, 504})
-_SHOWN_FAULTS: Final = 20
 _MAX_PAUSE_S: Final = 60.0
 """A rate limit per minute is waited out; a longer `Retry-After` is reported at once."""
 
@@ -41,6 +40,7 @@ _SEND_LESS: Final = (
     "A proxy may stand before the service: upload smaller files, or let it take larger bodies"
     " (nginx: client_max_body_size)."
 )
+_SEE_ROWS: Final = "; `trainfare upload FILE --dry-run --skip-invalid --json` prints them"
 _KEY: Final = re.compile(r"[!-~]+")
 
 
@@ -305,12 +305,13 @@ def _refusal(answer: httpx2.Response) -> Exception:
 
 
 def _show_faults(faults: list[dict[str, Any]]) -> None:
-    for fault in faults[:_SHOWN_FAULTS]:
+    for fault in faults[:SHOWN_FAULTS]:
         row = f"row {fault['row']}" if "row" in fault else ""
         location = ", ".join(part for part in (row, fault.get("field", "")) if part) or "request"
         value = f" (got {fault['value']!r})" if "value" in fault else ""
         message = in_cli_words(fault["message"]) + value
         notes.print(f"[bold]{escape(in_cli_words(location))}[/bold]: {escape(message)}")
         notes.print(f"  [dim]{escape(in_cli_words(fault['remedy']))}[/dim]")
-    if len(faults) > _SHOWN_FAULTS:
-        notes.print(f"... and {len(faults) - _SHOWN_FAULTS} more; --json shows all.")
+    if len(faults) > SHOWN_FAULTS:
+        how = _SEE_ROWS if "row" in faults[0] else ""
+        print_note(f"... and {len(faults) - SHOWN_FAULTS} more{how}.")

@@ -39,7 +39,7 @@ def _document(name: str, quota: "Quota", **members: object) -> dict[str, object]
 
 
 def list_projects(*, as_json: Json = False) -> None:
-    """List all projects with their limits; an empty cell means unlimited."""
+    """List all projects with their limits; `-` means unlimited."""
     from app.cli.output import print_json, print_table
 
     with _service() as service:

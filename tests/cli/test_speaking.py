@@ -75,6 +75,16 @@ def test_what_was_asked_besides_has_columns_of_its_own(
     assert plain.splitlines()[0].split()[-1] == "basis"
 
 
+def test_confidence_is_told_with_its_digits(capsys: pytest.CaptureFixture[str]) -> None:
+    band = {"median": 60.0, "lower": 50.0, "upper": 70.0, "confidence": 0.9995}
+    nearly_sure = _forecast(1, duration_seconds=band)
+    ranked = [{"forecast": nearly_sure}]
+
+    show_recommendation({"recommended": ranked[0], "ranked": ranked, "objective": "cost"})
+
+    assert capsys.readouterr().out.count("99.95% interval") == 2
+
+
 def test_ways_to_buy_capacity_are_told_apart(capsys: pytest.CaptureFixture[str]) -> None:
     places = [
         {"gpu_type": "T4", "workers": 2, "provider": "aws", "region": "us-west-2", "purchase": way}
@@ -187,13 +197,14 @@ def test_upload_tells_skipped_rows_and_oddities(capsys: pytest.CaptureFixture[st
     show_upload(
         "x.csv",
         {
-            "created": 1, "duplicates": 0, "invalid": [row], "invalid_count": 1,
+            "created": 1, "duplicates": 0, "invalid": [row] * 23, "invalid_count": 23,
             "warnings": [{"message": "an odd unit"}], "replayed": False,
         },
     )  # fmt: skip
 
     stderr = capsys.readouterr().err
-    assert "row 7, workers: must be positive" in stderr
+    assert stderr.count("row 7, workers: must be positive") == 20
+    assert "... and 3 more; --json prints them." in stderr
     assert "an odd unit" in stderr
 
 
@@ -305,7 +316,7 @@ def test_many_faults_are_counted(terminal: Terminal) -> None:
         result = terminal.type("workloads", "--url", url)
 
     assert result.err.count("row 1, workers: too few (got -1)") == 20
-    assert "and 5 more" in result.err
+    assert "and 5 more; `trainfare upload FILE --dry-run --skip-invalid --json`" in result.err
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from app.cli.output import out, print_json, print_note, print_table
 from app.cli.profiling.log import Event, Session, scenario_of
 from app.cli.profiling.training import RunOutcome, fields_of
 from app.cli.wording import interval, percent
-from app.domain.wording import say_seconds
+from app.domain.wording import say_seconds, say_share
 
 Document = Mapping[str, Any]
 _MAX_MULTIPLE: Final = 1000
@@ -72,7 +72,7 @@ def show_session(session: Session, targets: Sequence[Document], *, as_json: bool
             band = target["now"]
             out.print(
                 f"{describe(target)}: {say_seconds(band['median'])}"
-                f" ({percent(band['confidence'])} interval {interval(band)})",
+                f" ({say_share(band['confidence'])} interval {interval(band)})",
                 markup=False,
             )
     print_note(session.stopped["message"])
