@@ -5,6 +5,7 @@ from typing import Any, Final
 from urllib.parse import urlencode
 
 from app.cli.connection import Connection, path_of
+from app.domain.comma_lists import join_list, split_list
 from app.domain.flat_fields import PARAMETER, WORK
 
 _DATA_FACTOR: Final = 4
@@ -24,7 +25,7 @@ class Question:
     @property
     def path_of_one(self) -> str:
         """Return path and query of the what-if's last configuration alone."""
-        last = {name: values.rpartition(",")[2] for name, values in self.what_if.items()}
+        last = {name: join_list(split_list(values)[-1:]) for name, values in self.what_if.items()}
         return f"{path_of(self.workload, 'forecast')}?{urlencode(last)}"
 
 
@@ -62,10 +63,10 @@ def question_about(connection: Connection, workload: str) -> Question:
     pricing = {} if gpu_types else {"price_per_hour": _OWN_PRICE, "currency": "USD"}
     search = {"workers": workers} | ({"gpu_types": gpu_types} if gpu_types else {})
     what_if = {name: str(value) for name, value in work.items()}
-    what_if |= {PARAMETER + name: str(value) for name, value in parameters.items()}
+    what_if |= {PARAMETER + name: join_list([str(value)]) for name, value in parameters.items()}
     what_if |= {"workers": ",".join(str(count) for count in workers), **pricing}
     if gpu_types:
-        what_if["gpu_type"] = ",".join(gpu_types)
+        what_if["gpu_type"] = join_list(gpu_types)
     price = "" if gpu_types else f"; {_OWN_PRICE} USD an hour a worker is a price we made up"
     return Question(
         workload=workload,
