@@ -25,7 +25,7 @@ def robust_sd(deviations: FloatArray) -> float:
 
     Examples
     --------
-    >>> robust_sd(np.array([-1.0, 0.5, 1.0, 1000.0]))
-    1.4826
+    >>> robust_sd(np.array([-2.0, 0.5, 2.0, 1000.0]))
+    2.9652
     """
     return _MAD_TO_SD * float(np.median(np.abs(deviations)))
