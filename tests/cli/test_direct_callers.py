@@ -1,6 +1,7 @@
 """The protocol answers nobody whom the application would not, and nothing that holds no more."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
@@ -187,6 +188,21 @@ def test_answers_of_the_protocol_are_counted(stage: Stage, application: FastAPI)
         after = counted()
 
     assert [late - early for early, late in zip(before, after, strict=True)] == [3, 3, 3]
+
+
+def test_answer_has_the_headers_that_the_server_has_by_then(stage: Stage) -> None:
+    direct = stage.state["direct_answers"]
+    early, late = [(b"date", b"early")], [(b"date", b"late"), (b"via", b"x")]
+    started_at = time.perf_counter() - 0.5
+
+    first, second, third = (
+        direct.message(headers, b"{}", started_at) for headers in (early, early, late)
+    )
+
+    assert first.startswith(b"HTTP/1.1 200 OK\r\ndate: early\r\ncontent-length: 2\r\n")
+    assert second.startswith(b"HTTP/1.1 200 OK\r\ndate: early\r\ncontent-length: 2\r\n")
+    assert third.startswith(b"HTTP/1.1 200 OK\r\ndate: late\r\nvia: x\r\ncontent-length: 2\r\n")
+    assert all(float(each.split(b"dur=")[1].split()[0]) >= 500 for each in (first, second, third))
 
 
 def test_requests_that_are_logged_pass_the_application(stage: Stage) -> None:
