@@ -25,11 +25,11 @@ _PRIOR_WEIGHTS: Mapping[tuple[Kind, bool], Mapping[str, float]] = {
         "residual_trees": 0.08,
     },
     ("interpolation", True): {
-        "gaussian_process": 0.07,
-        "scaling_process": 0.1,
-        "physics_process": 0.58,
-        "held_process": 0.09,
-        "scaling_law": 0.16,
+        "gaussian_process": 0.2,
+        "scaling_process": 0.17,
+        "physics_process": 0.41,
+        "held_process": 0.16,
+        "scaling_law": 0.06,
     },
     ("transfer", False): {
         "gaussian_process": 0.18,
@@ -74,7 +74,7 @@ _PRIOR_WEIGHTS: Mapping[tuple[Kind, bool], Mapping[str, float]] = {
 _AXIS_SHARES: Mapping[tuple[Kind, str, bool], Mapping[str, float]] = {
     ("extrapolation", "workers", False): {"gaussian_process": 0.7},
     ("extrapolation", "batch_size", False): {"gaussian_process": 0.6},
-    ("extrapolation", "workers", True): {"log_linear": 0.6, "gaussian_process": 0.1},
+    ("extrapolation", "workers", True): {"log_linear": 0.48, "gaussian_process": 0.28},
     ("short_axis", "dataset_size", True): {"gaussian_process": 0.5, "log_linear": 0.5},
 }
 """Shares of members that count more beyond some axes, by kind, axis and few configurations.
