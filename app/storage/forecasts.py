@@ -105,9 +105,7 @@ class ForecastStore:
             created_at=row.created_at,
             request=row.request,
             answer=row.answer,
-            runs=self._linked(
-                project_id, forecast_id, _asked(row.answer, row.request.get("configuration"))
-            ),
+            runs=self._linked(project_id, row),
         )
 
     def workloads_of(self, project_id: ProjectId, forecast_ids: Sequence[str]) -> dict[str, Slug]:
@@ -203,9 +201,7 @@ class ForecastStore:
         given = texts_subquery(self._session, keys)
         return sa.select(newest.c.id).where(newest.c.scenario_sha256.in_(given))
 
-    def _linked(
-        self, project_id: ProjectId, forecast_id: ForecastId, asked: Scenario
-    ) -> tuple[LinkedRun, ...]:
+    def _linked(self, project_id: ProjectId, forecast: ForecastRow) -> tuple[LinkedRun, ...]:
         rows = self._session.execute(
             sa.select(
                 RunRow.id, RunRow.status, RunRow.duration_seconds, WorkloadRow.slug, *SCENARIO
@@ -214,7 +210,7 @@ class ForecastStore:
             .join(ForecastRow, ForecastRow.id == RunRow.forecast_id)
             .where(
                 WorkloadRow.project_id == project_id,
-                RunRow.forecast_id == forecast_id,
+                RunRow.forecast_id == forecast.id,
                 RunRow.workload_id == ForecastRow.workload_id,
             )
             .order_by(RunRow.id)
@@ -226,7 +222,10 @@ class ForecastStore:
                 Slug(row.slug),
                 RunStatus(row.status),
                 row.duration_seconds,
-                contradictions(asked, scenario_of(row)),
+                contradictions(
+                    _asked(forecast.answer, forecast.request.get("configuration")),
+                    scenario_of(row),
+                ),
             )
             for row in rows
         )

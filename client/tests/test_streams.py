@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from trainfare_client import ClientSettings
+from trainfare_client import Client, ClientSettings
 
 from client.tests.ci_steps import Step, write_runs
 
@@ -32,7 +32,11 @@ def _type(line: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize(
     "line", [f"{_CLIENT} waiting --spool spool.jsonl", f"{_SERVICE} workloads --url URL"]
 )
-def test_closed_streams_are_no_mistake(settings: ClientSettings, line: str, streams: str) -> None:
+def test_closed_streams_are_no_mistake(
+    client: Client, workload: str, settings: ClientSettings, line: str, streams: str
+) -> None:
+    client.runs.upload([{"workload": workload, "duration_seconds": 9.0}])
+
     done = _type(f"{line.replace('URL', settings.url)} {streams}")
 
     assert (done.returncode, done.stderr) == (0, "")
