@@ -7,28 +7,14 @@ import pytest
 from fastapi.testclient import TestClient
 
 from app.services.wiring import Services
+from tests.support.realised import QUESTION, ask
 from tests.support.regressors import fit, law_seconds, publish_regressor, store_runs
-
-WORK = {"dataset_size": 1000}
-QUESTION: dict[str, Any] = {
-    "workload": "fitted",
-    "configuration": {"gpu_type": "T4", "workers": 4},
-    "work": WORK,
-    "parameters": {"precision": "fp16"},
-}
 
 
 @pytest.fixture
 def published(services: Services) -> Services:
     publish_regressor(services)
     return services
-
-
-def ask(client: TestClient, **changes: Any) -> dict[str, Any]:
-    answer = client.post("/v1/forecasts", json={**QUESTION, **changes})
-    assert answer.status_code == 200, answer.text
-    document: dict[str, Any] = answer.json()
-    return document
 
 
 def codes(forecast: dict[str, Any]) -> set[str]:

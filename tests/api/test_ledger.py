@@ -1,12 +1,10 @@
 """The ledger of recorded forecasts, with the runs that refer to them."""
 
-from typing import Any
-
 import pytest
 from fastapi.testclient import TestClient
 
 from app.services.wiring import Services
-from tests.support.realised import QUESTION
+from tests.support.realised import QUESTION, ask
 from tests.support.regressors import publish_regressor
 
 
@@ -14,13 +12,6 @@ from tests.support.regressors import publish_regressor
 def published(services: Services) -> Services:
     publish_regressor(services)
     return services
-
-
-def ask(client: TestClient, **changes: Any) -> dict[str, Any]:
-    answer = client.post("/v1/forecasts", json={**QUESTION, **changes})
-    assert answer.status_code == 200, answer.text
-    document: dict[str, Any] = answer.json()
-    return document
 
 
 def test_recorded_forecast_is_read_back_with_its_runs(

@@ -4,7 +4,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from app.services.wiring import Services
-from tests.api.test_forecasts import QUESTION, ask
+from tests.support.realised import QUESTION, ask
 from tests.support.regressors import publish_regressor
 
 

@@ -17,6 +17,14 @@ QUESTION: Final[dict[str, Any]] = {
 }
 
 
+def ask(client: TestClient, **changes: Any) -> dict[str, Any]:
+    """Return the forecast of `QUESTION` with changed members."""
+    answer = client.post("/v1/forecasts", json={**QUESTION, **changes})
+    assert answer.status_code == 200, answer.text
+    document: dict[str, Any] = answer.json()
+    return document
+
+
 def realise_forecast(
     client: TestClient,
     services: Services,
@@ -29,7 +37,7 @@ def realise_forecast(
     """
     if client.get("/v1/workloads/fitted").status_code != 200:
         publish_regressor(services)
-    forecast = client.post("/v1/forecasts", json=QUESTION).json()
+    forecast = ask(client)
     services.forecasts.recorded(DEFAULT_PROJECT, forecast["forecast_id"])
     run = {
         **QUESTION,
