@@ -9,7 +9,7 @@ from typing import Final
 
 from app.domain.configurations import ParameterValue, Work
 from app.domain.errors import DomainError
-from app.domain.forecasts import SpotTerms
+from app.domain.forecasts import ForecastWarning, SpotTerms
 from app.domain.identifiers import Slug
 from app.domain.prices import PriceQuery
 from app.domain.schedules import Band
@@ -38,6 +38,7 @@ class Omission(StrEnum):
     """Why a job gets nothing."""
 
     NO_FORECAST = "no_forecast"
+    OUT_OF_MEMORY = "out_of_memory"
     DEADLINE = "deadline"
     PRICE_UNKNOWN = "price_unknown"
     TOO_LARGE = "too_large"
@@ -108,7 +109,10 @@ class AllocationRequest:
 
 @dataclass(frozen=True, slots=True)
 class AllocatedJob:
-    """What a job gets; `completion_seconds` are from now and include a restart."""
+    """What a job gets; `completion_seconds` are from now and include a restart.
+
+    `warnings` say how far from the measured runs it is.
+    """
 
     job: ElasticJob
     placed: Placed
@@ -117,6 +121,7 @@ class AllocatedJob:
     deadline_probability: float | None
     cost: Decimal | None
     currency: str | None
+    warnings: tuple[ForecastWarning, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ from app.pricing.billing import exact_cost, shown
 from app.pricing.gpus import gpu_key
 from app.services.context import ServiceContext
 from app.services.scheduling.beliefs import BeliefReader, Beliefs
+from app.services.scheduling.grounds import warnings_of
 from app.services.scheduling.options import (
     Forecasts,
     Option,
@@ -42,6 +43,7 @@ from app.services.scheduling.options import (
     options_of,
     questions_of,
 )
+from models import BoolArray
 
 _MIN_LIMIT_S = 0.1
 
@@ -90,9 +92,9 @@ class AllocationService:
             _require_one_currency(beliefs)
         forecasts = forecasts_of(request, options, beliefs, self._context.now())
         values = goal_values(request, forecasts)
-        allowed = ~np.isnan(values) & (forecasts.on_time >= request.confidence)
-        on_time = np.isnan(values) | allowed
-        omitted = _omitted(request, options, beliefs, forecasts, on_time, allowed)
+        requirements = _requirements(request, forecasts, values)
+        allowed = requirements[-1][1]
+        omitted = _omitted(request, options, beliefs, forecasts, requirements)
         problem = _problem(request, forecasts, values, allowed, kept_gpus(request, omitted))
         solution = _solve(request, problem)
         types = omitted_types(request, options, beliefs, forecasts, values)
@@ -111,11 +113,29 @@ def _require_one_currency(beliefs: Beliefs) -> None:
         raise InvalidRequestError(f"The prices are in several currencies: {names}.", [fault])
 
 
+def _requirements(
+    request: AllocationRequest, forecasts: Forecasts, values: FloatArray
+) -> list[tuple[Omission, BoolArray]]:
+    """Return which options meet each requirement and those before it, all of them at last.
+
+    Each comes with what is said of a job if this leaves it without an option.
+    """
+    fits = forecasts.fits >= request.confidence
+    is_priced = ~np.isnan(values)
+    # Without a price it does not matter whether the deadline is kept.
+    on_time = fits & ((forecasts.on_time >= request.confidence) | ~is_priced)
+    return [
+        (Omission.OUT_OF_MEMORY, fits),
+        (Omission.DEADLINE, on_time),
+        (Omission.PRICE_UNKNOWN, on_time & is_priced),
+    ]
+
+
 def _problem(
     request: AllocationRequest,
     forecasts: Forecasts,
     values: FloatArray,
-    allowed: np.ndarray,
+    allowed: BoolArray,
     kept: Mapping[str, int],
 ) -> _Problem:
     rows = np.flatnonzero(allowed)
@@ -169,14 +189,15 @@ def _omitted(
     options: Sequence[Option],
     beliefs: Beliefs,
     forecasts: Forecasts,
-    on_time: np.ndarray,
-    allowed: np.ndarray,
+    requirements: Sequence[tuple[Omission, BoolArray]],
 ) -> list[OmittedJob]:
     """Return the jobs that have no option at all, and why."""
     jobs_with_options = {option.job for option in options}
     jobs_with_forecasts = set(forecasts.of("job").tolist())
-    jobs_on_time = set(forecasts.of("job")[on_time].tolist())
-    jobs_allowed = set(forecasts.of("job")[allowed].tolist())
+    meeting = [
+        (reason, set(forecasts.of("job")[is_met].tolist())) for reason, is_met in requirements
+    ]
+    jobs_allowed = meeting[-1][1]
     refusals = {options[row].job: error for row, error in sorted(beliefs.problems.items())}
     omitted = []
     for index in sorted(set(range(len(request.jobs))) - jobs_allowed):
@@ -185,10 +206,8 @@ def _omitted(
             reason = omission_of(request, job)
         elif index not in jobs_with_forecasts:
             reason, problem = Omission.NO_FORECAST, refusals[index]
-        elif index not in jobs_on_time:
-            reason = Omission.DEADLINE
         else:
-            reason = Omission.PRICE_UNKNOWN
+            reason = next(reason for reason, jobs in meeting if index not in jobs)
         omitted.append(OmittedJob(job, reason, problem, kept_by(request, job)))
     return omitted
 
@@ -254,8 +273,10 @@ def _allocated(
         (upper + restart).tolist(),
         strict=True,
     )
+    slugs = [request.jobs[forecasts.options[row].job].workload for row in rows.tolist()]
+    warnings = warnings_of(slugs, rows.tolist(), beliefs)
     allocated = []
-    for row, band in zip(rows.tolist(), bands, strict=True):
+    for row, band, on_grounds in zip(rows.tolist(), bands, warnings, strict=True):
         option, offer = forecasts.options[row], beliefs.offers[row]
         job = request.jobs[option.job]
         cost = None if offer is None else exact_cost(offer, band[0])
@@ -270,6 +291,7 @@ def _allocated(
                 else float(forecasts.on_time[row]),
                 cost=None if cost is None else shown(cost),
                 currency=None if offer is None else offer.price.currency,
+                warnings=on_grounds,
             )
         )
     return tuple(allocated)

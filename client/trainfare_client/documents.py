@@ -371,6 +371,7 @@ class Allocation(TypedDict):
     used: dict[str, int]
     allocated: list[dict[str, Any]]
     left_out: list[dict[str, Any]]
+    left_out_types: list[dict[str, Any]]
 
 
 class CapacityPlan(TypedDict):

@@ -112,3 +112,78 @@ def test_profiling_plan_measures_nothing_that_would_run_out_of_memory(fitted: Te
     rejected = {each["work"]["batch_size"]: each["reason"] for each in plan["rejected"]}
     assert rejected == {512: "out_of_memory", 2048: "out_of_memory"}
     assert [each["work"]["batch_size"] for each in plan["runs"]] == [96]
+
+
+def allocate(client: TestClient, job: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    asked = {"ref": "a", "workload": "hungry", "work": {"dataset_size": 1000}, **job}
+    answer = client.post(
+        "/v1/schedules:allocate",
+        json={"capacity": {"T4": 1}, "jobs": [asked], "objective": "throughput", **changes},
+    )
+    assert answer.status_code == 200, answer.text
+    document: dict[str, Any] = answer.json()
+    return document
+
+
+def test_allocation_takes_no_batch_that_would_run_out_of_memory(fitted: TestClient) -> None:
+    (job,) = allocate(fitted, {"batch_sizes": [16, 64, 2048]})["allocated"]
+
+    # Larger batches are faster, and the largest was never measured.
+    assert job["batch_size"] == 64
+
+
+def test_job_without_an_option_that_fits_says_so(fitted: TestClient) -> None:
+    answer = allocate(fitted, {"batch_sizes": [1024, 2048]})
+
+    assert answer["allocated"] == []
+    assert [job["reason"] for job in answer["left_out"]] == ["out_of_memory"]
+
+
+def test_running_job_has_shown_that_it_fits(fitted: TestClient) -> None:
+    running = {"gpu_type": "t4", "workers": 1}
+    same = allocate(
+        fitted, {"batch_sizes": [1024, 2048], "current": {**running, "batch_size": 1024}}
+    )
+    only = allocate(
+        fitted, {"work": {"dataset_size": 1000, "batch_size": 1024}, "current": running}
+    )
+    either = allocate(fitted, {"batch_sizes": [1024, 2048], "current": running})
+
+    assert [job["batch_size"] for job in same["allocated"]] == [1024]
+    assert [job["change"] for job in only["allocated"]] == ["keep"]
+    # Which of the two runs is not said; it goes on with what it has.
+    (left_out,) = either["left_out"]
+    assert (left_out["reason"], left_out["keeps"]["workers"]) == ("out_of_memory", 1)
+
+
+def test_gpu_type_on_which_no_job_fits_is_named(fitted: TestClient) -> None:
+    body = {"capacity": {"T4": 1, "A100-80GB": 1}}
+    job = {"work": {"dataset_size": 1000, "batch_size": 400}}
+    answer = allocate(fitted, job, **body)
+
+    assert [job["gpu_type"] for job in answer["allocated"]] == ["A100-80GB"]
+    (left_out,) = answer["left_out_types"]
+    assert (left_out["gpu_type"], left_out["reason"]) == ("T4", "out_of_memory")
+
+
+def test_allocation_warns_of_what_was_never_measured(fitted: TestClient) -> None:
+    body = {
+        "capacity": {"T4": 1, "A100-80GB": 1},
+        "jobs": [
+            {
+                "ref": ref,
+                "workload": "hungry",
+                "work": {"dataset_size": 1000, "batch_size": batch},
+                "gpu_types": [gpu_type],
+            }
+            for ref, batch, gpu_type in (("small", 64, "T4"), ("large", 400, "A100-80GB"))
+        ],
+    }
+
+    answer = fitted.post("/v1/schedules:allocate", json=body).json()
+    text = fitted.post("/v1/schedules:allocate", json=body, headers={"Accept": "text/plain"}).text
+
+    warnings = {job["ref"]: job["warnings"] for job in answer["allocated"]}
+    assert warnings["small"] == []
+    assert [warning["code"] for warning in warnings["large"]] == ["beyond_range", "unseen_level"]
+    assert "large: batch_size_per_worker 400 lies outside the measured 16 to 128." in text

@@ -4,6 +4,7 @@ from operator import itemgetter
 from typing import Any
 
 from app.api import problems
+from app.api.documents.forecasts import warning_documents
 from app.api.documents.schedules import Document, expectation_document, say_band, say_on_time
 from app.api.schemas.quantities import plain_number, significant
 from app.domain.allocations import ANY_TYPE, AllocatedJob, Allocation, Omission, OmittedJob, Placed
@@ -13,6 +14,7 @@ from app.domain.wording import align, say_count, say_number, say_seconds, say_sh
 _PATH = "/v1/schedules:allocate"
 _REASONS = {
     "no_forecast": "it cannot be forecast",
+    "out_of_memory": "none of its options fits into GPU memory with the confidence asked",
     "deadline": "no option keeps its deadline with the confidence asked",
     "price_unknown": "no price is known",
     "too_large": "its minimum of workers exceeds every GPU type it may use",
@@ -58,6 +60,7 @@ def _allocated(job: AllocatedJob) -> Document:
         "deadline_probability": significant(job.deadline_probability, 6),
         "cost": None if job.cost is None else format(job.cost, "f"),
         "currency": job.currency,
+        "warnings": warning_documents(job.warnings),
     }
 
 
@@ -103,6 +106,11 @@ def allocation_text(document: Document, confidence: float) -> str:
         rows = [_row(entry, extra) for entry in document["allocated"]]
         lines += ["", align(header + extra, rows, left=2)]
     notes = [
+        f"{entry['ref']}: {warning['message']}"
+        for entry in document["allocated"]
+        for warning in entry["warnings"]
+    ]
+    notes += [
         f"{entry['ref']} {_share(entry['keeps'])}: {_say_reason(entry)}"
         for entry in document["left_out"]
     ]

@@ -7,6 +7,7 @@ from pydantic import AfterValidator, ConfigDict, Field, WrapValidator, model_val
 from pydantic_core import PydanticCustomError
 
 from app.api.schemas.base import RequestModel, ResponseModel
+from app.api.schemas.forecast_answers import WarningOut
 from app.api.schemas.forecasts import (
     Name,
     Parameters,
@@ -202,6 +203,9 @@ class AllocatedJobOut(ResponseModel):
     deadline_probability: float | None
     cost: Annotated[str | None, Field(description="expected; only with the objective cost")]
     currency: str | None
+    warnings: Annotated[
+        list[WarningOut], Field(description="how far from the measured runs this is")
+    ]
 
 
 class PlacedOut(ResponseModel):

@@ -64,7 +64,7 @@ class Warnings:
         on_memory = _on_memory(fits_probability, confidence)
         on_outliers = _on_outliers(support, self._served) if self._has_outliers else ()
         levels = self._served.portfolio.report.category_levels
-        return (*on_memory, *_on_support(support, levels), *on_outliers, *on_grounds)
+        return (*on_memory, *on_support(support, levels), *on_outliers, *on_grounds)
 
     def on_grounds(
         self,
@@ -97,9 +97,10 @@ class Warnings:
         yield ForecastWarning("price_unknown", f"{message}.", remedy)
 
 
-def _on_support(
+def on_support(
     support: Support, measured: Mapping[str, Sequence[str]]
 ) -> Iterator[ForecastWarning]:
+    """Yield how far from the measured runs a question is; `measured` are the levels by category."""
     if support.axes:
         listed = "; ".join(
             f"{axis.name} {say_number(axis.asked)} lies outside the measured"

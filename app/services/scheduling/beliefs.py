@@ -17,9 +17,10 @@ from app.services.answering.durations import interrupted, is_spot, offers_for, p
 from app.services.answering.questions import ScenarioResolver, may_need_prices
 from app.services.prices import PriceService
 from app.services.serving import RegressorCache, ServedRegressor
-from models import NORMAL_KNOTS, ConvergenceLaw, FloatArray
+from models import NORMAL_KNOTS, FloatArray
 
-_Group = tuple[Slug, int | None]
+RegressorKey = tuple[Slug, int | None]
+"""A workload and the version asked for, None for the published one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +39,8 @@ class Beliefs:
         The offers they would be bought at; None where no price was asked for or is known.
     problems
         The refusals of the others, by position.
-    convergence
-        How many samples a target takes, by workload, where its runs show it.
+    served
+        The regressors that answered, by workload and the version asked for.
     """
 
     durations: DurationBeliefs
@@ -47,7 +48,7 @@ class Beliefs:
     scenarios: list[Scenario]
     offers: list[Offer | None]
     problems: dict[int, DomainError]
-    convergence: Mapping[Slug, ConvergenceLaw] = field(default_factory=dict)
+    served: Mapping[RegressorKey, ServedRegressor] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -89,20 +90,19 @@ class BeliefReader:
         needs_book = priced or any(map(_needs_prices, requests))
         book = self._prices.book(project_id) if needs_book else None
         problems: dict[int, DomainError] = {}
-        groups: defaultdict[_Group, list[int]] = defaultdict(list)
+        groups: defaultdict[RegressorKey, list[int]] = defaultdict(list)
         for row, request in enumerate(requests):
             groups[request.workload, request.regressor_version].append(row)
-        gathered, laws = [], {}
-        for (slug, version), rows in groups.items():
+        gathered, answered = [], {}
+        for key, rows in groups.items():
             try:
-                served = self._regressors.get(project_id, slug, version)
+                served = self._regressors.get(project_id, *key)
                 gathered.append(_forecast_workload(rows, requests, served, book, problems))
             except DomainError as error:
                 problems.update(dict.fromkeys(rows, error))
                 continue
-            if served.portfolio.convergence is not None:
-                laws[slug] = served.portfolio.convergence
-        return replace(_merge(gathered, problems), convergence=laws)
+            answered[key] = served
+        return replace(_merge(gathered, problems), served=answered)
 
 
 def _needs_prices(request: ForecastRequest) -> bool:

@@ -26,6 +26,7 @@ from app.pricing.billing import costs_of
 from app.pricing.gpus import gpu_key
 from app.pricing.spot import SECONDS_PER_HOUR
 from app.services.scheduling.beliefs import Beliefs
+from app.services.scheduling.grounds import fits_probability_of
 from models import ConvergenceLaw
 
 MAX_COUNTS: Final = 64
@@ -49,7 +50,8 @@ class Forecasts:
 
     `restart_s` is the time lost by changing to the option, `completion_s` the expected time to
     completion with it; `cost` is the cost of the expected completion, NaN where no price is known;
-    `on_time` is the probability of keeping the deadline, 1 where there is none.
+    `on_time` is the probability of keeping the deadline, 1 where there is none; `fits` is the
+    probability that the memory suffices, 1 for what a job runs on.
     """
 
     options: list[Option]
@@ -57,6 +59,7 @@ class Forecasts:
     restart_s: FloatArray
     completion_s: FloatArray
     on_time: FloatArray
+    fits: FloatArray
     cost: FloatArray
 
     def of(self, name: str) -> IntArray:
@@ -115,15 +118,20 @@ def omitted_types(
 
     `values` are the goal's, shape (n_forecasts,); NaN without a price.
     """
-    valued = [forecasts.options[row] for row in np.flatnonzero(~np.isnan(values))]
-    jobs, kinds = {option.job for option in valued}, {option.kind for option in valued}
-    forecast_kinds = {option.kind for option in forecasts.options if option.job in jobs}
+    fits = forecasts.fits >= request.confidence
+    usable = [forecasts.options[row] for row in np.flatnonzero(fits & ~np.isnan(values))]
+    jobs, kinds = {option.job for option in usable}, {option.kind for option in usable}
+    pairs = [pair for pair in zip(forecasts.options, fits, strict=True) if pair[0].job in jobs]
+    forecast_kinds = {option.kind for option, _ in pairs}
+    fitting_kinds = {option.kind for option, option_fits in pairs if option_fits}
     refused = [(options[row], error) for row, error in beliefs.problems.items()]
     problems = {option.kind: error for option, error in refused if option.job in jobs}
     wanted = {option.kind for option in options if option.job in jobs}
     names = list(request.capacity)
     return tuple(
         OmittedType(names[kind], Omission.PRICE_UNKNOWN)
+        if kind in fitting_kinds
+        else OmittedType(names[kind], Omission.OUT_OF_MEMORY)
         if kind in forecast_kinds
         else OmittedType(names[kind], Omission.NO_FORECAST, problems[kind])
         for kind in sorted(wanted - kinds)
@@ -241,7 +249,7 @@ def forecasts_of(
     job_batches = {(option.job, option.placed.batch_size) for option in forecast_options}
     factors = {
         (index, batch): samples_factor(
-            request.jobs[index], batch, beliefs.convergence.get(request.jobs[index].workload)
+            request.jobs[index], batch, _law_of(request.jobs[index], beliefs)
         )
         for index, batch in job_batches
     }
@@ -261,8 +269,28 @@ def forecasts_of(
         restart_s=restart,
         completion_s=completion_s,
         on_time=np.where(np.isinf(seconds_left), 1.0, on_time),
+        fits=_fits(pairs, beliefs),
         cost=costs_of(beliefs.offers, completion_s),
     )
+
+
+def _law_of(job: ElasticJob, beliefs: Beliefs) -> ConvergenceLaw | None:
+    served = beliefs.served.get((job.workload, None))
+    return None if served is None else served.portfolio.convergence
+
+
+def _fits(pairs: Sequence[tuple[ElasticJob, Option]], beliefs: Beliefs) -> FloatArray:
+    probability = fits_probability_of([job.workload for job, _ in pairs], beliefs)
+    is_running = [_is_running(job, option.placed) for job, option in pairs]
+    return np.where(np.array(is_running, dtype=np.bool_), 1.0, probability)
+
+
+def _is_running(job: ElasticJob, placed: Placed) -> bool:
+    """Whether a job runs on just this; of several batch sizes, one must be stated."""
+    current = job.current
+    if current is None or (current.batch_size is None and len(job.batch_sizes) > 1):
+        return False
+    return is_kept(current, placed)
 
 
 def _seconds_until(job: ElasticJob, now: datetime) -> float:
