@@ -38,6 +38,7 @@ class Omission(StrEnum):
     """Why a job gets nothing."""
 
     NO_FORECAST = "no_forecast"
+    BEYOND_RANGE = "beyond_range"
     OUT_OF_MEMORY = "out_of_memory"
     DEADLINE = "deadline"
     PRICE_UNKNOWN = "price_unknown"
@@ -95,12 +96,16 @@ class ElasticJob:
 
 @dataclass(frozen=True, slots=True)
 class AllocationRequest:
-    """Capacity by GPU type and the jobs to share it; deadlines are kept at `confidence`."""
+    """Capacity by GPU type and the jobs to share it; deadlines are kept at `confidence`.
+
+    With `require_within_range`, no job gets what was never measured.
+    """
 
     capacity: Mapping[str, int]
     jobs: tuple[ElasticJob, ...]
     goal: Goal = Goal.MEAN_COMPLETION
     confidence: float = 0.9
+    require_within_range: bool = False
     on_shortage: Shortage = Shortage.REFUSE
     time_limit_s: float = 10.0
     pricing: PriceQuery = field(default_factory=PriceQuery)

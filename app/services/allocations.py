@@ -1,7 +1,7 @@
 """The use cases of distributing GPUs over elastic jobs."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,16 +30,18 @@ from app.pricing.gpus import gpu_key
 from app.services.context import ServiceContext
 from app.services.scheduling.beliefs import BeliefReader, Beliefs
 from app.services.scheduling.grounds import warnings_of
+from app.services.scheduling.omissions import (
+    all_met,
+    kept_gpus,
+    omitted_jobs,
+    omitted_types,
+    requirements_of,
+)
 from app.services.scheduling.options import (
     Forecasts,
-    Option,
     forecasts_of,
     goal_values,
     is_kept,
-    kept_by,
-    kept_gpus,
-    omission_of,
-    omitted_types,
     options_of,
     questions_of,
 )
@@ -92,12 +94,12 @@ class AllocationService:
             _require_one_currency(beliefs)
         forecasts = forecasts_of(request, options, beliefs, self._context.now())
         values = goal_values(request, forecasts)
-        requirements = _requirements(request, forecasts, values)
-        allowed = requirements[-1][1]
-        omitted = _omitted(request, options, beliefs, forecasts, requirements)
+        requirements = requirements_of(request, forecasts, values)
+        allowed = all_met(requirements)
+        omitted = omitted_jobs(request, options, beliefs, forecasts, requirements)
         problem = _problem(request, forecasts, values, allowed, kept_gpus(request, omitted))
         solution = _solve(request, problem)
-        types = omitted_types(request, options, beliefs, forecasts, values)
+        types = omitted_types(request, options, beliefs, forecasts, requirements)
         return _to_allocation(request, forecasts, beliefs, problem, solution, omitted, types)
 
 
@@ -111,24 +113,6 @@ def _require_one_currency(beliefs: Beliefs) -> None:
             field="pricing",
         )
         raise InvalidRequestError(f"The prices are in several currencies: {names}.", [fault])
-
-
-def _requirements(
-    request: AllocationRequest, forecasts: Forecasts, values: FloatArray
-) -> list[tuple[Omission, BoolArray]]:
-    """Return which options meet each requirement and those before it, all of them at last.
-
-    Each comes with what is said of a job if this leaves it without an option.
-    """
-    fits = forecasts.fits >= request.confidence
-    is_priced = ~np.isnan(values)
-    # Without a price it does not matter whether the deadline is kept.
-    on_time = fits & ((forecasts.on_time >= request.confidence) | ~is_priced)
-    return [
-        (Omission.OUT_OF_MEMORY, fits),
-        (Omission.DEADLINE, on_time),
-        (Omission.PRICE_UNKNOWN, on_time & is_priced),
-    ]
 
 
 def _problem(
@@ -182,34 +166,6 @@ def _shortage(
             if not placed
         ],
     )
-
-
-def _omitted(
-    request: AllocationRequest,
-    options: Sequence[Option],
-    beliefs: Beliefs,
-    forecasts: Forecasts,
-    requirements: Sequence[tuple[Omission, BoolArray]],
-) -> list[OmittedJob]:
-    """Return the jobs that have no option at all, and why."""
-    jobs_with_options = {option.job for option in options}
-    jobs_with_forecasts = set(forecasts.of("job").tolist())
-    meeting = [
-        (reason, set(forecasts.of("job")[is_met].tolist())) for reason, is_met in requirements
-    ]
-    jobs_allowed = meeting[-1][1]
-    refusals = {options[row].job: error for row, error in sorted(beliefs.problems.items())}
-    omitted = []
-    for index in sorted(set(range(len(request.jobs))) - jobs_allowed):
-        job, problem = request.jobs[index], None
-        if index not in jobs_with_options:
-            reason = omission_of(request, job)
-        elif index not in jobs_with_forecasts:
-            reason, problem = Omission.NO_FORECAST, refusals[index]
-        else:
-            reason = next(reason for reason, jobs in meeting if index not in jobs)
-        omitted.append(OmittedJob(job, reason, problem, kept_by(request, job)))
-    return omitted
 
 
 def _to_allocation(

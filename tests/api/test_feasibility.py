@@ -187,3 +187,30 @@ def test_allocation_warns_of_what_was_never_measured(fitted: TestClient) -> None
     assert warnings["small"] == []
     assert [warning["code"] for warning in warnings["large"]] == ["beyond_range", "unseen_level"]
     assert "large: batch_size_per_worker 400 lies outside the measured 16 to 128." in text
+
+
+def test_allocation_keeps_to_the_measured_ranges_where_asked(fitted: TestClient) -> None:
+    work = {"work": {"dataset_size": 1000, "batch_size": 160}}
+    running = {"current": {"gpu_type": "T4", "workers": 1}}
+    within = {"require_within_range": True}
+
+    free = allocate(fitted, work)
+    refused = allocate(fitted, work, **within)
+    running_on_it = allocate(fitted, {**work, **running}, **within)
+    chosen = allocate(fitted, {"batch_sizes": [32, 64, 160]}, **within)
+
+    assert [job["batch_size"] for job in free["allocated"]] == [160]
+    assert [job["reason"] for job in refused["left_out"]] == ["beyond_range"]
+    assert [job["change"] for job in running_on_it["allocated"]] == ["keep"]
+    assert [job["batch_size"] for job in chosen["allocated"]] == [64]
+
+
+def test_gpu_type_beyond_the_measured_is_named_where_that_is_refused(fitted: TestClient) -> None:
+    capacity = {"T4": 1, "A100-80GB": 1}
+    job = {"work": {"dataset_size": 1000, "batch_size": 64}}
+
+    answer = allocate(fitted, job, capacity=capacity, require_within_range=True)
+
+    assert [job["gpu_type"] for job in answer["allocated"]] == ["T4"]
+    (left_out,) = answer["left_out_types"]
+    assert (left_out["gpu_type"], left_out["reason"]) == ("A100-80GB", "beyond_range")

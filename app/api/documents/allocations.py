@@ -14,6 +14,7 @@ from app.domain.wording import align, say_count, say_number, say_seconds, say_sh
 _PATH = "/v1/schedules:allocate"
 _REASONS = {
     "no_forecast": "it cannot be forecast",
+    "beyond_range": "none of its options lies within the measured ranges",
     "out_of_memory": "none of its options fits into GPU memory with the confidence asked",
     "deadline": "no option keeps its deadline with the confidence asked",
     "price_unknown": "no price is known",

@@ -155,6 +155,9 @@ class AllocateIn(RequestModel):
     confidence: Annotated[
         Probability, Field(description="with which deadlines are kept, and of the bands")
     ] = 0.9
+    require_within_range: Annotated[
+        bool, Field(description="whether jobs get only what lies within the measured ranges")
+    ] = False
     on_shortage: Annotated[
         Shortage, Field(description="when the minimums of all jobs do not fit")
     ] = Shortage.REFUSE
@@ -178,6 +181,7 @@ class AllocateIn(RequestModel):
             jobs=tuple(job.to_domain() for job in self.jobs),
             goal=self.objective,
             confidence=self.confidence,
+            require_within_range=self.require_within_range,
             on_shortage=self.on_shortage,
             time_limit_s=self.time_limit_s,
             pricing=self.pricing.to_domain(),

@@ -13,6 +13,7 @@ from app.services.answering.evaluation import fits_probability
 from app.services.answering.warnings import on_support
 from app.services.scheduling.beliefs import Beliefs
 from app.services.serving import ServedRegressor
+from models import BoolArray
 
 
 def fits_probability_of(workloads: Sequence[Slug], beliefs: Beliefs) -> FloatArray:
@@ -31,6 +32,16 @@ def fits_probability_of(workloads: Sequence[Slug], beliefs: Beliefs) -> FloatArr
             scenarios = [beliefs.scenarios[row] for row in rows]
             probability[rows] = fits_probability(features_of(scenarios, served), served)
     return probability
+
+
+def within_range(workloads: Sequence[Slug], beliefs: Beliefs) -> BoolArray:
+    """Return which of `beliefs.known` lie within the measured ranges of their workloads."""
+    is_within = np.ones(len(workloads), dtype=np.bool_)
+    for served, rows in _by_regressor(workloads, beliefs):
+        scenarios = [beliefs.scenarios[row] for row in rows]
+        supports = served.portfolio.support(features_of(scenarios, served))
+        is_within[rows] = [support.within_range for support in supports]
+    return is_within
 
 
 def warnings_of(

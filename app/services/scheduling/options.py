@@ -14,9 +14,6 @@ from app.domain.allocations import (
     AllocationRequest,
     ElasticJob,
     Goal,
-    Omission,
-    OmittedJob,
-    OmittedType,
     Placed,
 )
 from app.domain.configurations import Configuration, Scenario
@@ -26,8 +23,8 @@ from app.pricing.billing import costs_of
 from app.pricing.gpus import gpu_key
 from app.pricing.spot import SECONDS_PER_HOUR
 from app.services.scheduling.beliefs import Beliefs
-from app.services.scheduling.grounds import fits_probability_of
-from models import ConvergenceLaw
+from app.services.scheduling.grounds import fits_probability_of, within_range
+from models import BoolArray, ConvergenceLaw
 
 MAX_COUNTS: Final = 64
 """The most numbers of workers tried for a job on one GPU type, unless it names its own."""
@@ -51,7 +48,8 @@ class Forecasts:
     `restart_s` is the time lost by changing to the option, `completion_s` the expected time to
     completion with it; `cost` is the cost of the expected completion, NaN where no price is known;
     `on_time` is the probability of keeping the deadline, 1 where there is none; `fits` is the
-    probability that the memory suffices, 1 for what a job runs on.
+    probability that the memory suffices, 1 for what a job runs on; `within_range` is what the
+    request requires to be measured: the option, unless the job runs on it.
     """
 
     options: list[Option]
@@ -60,6 +58,7 @@ class Forecasts:
     completion_s: FloatArray
     on_time: FloatArray
     fits: FloatArray
+    within_range: BoolArray
     cost: FloatArray
 
     def of(self, name: str) -> IntArray:
@@ -95,65 +94,6 @@ def options_of(request: AllocationRequest) -> list[Option]:
             fault = Fault("The options multiply.", "Name fewer of them.", field="jobs")
             raise InvalidRequestError(f"The jobs have over {MAX_OPTIONS} options.", [fault])
     return options
-
-
-def omission_of(request: AllocationRequest, job: ElasticJob) -> Omission:
-    """Return why a job has no option, whatever its forecasts say."""
-    wanted = set(map(gpu_key, job.gpu_types))
-    if wanted and wanted.isdisjoint(map(gpu_key, request.capacity)):
-        return Omission.NO_SUCH_GPU
-    # With as many GPUs as it could take, only the numbers of workers decide.
-    enough = max(job.worker_counts, default=job.min_workers)
-    return Omission.TOO_LARGE if worker_counts(job, enough) else Omission.NO_WORKER_COUNT
-
-
-def omitted_types(
-    request: AllocationRequest,
-    options: Sequence[Option],
-    beliefs: Beliefs,
-    forecasts: Forecasts,
-    values: FloatArray,
-) -> tuple[OmittedType, ...]:
-    """Return the GPU types that no job can get, of jobs that can get another type, and why.
-
-    `values` are the goal's, shape (n_forecasts,); NaN without a price.
-    """
-    fits = forecasts.fits >= request.confidence
-    usable = [forecasts.options[row] for row in np.flatnonzero(fits & ~np.isnan(values))]
-    jobs, kinds = {option.job for option in usable}, {option.kind for option in usable}
-    pairs = [pair for pair in zip(forecasts.options, fits, strict=True) if pair[0].job in jobs]
-    forecast_kinds = {option.kind for option, _ in pairs}
-    fitting_kinds = {option.kind for option, option_fits in pairs if option_fits}
-    refused = [(options[row], error) for row, error in beliefs.problems.items()]
-    problems = {option.kind: error for option, error in refused if option.job in jobs}
-    wanted = {option.kind for option in options if option.job in jobs}
-    names = list(request.capacity)
-    return tuple(
-        OmittedType(names[kind], Omission.PRICE_UNKNOWN)
-        if kind in fitting_kinds
-        else OmittedType(names[kind], Omission.OUT_OF_MEMORY)
-        if kind in forecast_kinds
-        else OmittedType(names[kind], Omission.NO_FORECAST, problems[kind])
-        for kind in sorted(wanted - kinds)
-    )
-
-
-def kept_by(request: AllocationRequest, job: ElasticJob) -> Placed | None:
-    """Return what a running job holds, its GPU type as the capacity names it, if it does."""
-    if job.current is None:
-        return None
-    names = {gpu_key(name): name for name in request.capacity}
-    held_type = job.current.gpu_type
-    return replace(job.current, gpu_type=names.get(gpu_key(held_type), held_type))
-
-
-def kept_gpus(request: AllocationRequest, omitted: Sequence[OmittedJob]) -> dict[str, int]:
-    """Return how many GPUs of each type of the capacity are kept by jobs without an option."""
-    kept = dict.fromkeys(request.capacity, 0)
-    for job in omitted:
-        if job.keeps is not None and job.keeps.gpu_type in kept:
-            kept[job.keeps.gpu_type] += job.keeps.workers
-    return {name: min(gpus, request.capacity[name]) for name, gpus in kept.items()}
 
 
 def worker_counts(job: ElasticJob, gpus: int) -> list[int]:
@@ -263,13 +203,20 @@ def forecasts_of(
     finite = np.where(np.isinf(seconds_left), 1.0, seconds_left)
     on_time = left.probability_below(finite - restart)
     completion_s = left.mean() + restart
+    slugs = [job.workload for job in jobs]
+    is_running = np.array(
+        [_is_running(job, option.placed) for job, option in pairs], dtype=np.bool_
+    )
+    required = request.require_within_range
+    within = within_range(slugs, beliefs) if required else np.ones_like(is_running)
     return Forecasts(
         options=forecast_options,
         left=left,
         restart_s=restart,
         completion_s=completion_s,
         on_time=np.where(np.isinf(seconds_left), 1.0, on_time),
-        fits=_fits(pairs, beliefs),
+        fits=np.where(is_running, 1.0, fits_probability_of(slugs, beliefs)),
+        within_range=within | is_running,
         cost=costs_of(beliefs.offers, completion_s),
     )
 
@@ -277,12 +224,6 @@ def forecasts_of(
 def _law_of(job: ElasticJob, beliefs: Beliefs) -> ConvergenceLaw | None:
     served = beliefs.served.get((job.workload, None))
     return None if served is None else served.portfolio.convergence
-
-
-def _fits(pairs: Sequence[tuple[ElasticJob, Option]], beliefs: Beliefs) -> FloatArray:
-    probability = fits_probability_of([job.workload for job, _ in pairs], beliefs)
-    is_running = [_is_running(job, option.placed) for job, option in pairs]
-    return np.where(np.array(is_running, dtype=np.bool_), 1.0, probability)
 
 
 def _is_running(job: ElasticJob, placed: Placed) -> bool:

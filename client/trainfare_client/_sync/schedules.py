@@ -34,7 +34,8 @@ class Schedules:
     ) -> Allocation:
         """Return how the GPUs of `capacity` (by type) are distributed over elastic jobs.
 
-        `options` may hold `objective`, `confidence`, `on_shortage`, `time_limit_s` and `pricing`.
+        `options` may hold `objective`, `confidence`, `require_within_range`, `on_shortage`,
+        `time_limit_s` and `pricing`.
         """
         body = {"capacity": capacity, "jobs": jobs, **options}
         request: Request[Allocation] = post(path_of("schedules") + ":allocate", body)
