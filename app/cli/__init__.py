@@ -21,8 +21,9 @@ from app.domain.availability_errors import StorageUnavailableError
 from app.domain.errors import DomainError, NotFoundError
 
 _EXIT_CODES = (
-    "Exit codes: 0 done; 1 refused by the service, or doctor found something; 2 wrong usage;"
-    " 3 the service or the database does not answer; 4 the fit failed; 130 interrupted."
+    "Exit codes: 0 done; 1 refused by the service, nothing to recommend, or doctor found something;"
+    " 2 wrong usage; 3 the service or the database does not answer; 4 the fit failed;"
+    " 130 interrupted."
 )
 
 application = typer.Typer(

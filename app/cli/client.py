@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from app.cli.failures import CommandError, FitFailedError
+from app.cli.failures import CommandError, ExitCode, FitFailedError
 from app.cli.fields import FORECAST_FIELDS, RECOMMEND_FIELDS, SEARCH
 from app.cli.numbers import number_option
 
@@ -217,7 +217,10 @@ def recommend(  # noqa: PLR0913 - each is an option
     key: Key = None,
     as_json: Json = False,
 ) -> None:
-    """Recommend the best configuration under a deadline and a budget."""
+    """Recommend the best configuration under a deadline and a budget.
+
+    Exit code 1 if none meets the request.
+    """
     from app.cli.asking import show_recommendation
     from app.cli.connection import connected
     from app.cli.fields import recommendation_request, split_fields
@@ -231,8 +234,10 @@ def recommend(  # noqa: PLR0913 - each is an option
         document = connection.post("/v1/recommendations", body, required="recommended")
     if as_json:
         print_json(document)
-        return
-    show_recommendation(document)
+    else:
+        show_recommendation(document)
+    if document["recommended"] is None:
+        raise typer.Exit(ExitCode.REFUSED)
 
 
 def workloads(*, url: Url = LOCAL, key: Key = None, as_json: Json = False) -> None:

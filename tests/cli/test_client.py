@@ -260,11 +260,14 @@ def test_recommendation_is_ranked(
     result = terminal.type("recommend", workload, *arguments, "--objective", "duration")
     document = terminal.type("recommend", workload, *arguments, "--json", "--limit", 2).document
     hopeless = terminal.type("recommend", workload, *arguments, "--deadline", 0.001)
+    as_json = terminal.type("recommend", workload, *arguments, "--deadline", 0.001, "--json")
 
     assert result.exit_code == 0
     assert "duration" in result.out
     assert document["recommended"]
+    assert (hopeless.exit_code, as_json.exit_code) == (1, 1)
     assert "Nearest:" in hopeless.out
+    assert as_json.document["recommended"] is None
 
 
 def test_what_has_no_price_is_told_how_the_command_takes_one(
