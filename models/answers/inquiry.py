@@ -25,7 +25,7 @@ from models.questions.regimes import RegimeMap
 from models.reports import Support
 from models.runs.jitter import Jitter
 from models.runs.noise_tails import NoiseTails
-from models.tables import FeatureTable, FloatArray, IntArray
+from models.tables import BoolArray, FeatureTable, FloatArray, IntArray
 
 MAX_LOG_DISTANCE = 15.0
 """No forecast is further from the median duration of the runs than this, in log units."""
@@ -166,6 +166,11 @@ class Inquiry:
         if grounds.jitter is not None:
             noise = np.sqrt(grounds.jitter.factor(median - grounds.center))
         return grounds.noise_tails.widened(noise / scale, below, above)
+
+    @once
+    def within_range(self) -> BoolArray:
+        """Which rows are within all that was measured, shape (n,); cheaper than `supports`."""
+        return self._grounds.supports.within_range(self.features, self.encoded)
 
     @once
     def supports(self) -> SupportColumns:

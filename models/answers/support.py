@@ -113,6 +113,10 @@ class SupportGrounds:
         """The configurations, prepared for nearest-neighbour search."""
         return Neighbours(self._memory, _spans(self._encoder))
 
+    def within_range(self, features: FeatureTable, encoded: Encoded) -> BoolArray:
+        """Return which rows are within all that was measured, shape (n,)."""
+        return ~np.array(_is_outside(encoded, self._unknown(features, encoded)), dtype=np.bool_)
+
     def describe(
         self, features: FeatureTable, encoded: Encoded, signatures: Sequence[bytes]
     ) -> "SupportColumns":
@@ -120,11 +124,7 @@ class SupportGrounds:
         nearest, places = self._neighbours.nearest(encoded)
         unknown = self._unknown(features, encoded)
         is_known = list(map(self._memory.signatures.__contains__, signatures))
-        is_rare, is_outside = self._is_rare(encoded), _is_outside(encoded)
-        if any(unknown):
-            is_outside = [
-                is_out or bool(names) for is_out, names in zip(is_outside, unknown, strict=True)
-            ]
+        is_rare, is_outside = self._is_rare(encoded), _is_outside(encoded, unknown)
         outside = {
             question.row: self._outside(
                 features,
@@ -287,15 +287,18 @@ def _unseen(
     )
 
 
-def _is_outside(encoded: Encoded) -> list[bool]:
-    """Return which rows leave a measured range or the measured levels."""
+def _is_outside(encoded: Encoded, unknown: Sequence[tuple[str, ...]]) -> list[bool]:
+    """Return which rows leave a measured range or level, or have `unknown` columns."""
     if len(encoded.X) == 1:
         codes, distances = encoded.codes[0].tolist(), encoded.distances[0].tolist()
-        return [min(codes, default=0) < 0 or max(distances, default=0.0) > _TOLERANCE]
+        is_out = min(codes, default=0) < 0 or max(distances, default=0.0) > _TOLERANCE
+        return [is_out or bool(unknown[0])]
     is_open = np.logical_or.reduce(encoded.codes < 0, axis=1)
-    is_out = np.logical_or.reduce(encoded.distances > _TOLERANCE, axis=1)
-    is_outside: list[bool] = (is_open | is_out).tolist()
-    return is_outside
+    is_far = np.logical_or.reduce(encoded.distances > _TOLERANCE, axis=1)
+    is_outside: list[bool] = (is_open | is_far).tolist()
+    if not any(unknown):
+        return is_outside
+    return [is_out or bool(names) for is_out, names in zip(is_outside, unknown, strict=True)]
 
 
 def _spans(encoder: Encoder) -> np.ndarray[tuple[int], np.dtype[np.float64]]:

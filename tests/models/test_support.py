@@ -20,6 +20,33 @@ def _support(portfolio: FittedPortfolio, row: dict[str, float | str]) -> Support
     return portfolio.support(make_features([row]))[0]
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {},
+        {"workers": 3},
+        {"workers": 16},
+        {"dataset_size": 10},
+        {"gpu_type": "K80"},
+        {"param.depth": 3},
+        {"epochs": 9},
+    ],
+)
+def test_range_is_told_alike_with_and_without_the_rest_of_the_support(
+    portfolio: FittedPortfolio, change: dict[str, float | str]
+) -> None:
+    without = {name: value for name, value in ROW.items() if name not in change}
+    rows = make_features([ROW, ROW | change, *([without] if change else [])])
+
+    within = portfolio.within_range(rows).tolist()
+
+    assert within == [support.within_range for support in portfolio.support(rows)]
+    assert within[0]
+    assert [
+        portfolio.within_range(rows.take(np.array([row])))[0] for row in range(rows.n_rows)
+    ] == within
+
+
 def test_measured_configuration_is_within_range_and_its_run_is_nearest(
     portfolio: FittedPortfolio,
 ) -> None:
@@ -173,6 +200,7 @@ def test_empty_question_has_an_empty_answer(portfolio: FittedPortfolio) -> None:
 
     assert portfolio.predict(nothing).median().shape == (0,)
     assert portfolio.support(nothing) == []
+    assert portfolio.within_range(nothing).shape == (0,)
 
 
 def test_ten_thousand_rows_are_answered_as_one_by_one(portfolio: FittedPortfolio) -> None:

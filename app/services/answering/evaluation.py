@@ -181,5 +181,4 @@ def _within_range(
 ) -> BoolArray:
     if not request.require_within_range or not features.n_rows:
         return np.ones(features.n_rows, dtype=np.bool_)
-    supports = served.portfolio.support(features)
-    return np.array([support.within_range for support in supports], dtype=np.bool_)
+    return served.portfolio.within_range(features)

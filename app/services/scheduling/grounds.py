@@ -39,8 +39,7 @@ def within_range(workloads: Sequence[Slug], beliefs: Beliefs) -> BoolArray:
     is_within = np.ones(len(workloads), dtype=np.bool_)
     for served, rows in _by_regressor(workloads, beliefs):
         scenarios = [beliefs.scenarios[row] for row in rows]
-        supports = served.portfolio.support(features_of(scenarios, served))
-        is_within[rows] = [support.within_range for support in supports]
+        is_within[rows] = served.portfolio.within_range(features_of(scenarios, served))
     return is_within
 
 
