@@ -117,8 +117,10 @@ def settings(database_url: str, tmp_path: Path) -> Settings:
         data_dir=tmp_path,
         database_url=database_url,
         database_pool_size=8,
-        # A test waits for its database, however slow the machine is.
+        # A test waits for its database and its answers, however slow the machine is.
         database_patience_s=60,
+        request_timeout_s=600,
+        upload_timeout_s=600,
     )
 
 
