@@ -48,8 +48,8 @@ class Forecasts:
     `restart_s` is the time lost by changing to the option, `completion_s` the expected time to
     completion with it; `cost` is the cost of the expected completion, NaN where no price is known;
     `on_time` is the probability of keeping the deadline, 1 where there is none; `fits` is the
-    probability that the memory suffices, 1 for what a job runs on; `within_range` is what the
-    request requires to be measured: the option, unless the job runs on it.
+    probability that the memory suffices, 1 for what a job runs on; `within_range` is false only
+    where the request requires what was measured, and the option was not nor does the job run on it.
     """
 
     options: list[Option]
