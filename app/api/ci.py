@@ -9,7 +9,7 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from app.api.dependencies import Reader, RunsWriter, ServicesDep
-from app.api.documents.ci import report_document, stored_document
+from app.api.documents.stored_reports import stored_document
 from app.api.negotiation import JSON, PLAIN_TEXT, TEXT
 from app.api.paths import allow_segments
 from app.api.problems import problem_responses
@@ -24,6 +24,7 @@ from app.api.schemas.ci import (
     CiReportsOut,
 )
 from app.api.schemas.headers import headed
+from app.domain.ci import CiReport
 from app.domain.errors import (
     InvalidRowsError,
     NotFoundError,
@@ -75,13 +76,19 @@ async def report_runs(request: Request, services: ServicesDep, caller: RunsWrite
         services.ci.report,
         caller.project_id,
         report_request,
-        report_document,
+        _new_document,
         ticket,
         render,
         key_id=caller.key_id,
     )
     answer = render(document)
     return Response(answer.body, answer.status, answer.headers)
+
+
+def _new_document(report: CiReport) -> dict[str, Any]:
+    from app.api.documents.ci import report_document  # noqa: PLC0415 - with the first report
+
+    return report_document(report)
 
 
 def _rendered(document: Mapping[str, Any], accept: str | None) -> Replay:

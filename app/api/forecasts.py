@@ -10,7 +10,6 @@ from starlette.concurrency import run_in_threadpool
 from app.api import problems
 from app.api.batches.answers import answer_batch
 from app.api.dependencies import Reader, ServicesDep, services_and_reader
-from app.api.documents import plain_text
 from app.api.documents.forecasts import ledger_document
 from app.api.encoded.forecasts import encode_forecast
 from app.api.negotiation import JSON, PLAIN_TEXT, TEXT
@@ -83,6 +82,8 @@ async def make_forecast(request: Request) -> Response:
         forecast = forecasts.forecast_on(grounds, forecast_request)
     encoded_forecast = encode_forecast(forecasts, forecast, forecast_request, body)
     if is_text:
+        from app.api.documents import plain_text  # noqa: PLC0415 - programs ask for JSON
+
         return Response(plain_text.forecast_sentences(encoded_forecast.document), media_type=TEXT)
     if grounds is not None:
         encoded_answer = encoded_forecast.encoded(grounds)

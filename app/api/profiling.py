@@ -5,7 +5,6 @@ from typing import Annotated
 from fastapi import APIRouter, Body, Request, Response
 
 from app.api.dependencies import Reader, ServicesDep, WorkloadPath
-from app.api.documents.profiling import plan_document, plan_text
 from app.api.negotiation import JSON, PLAIN_TEXT, TEXT
 from app.api.problems import problem_responses
 from app.api.requests.bodies import json_response
@@ -50,6 +49,9 @@ def plan_profiling(
     caller: Reader,
     request: Request,
 ) -> Response:
+    # Imported with the service itself: a process without plans spares the memory.
+    from app.api.documents.profiling import plan_document, plan_text  # noqa: PLC0415
+
     plan = services.profiling.plan(caller.project_id, body.to_domain(workload))
     document = plan_document(plan, body.model_dump(mode="json", exclude_unset=True))
     if preferred(request.headers.get("accept"), (JSON, TEXT)) == TEXT:

@@ -6,7 +6,6 @@ from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from app.api.dependencies import Reader, ServicesDep
-from app.api.documents import plain_text
 from app.api.documents.forecasts import Document, configuration_document, forecast_document
 from app.api.documents.needed_changes import change_document
 from app.api.forecasts import FORECAST_PROBLEMS
@@ -46,6 +45,8 @@ async def recommend(request: Request, services: ServicesDep, caller: Reader) -> 
     )
     document = recommendation_document(recommendation, services.context.now())
     if preferred(request.headers.get("accept"), (JSON, TEXT)) == TEXT:
+        from app.api.documents import plain_text  # noqa: PLC0415 - programs ask for JSON
+
         return Response(plain_text.recommendation_text(document), media_type=TEXT)
     return json_response(document)
 

@@ -4,9 +4,6 @@ from fastapi import APIRouter, Request, Response
 
 from app.api import problems
 from app.api.dependencies import Reader, ServicesDep
-from app.api.documents.allocations import allocation_document, allocation_text
-from app.api.documents.capacity import capacity_document, capacity_text
-from app.api.documents.schedules import ranking_document, ranking_text
 from app.api.negotiation import JSON, PLAIN_TEXT, TEXT
 from app.api.requests.bodies import json_response
 from app.api.schemas.allocations import AllocateIn, AllocateOut
@@ -31,6 +28,9 @@ _PROBLEMS = problems.problem_responses(UnknownFieldError)
     },
 )
 def rank(request: Request, body: RankIn, services: ServicesDep, caller: Reader) -> Response:
+    # Here and below imported with the service itself: a process without it spares the memory.
+    from app.api.documents.schedules import ranking_document, ranking_text  # noqa: PLC0415
+
     document = ranking_document(services.schedules.rank(caller.project_id, body.to_domain()))
     if preferred(request.headers.get("accept"), (JSON, TEXT)) == TEXT:
         return Response(ranking_text(document), media_type=TEXT)
@@ -54,6 +54,8 @@ def rank(request: Request, body: RankIn, services: ServicesDep, caller: Reader) 
     },
 )
 def allocate(request: Request, body: AllocateIn, services: ServicesDep, caller: Reader) -> Response:
+    from app.api.documents.allocations import allocation_document, allocation_text  # noqa: PLC0415
+
     allocation = services.allocations.allocate(caller.project_id, body.to_domain())
     document = allocation_document(allocation)
     if preferred(request.headers.get("accept"), (JSON, TEXT)) == TEXT:
@@ -77,6 +79,8 @@ def allocate(request: Request, body: AllocateIn, services: ServicesDep, caller: 
     },
 )
 def capacity(request: Request, body: CapacityIn, services: ServicesDep, caller: Reader) -> Response:
+    from app.api.documents.capacity import capacity_document, capacity_text  # noqa: PLC0415
+
     document = capacity_document(services.capacity.view(caller.project_id, body.to_domain()))
     if preferred(request.headers.get("accept"), (JSON, TEXT)) == TEXT:
         return Response(capacity_text(document), media_type=TEXT)

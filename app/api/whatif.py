@@ -6,7 +6,6 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request, Response
 
 from app.api.dependencies import Reader, ServicesDep, WorkloadPath
-from app.api.documents import plain_text
 from app.api.documents.curves import curve_document, curve_text
 from app.api.documents.forecast_tables import forecast_csv
 from app.api.documents.forecasts import Document, forecast_document
@@ -62,11 +61,17 @@ def _respond(request: Request, documents: list[Document]) -> Response:
     is_single = len(documents) == 1
     if media_type == CSV:
         return Response(forecast_csv(documents), media_type=CSV)
-    if media_type == TEXT and is_single:
-        return Response(plain_text.forecast_sentences(documents[0]), media_type=TEXT)
     if media_type == TEXT:
-        return Response(plain_text.forecast_table(documents), media_type=TEXT)
+        return Response(_text(documents), media_type=TEXT)
     return json_response(documents[0] if is_single else {"forecasts": documents})
+
+
+def _text(documents: list[Document]) -> str:
+    from app.api.documents import plain_text  # noqa: PLC0415 - programs ask for JSON
+
+    if len(documents) == 1:
+        return plain_text.forecast_sentences(documents[0])
+    return plain_text.forecast_table(documents)
 
 
 _CURVE_FIELDS = {"over", "from", "to", "points"}

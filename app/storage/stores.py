@@ -1,13 +1,13 @@
 """All stores on one session, as `Database.transaction` yields them."""
 
+from typing import TYPE_CHECKING
+
 from sqlalchemy.orm import Session
 
 from app.storage.access import AccessStore
 from app.storage.artifacts import ArtifactStore
 from app.storage.ci import CiStore
 from app.storage.dated import ExchangeRateStore, GridFactorStore
-from app.storage.diagnosis import DiagnosisStore
-from app.storage.dumps import DumpStore
 from app.storage.fits import FitStore
 from app.storage.forecasts import ForecastStore
 from app.storage.idempotency import IdempotencyStore
@@ -15,16 +15,21 @@ from app.storage.leases import LeaseStore
 from app.storage.prices import PriceStore
 from app.storage.quotas import QuotaStore
 from app.storage.regressors import RegressorStore
-from app.storage.removal import RemovalStore
 from app.storage.run_counts import RunCountStore
 from app.storage.runs import RunStore
 from app.storage.workloads import WorkloadStore
+
+if TYPE_CHECKING:
+    from app.storage.diagnosis import DiagnosisStore
+    from app.storage.dumps import DumpStore
+    from app.storage.removal import RemovalStore
 
 
 class Stores:
     """The stores of one transaction."""
 
     def __init__(self, session: Session) -> None:
+        self._session = session
         self.access = AccessStore(session)
         self.quotas = QuotaStore(session)
         self.workloads = WorkloadStore(session)
@@ -40,6 +45,26 @@ class Stores:
         self.grid_factors = GridFactorStore(session)
         self.ci = CiStore(session)
         self.idempotency = IdempotencyStore(session)
-        self.diagnosis = DiagnosisStore(session)
-        self.dumps = DumpStore(session)
-        self.removal = RemovalStore(session)
+
+    # Commands alone use the following: a web process spares their memory.
+
+    @property
+    def diagnosis(self) -> "DiagnosisStore":
+        """What `trainfare doctor` reads."""
+        from app.storage.diagnosis import DiagnosisStore  # noqa: PLC0415
+
+        return DiagnosisStore(self._session)
+
+    @property
+    def dumps(self) -> "DumpStore":
+        """Whole tables, for backups."""
+        from app.storage.dumps import DumpStore  # noqa: PLC0415
+
+        return DumpStore(self._session)
+
+    @property
+    def removal(self) -> "RemovalStore":
+        """Projects with all they have, part by part."""
+        from app.storage.removal import RemovalStore  # noqa: PLC0415
+
+        return RemovalStore(self._session)

@@ -1,4 +1,4 @@
-"""Writes CI reports as JSON documents."""
+"""Writes new CI reports as JSON documents."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from app.api.documents.forecasts import configuration_document
 from app.api.schemas.fits import FitOut
 from app.api.schemas.quantities import plain_number
 from app.domain.accuracy import DriftReport
-from app.domain.ci import CONFIDENCE, CiReport, CostChange, JudgedRun, RunCost, StoredReport
+from app.domain.ci import CONFIDENCE, CiReport, CostChange, JudgedRun, RunCost
 from app.domain.instants import instant_text
 
 Document = dict[str, Any]
@@ -37,20 +37,6 @@ def report_document(report: CiReport) -> Document:
         "acknowledged": None,
         "promoted_at": None,
     }
-
-
-def stored_document(report: StoredReport) -> Document:
-    """Return the document of a stored report in its current state."""
-    acknowledgement = report.acknowledgement
-    acknowledged = None
-    if acknowledgement is not None:
-        acknowledged = {
-            "author": acknowledgement.author,
-            "reason": acknowledgement.reason,
-            "at": instant_text(acknowledgement.at),
-        }
-    promoted = None if report.promoted_at is None else instant_text(report.promoted_at)
-    return {**report.document, "acknowledged": acknowledged, "promoted_at": promoted}
 
 
 def _run_document(judged: JudgedRun, *, is_duplicate: bool) -> Document:
