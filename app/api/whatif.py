@@ -58,12 +58,11 @@ def _media_type(request: Request) -> str:
 
 def _respond(request: Request, documents: list[Document]) -> Response:
     media_type = _media_type(request)
-    is_single = len(documents) == 1
     if media_type == CSV:
         return Response(forecast_csv(documents), media_type=CSV)
     if media_type == TEXT:
         return Response(_text(documents), media_type=TEXT)
-    return json_response(documents[0] if is_single else {"forecasts": documents})
+    return json_response(documents[0] if len(documents) == 1 else {"forecasts": documents})
 
 
 def _text(documents: list[Document]) -> str:

@@ -152,10 +152,8 @@ def show_workloads(workloads: Iterable[Mapping[str, Any]]) -> None:
 
 def show_upload(name: str, answer: Mapping[str, Any]) -> None:
     """Print what an upload stored."""
-    created, duplicates = (
-        answer.get("created", 0),
-        say_count(answer.get("duplicates", 0), "duplicate"),
-    )
+    created = answer.get("created", 0)
+    duplicates = say_count(answer.get("duplicates", 0), "duplicate")
     if answer.get("dry_run"):
         print_note(f"{name}: {created} to be created, {duplicates}; none was stored.")
     else:

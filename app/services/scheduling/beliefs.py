@@ -19,8 +19,7 @@ from app.services.prices import PriceService
 from app.services.serving import RegressorCache, ServedRegressor
 from models import NORMAL_KNOTS, FloatArray
 
-RegressorKey = tuple[Slug, int | None]
-"""A workload and the version asked for, None for the published one."""
+_Group = tuple[Slug, int | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +39,7 @@ class Beliefs:
     problems
         The refusals of the others, by position.
     served
-        The regressors that answered, by workload and the version asked for.
+        The regressors that answered, by workload and the version asked for, None for the published.
     """
 
     durations: DurationBeliefs
@@ -48,7 +47,11 @@ class Beliefs:
     scenarios: list[Scenario]
     offers: list[Offer | None]
     problems: dict[int, DomainError]
-    served: Mapping[RegressorKey, ServedRegressor] = field(default_factory=dict)
+    served: Mapping[_Group, ServedRegressor] = field(default_factory=dict)
+
+    def published(self, workload: Slug) -> ServedRegressor | None:
+        """Return the regressor of questions that named no version, if any was answered."""
+        return self.served.get((workload, None))
 
 
 @dataclass(slots=True)
@@ -90,7 +93,7 @@ class BeliefReader:
         needs_book = priced or any(map(_needs_prices, requests))
         book = self._prices.book(project_id) if needs_book else None
         problems: dict[int, DomainError] = {}
-        groups: defaultdict[RegressorKey, list[int]] = defaultdict(list)
+        groups: defaultdict[_Group, list[int]] = defaultdict(list)
         for row, request in enumerate(requests):
             groups[request.workload, request.regressor_version].append(row)
         gathered, answered = [], {}

@@ -16,8 +16,12 @@ from app.services.serving import ServedRegressor
 from models import BoolArray
 
 
-def fits_probability_of(workloads: Sequence[Slug], beliefs: Beliefs) -> FloatArray:
-    """Return the probability that memory suffices; 1 where nothing measured says otherwise.
+def grounds_of(
+    workloads: Sequence[Slug], beliefs: Beliefs, *, ranged: bool
+) -> tuple[FloatArray, BoolArray]:
+    """Return the probabilities that memory suffices, and what lies within the measured ranges.
+
+    The probability is 1 where nothing measured says otherwise.
 
     Parameters
     ----------
@@ -25,22 +29,18 @@ def fits_probability_of(workloads: Sequence[Slug], beliefs: Beliefs) -> FloatArr
         The workload of each of `beliefs.known`, asked for in its published version.
     beliefs
         Their forecasts.
+    ranged
+        Whether the ranges matter; without, everything counts as within them.
     """
-    probability = np.ones(len(workloads))
+    fits, is_within = np.ones(len(workloads)), np.ones(len(workloads), dtype=np.bool_)
     for served, rows in _by_regressor(workloads, beliefs):
-        if served.portfolio.memory_law is not None:
-            scenarios = [beliefs.scenarios[row] for row in rows]
-            probability[rows] = fits_probability(features_of(scenarios, served), served)
-    return probability
-
-
-def within_range(workloads: Sequence[Slug], beliefs: Beliefs) -> BoolArray:
-    """Return which of `beliefs.known` lie within the measured ranges of their workloads."""
-    is_within = np.ones(len(workloads), dtype=np.bool_)
-    for served, rows in _by_regressor(workloads, beliefs):
-        scenarios = [beliefs.scenarios[row] for row in rows]
-        is_within[rows] = served.portfolio.within_range(features_of(scenarios, served))
-    return is_within
+        if served.portfolio.memory_law is None and not ranged:
+            continue
+        features = features_of([beliefs.scenarios[row] for row in rows], served)
+        fits[rows] = fits_probability(features, served)
+        if ranged:
+            is_within[rows] = served.portfolio.within_range(features)
+    return fits, is_within
 
 
 def warnings_of(
@@ -75,6 +75,6 @@ def _by_regressor(
     for place, slug in enumerate(workloads):
         places[slug].append(place)
     for slug, group in places.items():
-        served = beliefs.served.get((slug, None))
+        served = beliefs.published(slug)
         if served is not None:
             yield served, group

@@ -23,7 +23,7 @@ from app.pricing.billing import costs_of
 from app.pricing.gpus import gpu_key
 from app.pricing.spot import SECONDS_PER_HOUR
 from app.services.scheduling.beliefs import Beliefs
-from app.services.scheduling.grounds import fits_probability_of, within_range
+from app.services.scheduling.grounds import grounds_of
 from models import BoolArray, ConvergenceLaw
 
 MAX_COUNTS: Final = 64
@@ -207,22 +207,21 @@ def forecasts_of(
     is_running = np.array(
         [_is_running(job, option.placed) for job, option in pairs], dtype=np.bool_
     )
-    required = request.require_within_range
-    within = within_range(slugs, beliefs) if required else np.ones_like(is_running)
+    fits, is_within = grounds_of(slugs, beliefs, ranged=request.require_within_range)
     return Forecasts(
         options=forecast_options,
         left=left,
         restart_s=restart,
         completion_s=completion_s,
         on_time=np.where(np.isinf(seconds_left), 1.0, on_time),
-        fits=np.where(is_running, 1.0, fits_probability_of(slugs, beliefs)),
-        within_range=within | is_running,
+        fits=np.where(is_running, 1.0, fits),
+        within_range=is_within | is_running,
         cost=costs_of(beliefs.offers, completion_s),
     )
 
 
 def _law_of(job: ElasticJob, beliefs: Beliefs) -> ConvergenceLaw | None:
-    served = beliefs.served.get((job.workload, None))
+    served = beliefs.published(job.workload)
     return None if served is None else served.portfolio.convergence
 
 
