@@ -18,6 +18,9 @@ SEARCH: Final = {
     "nodes": "nodes",
     "purchase": "purchase",
 }
+COLUMN_PARAMETERS: Final = {"framework": PARAMETER + "framework"}
+"""Parameters that are columns of their own in uploads and what-ifs."""
+
 _TEXTS: Final = frozenset({"gpu_type", "instance_type", "provider", "region", "purchase"})
 _PRICES: Final = ("price_per_hour", "currency", "as_of")
 _SPOT: Final = ("interruptions_per_hour", "checkpoint_interval_s", "checkpoint_s", "restart_s")
@@ -30,19 +33,20 @@ _OPTIONS: Final = {
     "limit": "--limit",
 }
 FORECAST_FIELDS: Final = (
-    *SEARCH, *WORK, "framework", "param.NAME", "confidence", "deadline_s", "budget",
+    *SEARCH, *WORK, *COLUMN_PARAMETERS, "param.NAME", "confidence", "deadline_s", "budget",
     "regressor_version", "time_limit_quantile", "explain", *_PRICES, *_SPOT,
 )  # fmt: skip
 """The fields of `trainfare forecast`; the service checks them."""
 
 RECOMMEND_FIELDS: Final = (
-    *SEARCH, *WORK, "param.NAME", "confidence", *_PRICES, *_SPOT, *_ENERGY,
+    *SEARCH, *WORK, *COLUMN_PARAMETERS, "param.NAME", "confidence",
+    *_PRICES, *_SPOT, *_ENERGY,
 )  # fmt: skip
 """The fields of `trainfare recommend`; its limits are options."""
 
 
 def split_fields(fields: Iterable[str]) -> dict[str, str]:
-    """Return `name=value` arguments as a mapping.
+    """Return `name=value` arguments as a mapping; a column that is a parameter gets its prefix.
 
     Raises
     ------
@@ -51,7 +55,8 @@ def split_fields(fields: Iterable[str]) -> dict[str, str]:
     """
     pairs: dict[str, str] = {}
     for field in fields:
-        name, separator, value = field.partition("=")
+        given, separator, value = field.partition("=")
+        name = COLUMN_PARAMETERS.get(given, given)
         if not separator or not name:
             raise UsageError(f"{field!r} is not name=value.", "Write workers=8 or gpu_type=V100.")
         if not value:

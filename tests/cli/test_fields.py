@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from app.cli.failures import UsageError
-from app.cli.fields import recommendation_request, value_of, values_of
+from app.cli.fields import recommendation_request, split_fields, value_of, values_of
 from app.cli.profiling.requests import scenario_from
 from tests.support.terminal import Terminal
 
@@ -35,6 +35,17 @@ def test_one_value_is_needed_where_one_is_taken(text: str) -> None:
         recommendation_request("w", {"param.precision": text})
     with pytest.raises(UsageError):
         scenario_from({"param.precision": text})
+
+
+def test_the_framework_is_a_parameter_by_the_name_of_its_column() -> None:
+    given = split_fields(["framework=torch,jax", "workers=4"])
+
+    assert given == {"param.framework": "torch,jax", "workers": "4"}
+    assert recommendation_request("w", split_fields(["framework=2"]))["parameters"] == {
+        "framework": "2"
+    }
+    with pytest.raises(UsageError, match="framework is given twice"):
+        split_fields(["framework=torch", "param.framework=jax"])
 
 
 def test_parameters_of_a_list_are_numbers_if_all_are() -> None:

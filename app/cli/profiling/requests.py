@@ -9,7 +9,7 @@ import orjson
 
 from app.cli.connection import Connection, path_of
 from app.cli.failures import RefusedError, UsageError
-from app.cli.fields import SEARCH, split_fields, unknown_field, value_of, values_of
+from app.cli.fields import COLUMN_PARAMETERS, SEARCH, split_fields, unknown_field, value_of, values_of
 from app.cli.machine import Machine
 from app.domain.flat_fields import CONFIGURATION, PARAMETER, WORK
 
@@ -155,4 +155,4 @@ def _search_from(fields: Mapping[str, str], categories: Collection[str]) -> dict
 
 
 def _unknown(name: str) -> UsageError:
-    return unknown_field(name, (*CONFIGURATION, *WORK, "param.NAME"), _OPTIONS)
+    return unknown_field(name, (*CONFIGURATION, *WORK, *COLUMN_PARAMETERS, "param.NAME"), _OPTIONS)
