@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import httpx2
 import pytest
 
-from app.cli.processes.ending import termination_event
+from app.cli.processes.ending import end_on_hangup, termination_event
 from tests.support import patient_http
 from tests.support.server import running_service, start_process
 
@@ -85,6 +85,19 @@ def test_terminal_that_is_closed_ends_nothing_that_ignores_it() -> None:
     assert not told.is_set()
 
 
+@pytest.mark.parametrize(("handler", "ends"), [(signal.SIG_DFL, True), (signal.SIG_IGN, False)])
+def test_terminal_that_is_closed_ends_a_server_that_does_not_ignore_it(
+    handler: signal.Handlers, *, ends: bool
+) -> None:
+    with _handled(signal.SIGHUP, handler), termination_event() as told:
+        # Of what is handled, a server handles this alone.
+        signal.signal(signal.SIGHUP, handler)
+        end_on_hangup()
+        signal.raise_signal(signal.SIGHUP)
+
+    assert told.is_set() is ends
+
+
 @pytest.mark.parametrize("arguments", [[], ["--workers", "2"]])
 def test_who_waits_for_a_fit_is_told_how_it_stands_when_the_service_ends(
     sqlite_url: str, arguments: list[str]
@@ -108,8 +121,9 @@ def test_who_waits_for_a_fit_is_told_how_it_stands_when_the_service_ends(
     assert "Traceback" not in "".join(service.lines)
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
 def test_upload_under_way_is_stored_however_often_the_service_is_told_to_end(
-    sqlite_url: str,
+    sqlite_url: str, number: signal.Signals
 ) -> None:
     body = b'[{"workload": "resnet", "duration_seconds": 1}]'
     head = b"POST /v1/runs HTTP/1.1\r\nHost: fare\r\nContent-Type: application/json\r\n"
@@ -120,9 +134,9 @@ def test_upload_under_way_is_stored_however_often_the_service_is_told_to_end(
             upload.sendall(head + b"Content-Length: %d\r\n\r\n" % len(body) + body[:1])
             # An answer to another says that the first was read.
             patient_http.get(f"{service.url}/healthz")
-            service.process.send_signal(signal.SIGINT)
+            service.process.send_signal(number)
             _wait_until_closed(address)
-            service.process.send_signal(signal.SIGINT)
+            service.process.send_signal(number)
             upload.sendall(body[1:])
             answer = upload.makefile("rb").readline()
         exit_code = service.wait()

@@ -36,6 +36,18 @@ def test_several_web_processes_answer_on_one_address_until_sigint(sqlite_url: st
     assert exit_code == 0
 
 
+@pytest.mark.parametrize("arguments", [[], ["--workers", "2"]])
+def test_terminal_that_is_closed_ends_the_service_in_order(
+    sqlite_url: str, arguments: list[str]
+) -> None:
+    with running_service(sqlite_url, *arguments) as service:
+        service.process.send_signal(signal.SIGHUP)
+        exit_code = service.wait()
+
+    assert exit_code == 0
+    assert "stopped" in service.lines[-1]
+
+
 def _lives(service: RunningProcess) -> float:
     """Return how many answers of `/healthz` the metrics tell."""
     text = patient_http.get(f"{service.url}/metrics").text

@@ -38,6 +38,15 @@ def handling_termination(on_signal: Callable[[int, FrameType | None], None]) -> 
             signal.signal(number, handler)
 
 
+def end_on_hangup() -> None:
+    """Handle SIGHUP as if it were SIGTERM, unless it is ignored; only in the main thread.
+
+    For a server that handles SIGTERM itself.
+    """
+    if not _is_ignored(signal.SIGHUP):
+        signal.signal(signal.SIGHUP, lambda _signal, _frame: signal.raise_signal(signal.SIGTERM))
+
+
 @contextmanager
 def termination_event() -> Iterator[threading.Event]:
     """Yield an event that termination signals set during the block; only in the main thread."""

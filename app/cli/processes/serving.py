@@ -22,6 +22,7 @@ from app.cli.failures import RefusedError
 from app.cli.logs import configure_logging, log_config
 from app.cli.processes import garbage
 from app.cli.processes.direct_protocol import DirectProtocol
+from app.cli.processes.ending import end_on_hangup
 from app.cli.processes.web import build
 from app.cli.surroundings import require_database
 from app.domain.addresses import is_loopback
@@ -156,6 +157,14 @@ def _metrics_folder(settings: Settings) -> Iterator[Path | None]:
         yield Path(path)
 
 
+def _several(config: uvicorn.Config, server_socket: socket.socket) -> Multiprocess:
+    """Return what runs several web processes; uvicorn's own SIGHUP would restart them all."""
+    on_hangup = signal.getsignal(signal.SIGHUP)
+    supervisor = Multiprocess(config, sockets=[server_socket])
+    signal.signal(signal.SIGHUP, on_hangup)
+    return supervisor
+
+
 def _serve(settings: Settings, siblings: Path | None, *, access_log: bool) -> None:
     config = uvicorn.Config(
         partial(build, settings, siblings),
@@ -176,12 +185,13 @@ def _serve(settings: Settings, siblings: Path | None, *, access_log: bool) -> No
     # Uvicorn raises the signal again after a clean shutdown: exit successfully then.
     signal.signal(signal.SIGTERM, _end)
     signal.signal(signal.SIGINT, _end)
+    end_on_hangup()
     server_socket, url = _listen(settings)
     _logger.info("listening", extra={"url": url, "web_workers": settings.web_workers})
     try:
         if settings.web_workers > 1:
             garbage.settle()
-            Multiprocess(config, sockets=[server_socket]).run()
+            _several(config, server_socket).run()
         else:
             _Server(config).run(sockets=[server_socket])
     finally:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, cast
 from fastapi import FastAPI
 
 from app.cli.processes import garbage
-from app.cli.processes.ending import end_within
+from app.cli.processes.ending import end_on_hangup, end_within
 from app.cli.processes.orphans import end_with_parent
 from app.domain.threads import ONE_THREAD
 from app.settings import Settings
@@ -31,6 +31,7 @@ def build(settings: Settings, siblings: Path | None = None) -> FastAPI:
     """
     # Otherwise an orphan would go on answering, and hold the address that a restart needs.
     end_with_parent()
+    end_on_hangup()
     # Before numpy is imported: the matrix products of an answer are small, so that a second thread
     # costs more than it saves. The operator's own settings take precedence.
     for name, count in ONE_THREAD.items():
