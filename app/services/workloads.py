@@ -21,6 +21,7 @@ from app.services.context import ServiceContext
 from app.services.judging.removal import remove_from_reports
 from app.services.page_tokens import number_of
 from app.services.quotas import charge_workload, release_runs
+from app.services.refitting.refits import request_refits
 from app.services.workload_names import require_workload, unknown_workload
 from app.storage.stores import Stores
 
@@ -62,7 +63,8 @@ class WorkloadService:
     ) -> tuple[WorkloadDetail, bool]:
         """Create a workload or replace its declaration; return whether it is new. Audited.
 
-        A unit that is left out, and parameters that runs use, stay as they are.
+        A unit that is left out, and parameters that runs use, stay as they are. A fit is requested
+        if the refit policy changes and makes one due.
 
         Raises
         ------
@@ -97,7 +99,12 @@ class WorkloadService:
             if is_new or merged != workload.declaration:
                 changes = _changes(workload.declaration, merged)
                 stores.access.record_audit(project_id, key_id, now, action, slug, changes)
-            return _detail(stores, require_workload(stores, project_id, slug)), is_new
+            declared = require_workload(stores, project_id, slug)
+            if declared.declaration.refit_policy != policy:
+                # The runs that wait may be enough for the new policy, and no upload need follow.
+                settings = self._context.settings
+                request_refits(stores, project_id, [declared], now, settings, key_id)
+            return _detail(stores, declared), is_new
 
     def get(self, project_id: ProjectId, slug: Slug) -> WorkloadDetail:
         """Return a workload with what was measured and learned about it.

@@ -1,15 +1,23 @@
 """A workload's refit policy gets its fits, whenever its runs come and however its fits end."""
 
+import io
+
+import orjson
 import pytest
 from fastapi.testclient import TestClient
 
+from app.domain.access import DEFAULT_PROJECT
 from app.domain.fits import ClaimedFit, FitProblem
+from app.domain.identifiers import Slug
+from app.domain.workloads import RefitMode, RefitPolicy, WorkloadDeclaration
 from app.services.computing.task import FitTask, compute_fit
 from app.services.fitting import FittingService
 from app.services.refitting.overdue import OverdueRefits
+from app.services.uploads.terms import UploadFormat
 from app.services.wiring import Services
 from tests.support.clock import FakeClock
-from tests.support.regressors import make_fitter, store_runs
+from tests.support.queries import recorded_queries
+from tests.support.regressors import QUICK, make_fitter, publish_regressor, store_runs
 from tests.support.uploads import make_json_run, post_json
 
 pytestmark = pytest.mark.lengthy
@@ -46,6 +54,37 @@ def test_enough_new_runs_ask_for_a_fit(client: TestClient) -> None:
     assert _fits(client) == ["queued"]
 
 
+def test_runs_that_wait_are_fitted_as_soon_as_the_policy_wants_it(
+    client: TestClient, services: Services, clock: FakeClock
+) -> None:
+    _upload(client, 3)
+
+    _declare(client, mode="auto", min_new_runs=4)
+    too_few = _fits(client)
+    _declare(client, mode="auto", min_new_runs=3)
+    enough = _fits(client)
+    _fit_all(services)
+    _declare(client, mode="auto", min_new_runs=1)
+
+    assert (too_few, enough) == ([], ["queued"])
+    assert _fits(client) == ["succeeded"]
+
+
+def test_run_that_waited_too_long_is_fitted_as_soon_as_the_policy_wants_it(
+    client: TestClient, services: Services, clock: FakeClock
+) -> None:
+    _fitted(client, services, clock, min_new_runs=100)
+    _upload(client, 1)
+    clock.advance(3600)
+
+    _declare(client, mode="auto", min_new_runs=100, max_age_s=7200)
+    young = _fits(client)
+    _declare(client, mode="auto", min_new_runs=100, max_age_s=3600)
+
+    assert young == ["succeeded"]
+    assert _fits(client) == ["queued", "succeeded"]
+
+
 def test_an_active_fit_is_enough(client: TestClient) -> None:
     _declare(client, mode="auto")
 
@@ -53,6 +92,11 @@ def test_an_active_fit_is_enough(client: TestClient) -> None:
     _upload(client, 1)
 
     assert _fits(client) == ["queued"]
+
+
+def _store_run(services: Services, workload: str) -> None:
+    body = io.BytesIO(orjson.dumps(make_json_run(workload=workload)))
+    services.uploads.upload(DEFAULT_PROJECT, body, UploadFormat.JSON)
 
 
 def _fit_all(services: Services) -> None:
@@ -221,6 +265,42 @@ def test_overdue_fits_do_not_stand_before_others(
     assert (full, overdue.look()) == (0, 1)
 
 
+def test_overdue_fits_wait_for_a_queue_that_is_longer_than_they_may_make_it(
+    services: Services, clock: FakeClock
+) -> None:
+    policy = RefitPolicy(RefitMode.AUTO, 100, 60.0)
+    for name in ("a", "b"):
+        publish_regressor(services, name)
+        declaration = WorkloadDeclaration(refit_policy=policy)
+        services.workloads.declare(DEFAULT_PROJECT, Slug(name), declaration)
+    clock.advance(1)
+    for name in ("c", "d", "a", "b"):
+        _store_run(services, name)
+    clock.advance(60)
+    for name in ("c", "d"):
+        services.fits.request_fit(DEFAULT_PROJECT, Slug(name), QUICK)
+
+    assert OverdueRefits(services.context, at_most=1).look() == 0
+    assert OverdueRefits(services.context, at_most=4).look() == 2
+
+
+def test_workloads_are_examined_once_a_minute(services: Services, clock: FakeClock) -> None:
+    overdue = OverdueRefits(services.context, at_most=4)
+
+    with recorded_queries(services.context.database) as first:
+        overdue.look()
+    clock.advance(59)
+    with recorded_queries(services.context.database) as within_a_minute:
+        overdue.look()
+    clock.advance(1)
+    with recorded_queries(services.context.database) as after_a_minute:
+        overdue.look()
+
+    assert first
+    assert not within_a_minute
+    assert after_a_minute
+
+
 def test_runs_that_are_promoted_ask_for_a_fit(
     client: TestClient, services: Services, clock: FakeClock
 ) -> None:
@@ -296,7 +376,7 @@ def test_runs_that_no_fit_could_use_do_not_count(client: TestClient) -> None:
 
 def test_duplicates_and_dry_runs_ask_for_nothing(client: TestClient) -> None:
     _upload(client, 1, external_id="a")
-    _declare(client, mode="auto")
+    _declare(client, mode="auto", min_new_runs=2)
 
     post_json(client, make_json_run(external_id="a"))
     post_json(client, make_json_run(), dry_run="true")

@@ -167,8 +167,10 @@ def test_fits_of_several_workloads_are_queued_beside_an_operators(
 ) -> None:
     keys = [store_runs(context, name) for name in ("a", "b")]
     policy = WorkloadDeclaration(refit_policy=RefitPolicy(RefitMode.AUTO, 1))
-    for name in ("a", "b"):
-        services.workloads.declare(DEFAULT_PROJECT, Slug(name), policy)
+    # Declared by the service, it would be asked at once.
+    with context.database.transaction() as stores:
+        for key in keys:
+            stores.workloads.replace_declaration(key, policy, context.now())
     refit: list[Future[int]] = []
 
     with ThreadPoolExecutor(1) as pool:

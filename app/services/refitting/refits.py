@@ -31,9 +31,10 @@ def request_refits(
 ) -> int:
     """Queue a fit for each workload for which its policy makes one due; return how many.
 
-    Called in the transaction of an upload or a promotion, after a fit has ended (nothing else would
-    consider the runs that came meanwhile), and when runs may have waited too long. `key_id` is the
-    key that brought the runs, None where none is needed or there was none.
+    Called in the transaction of an upload, a promotion or a change of the policy, after a fit has
+    ended (nothing else would consider the runs that came meanwhile), and when runs may have waited
+    too long. `key_id` is the key that brought the runs or the policy, None where none is needed or
+    there was none.
 
     Nobody removes the workloads until the transaction ends: it has created or locked them.
 
