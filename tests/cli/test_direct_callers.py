@@ -296,6 +296,47 @@ def test_more_than_the_question_that_waits_is_read_by_the_application(stage: Sta
     assert stage.n_direct == 0
 
 
+def test_question_is_answered_after_the_request_before_it(stage: Stage) -> None:
+    async def talk() -> list[bytes]:
+        async with received(stage, request(b"", line="GET /v1/nothing HTTP/1.1")) as (
+            reader,
+            taken,
+        ):
+            taken.data_received(PLAIN)
+            return [await read_answer(reader) for _ in range(2)]
+
+    answers = asyncio.run(talk())
+
+    assert [status_of(answer) for answer in answers] == [404, 200]
+
+
+def test_body_that_looks_like_a_question_is_not_answered(stage: Stage) -> None:
+    head = request(b"", line="POST /v1/nothing HTTP/1.1", length=len(PLAIN))
+
+    async def talk() -> int:
+        async with received(stage, head) as (reader, taken):
+            status = status_of(await read_answer(reader))
+            # The answer did not wait for the body.
+            taken.data_received(PLAIN)
+            return status
+
+    assert asyncio.run(talk()) == 404
+    assert stage.n_direct == 0
+
+
+def test_caller_who_does_not_read_is_not_answered_further(stage: Stage) -> None:
+    async def talk() -> tuple[int, int]:
+        async with received(stage, PLAIN) as (reader, taken):
+            await read_answer(reader)
+            taken.pause_writing()
+            taken.data_received(PLAIN)
+            n_direct = stage.n_direct
+            taken.resume_writing()
+            return n_direct, status_of(await read_answer(reader))
+
+    assert asyncio.run(talk()) == (1, 200)
+
+
 def test_caller_who_leaves_while_a_question_waits_is_not_answered(stage: Stage) -> None:
     async def talk() -> None:
         new = request(work={"dataset_size": 1700}, record=False)
