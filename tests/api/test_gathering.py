@@ -9,6 +9,7 @@ from typing import Any
 
 import orjson
 import pytest
+import sqlalchemy as sa
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from hypothesis import given
@@ -28,6 +29,7 @@ from app.services.forecasts import ForecastService
 from app.services.wiring import Services
 from app.settings import Settings
 from app.storage.database import Database
+from app.storage.tables import ForecastRow
 from tests.support.forged import put_forged
 from tests.support.log_lines import log_lines
 from tests.support.questions import documents
@@ -195,6 +197,21 @@ def test_each_recorded_forecast_stands_in_the_ledger(published: FastAPI) -> None
     ]
     assert [answer["forecast_id"] for answer in answers[MIN_GATHERED:]] == [None] * MIN_GATHERED
     assert len({answer["forecast_id"] for answer in answers}) == MIN_GATHERED + 1
+
+
+def test_each_forecast_is_recorded_once(
+    published: FastAPI, services: Services, database: Database
+) -> None:
+    def count() -> int:
+        services.ledger.flush()
+        with database.engine.connect() as connection:
+            return connection.scalar(sa.select(sa.func.count()).select_from(ForecastRow)) or 0
+
+    before = count()
+
+    ask_together(published, callers(MIN_GATHERED))
+
+    assert count() - before == MIN_GATHERED
 
 
 def test_answers_are_remembered(published: FastAPI) -> None:

@@ -364,6 +364,23 @@ def test_connection_is_closed_when_nothing_more_is_asked(stage: Stage) -> None:
     assert stage.n_direct == 1
 
 
+class _Brief(Direct):
+    """Keeps no connection open."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.timeout_keep_alive = 0
+
+
+def test_connection_whose_answers_all_came_from_the_protocol_is_closed_in_time(
+    stage: Stage,
+) -> None:
+    answer = stage.send_pieces([PLAIN], _Brief)
+
+    assert status_of(answer) == 200
+    assert stage.n_direct == 1
+
+
 def test_connection_stays_open_while_a_question_waits(stage: Stage) -> None:
     async def talk() -> int:
         async with received(stage, request(work={"dataset_size": 1800}, record=False)) as (
