@@ -1,20 +1,27 @@
-"""Texts of columns: many are written as each alone."""
+"""Texts written in columns: each is what its value alone would be written as."""
 
 from decimal import Decimal
 
 import numpy as np
-import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from app.api.batches.column_texts import decimal_texts
+from app.pricing.billing import MAX_DECIMALS
+
+amounts = st.tuples(
+    st.integers(0, 10**18) | st.integers(0, 10**15) | st.integers(0, 1000),
+    st.integers(1, MAX_DECIMALS),
+)
 
 
-@pytest.mark.parametrize("most", [3, 9, 17])
-@pytest.mark.parametrize("n", [10, 2000])
-def test_amounts_show_all_their_decimals(n: int, most: int) -> None:
-    random = np.random.default_rng(n)
-    units, decimals = random.integers(0, 10**most, n), random.integers(1, most + 1, n)
+@given(st.lists(amounts, min_size=1))
+@example([(10**14 - 1, 1), (7, MAX_DECIMALS)])
+@example([(98_765_432_109_876_543, 2), (0, 1)])
+@example([(5, 6), (55, 5)])
+def test_amounts_are_written_with_all_their_decimals(asked: list[tuple[int, int]]) -> None:
+    units, decimals = (np.array(column, dtype=np.int64) for column in zip(*asked, strict=True))
 
     texts = decimal_texts(units, decimals)
 
-    told = zip(units.tolist(), decimals.tolist(), strict=True)
-    assert texts == [format(Decimal(unit).scaleb(-shown), "f").encode() for unit, shown in told]
+    assert texts == [f"{Decimal(unit).scaleb(-places):f}".encode() for unit, places in asked]
