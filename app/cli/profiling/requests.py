@@ -9,7 +9,14 @@ import orjson
 
 from app.cli.connection import Connection, path_of
 from app.cli.failures import RefusedError, UsageError
-from app.cli.fields import COLUMN_PARAMETERS, SEARCH, split_fields, unknown_field, value_of, values_of
+from app.cli.fields import (
+    COLUMN_PARAMETERS,
+    SEARCH,
+    split_fields,
+    unknown_field,
+    value_of,
+    values_of,
+)
 from app.cli.machine import Machine
 from app.domain.flat_fields import CONFIGURATION, PARAMETER, WORK
 
