@@ -1,6 +1,7 @@
 """The regression library: measured runs of a workload in, forecasts of durations out."""
 
 from models.accelerator_memory.law import Feasibility
+from models.answers.departures import Departure
 from models.answers.inquiry import Inquiry
 from models.answers.support import SupportColumns
 from models.artefacts.serialization import FORMAT_VERSION, dumps, loads
@@ -60,6 +61,7 @@ __all__ = [
     "Comparison",
     "ConvergenceLaw",
     "ConvergenceRuns",
+    "Departure",
     "Design",
     "DesignStep",
     "Evidence",

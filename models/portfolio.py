@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from models.accelerator_memory.law import Feasibility, MemoryLaw
+from models.answers.departures import MeasuredBounds
 from models.answers.inquiry import Grounds, Inquiry
 from models.answers.memory import Memory
 from models.answers.support import SupportGrounds
@@ -114,6 +115,7 @@ class FittedPortfolio:
             memory=memory,
             squared_breaks=self.trend_breaks**2 if self.trend_breaks.any() else None,
             epochs=Epochs.of(encoder),
+            bounds=MeasuredBounds(encoder, memory.known_columns),
             supports=SupportGrounds(encoder, transfer, memory, regime_map),
             mixtures=Mixtures(encoder.layout, self.members, self.answering),
             jitter=jitter,

@@ -6,6 +6,7 @@ from math import sqrt
 
 import numpy as np
 
+from models.answers.departures import Departure, MeasuredBounds
 from models.answers.memory import Memory, row_signatures
 from models.answers.support import SupportColumns, SupportGrounds
 from models.calibration.intervals import tempered, variance_of_levels
@@ -56,6 +57,7 @@ class Grounds:
     memory: Memory
     squared_breaks: FloatArray | None
     epochs: Epochs | None
+    bounds: MeasuredBounds
     supports: SupportGrounds
     mixtures: Mixtures
     jitter: Jitter | None
@@ -169,13 +171,20 @@ class Inquiry:
 
     @once
     def within_range(self) -> BoolArray:
-        """Which rows are within all that was measured, shape (n,); cheaper than `supports`."""
-        return self._grounds.supports.within_range(self.features, self.encoded)
+        """Which rows are within all that was measured, shape (n,); cheaper than `departures`."""
+        return self._grounds.bounds.within(self.features, self.encoded)
+
+    @once
+    def departures(self) -> Mapping[int, Departure]:
+        """Where the rows that leave what was measured do so; cheaper than `supports`."""
+        return self._grounds.bounds.departures(self.features, self.encoded)
 
     @once
     def supports(self) -> SupportColumns:
         """How well the runs support the rows, in columns."""
-        return self._grounds.supports.describe(self.features, self.encoded, self._signatures)
+        return self._grounds.supports.describe(
+            self.features, self.encoded, self._signatures, self.departures
+        )
 
     @once
     def support(self) -> list[Support]:

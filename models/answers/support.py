@@ -1,35 +1,20 @@
-"""How well the runs support a question: ranges, levels, what cannot be known, nearest runs."""
+"""How well the runs support a question: where it leaves them, nearest runs, what it rests on."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import compress
-from typing import NamedTuple
 
 import numpy as np
 
+from models.answers.departures import LEAVES_RANGE, Departure
 from models.answers.memory import Memory
 from models.answers.neighbours import Neighbours
 from models.features.encoded import Encoded
-from models.features.encoder import UNSEEN, UNSPECIFIED, Encoder
-from models.features.numeric import NumericFeature
+from models.features.encoder import Encoder
 from models.members.transfer import LevelTransfer
 from models.once import once
 from models.questions.regimes import RegimeMap
-from models.reports import AxisSupport, Basis, Support
-from models.tables import BoolArray, FeatureTable, IntArray
-
-_TOLERANCE = 1e-9
-_DIGITS = 9
-_SUFFIX = {"": "", "per_worker": "_per_worker", "workers_per": ""}
-
-
-class _Row(NamedTuple):
-    """A row that may leave what was measured: distances, whether they matter, level codes."""
-
-    row: int
-    distances: list[float]
-    is_extrapolating: bool
-    codes: IntArray
+from models.reports import Basis, Support
+from models.tables import FeatureTable, IntArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,38 +88,35 @@ class SupportGrounds:
     ) -> None:
         self._encoder, self._transfer, self._memory = encoder, transfer, memory
         self._regime_map = regime_map
-        self._constant: BoolArray = np.array(
-            [feature.spread == 0 for feature in encoder.numeric], dtype=np.bool_
-        )
-        self._names = [*encoder.axis_names(), *(category.column for category in encoder.categories)]
 
     @once
     def _neighbours(self) -> Neighbours:
         """The configurations, prepared for nearest-neighbour search."""
         return Neighbours(self._memory, _spans(self._encoder))
 
-    def within_range(self, features: FeatureTable, encoded: Encoded) -> BoolArray:
-        """Return which rows are within all that was measured, shape (n,)."""
-        return ~np.array(_is_outside(encoded, self._unknown(features, encoded)), dtype=np.bool_)
-
     def describe(
-        self, features: FeatureTable, encoded: Encoded, signatures: Sequence[bytes]
+        self,
+        features: FeatureTable,
+        encoded: Encoded,
+        signatures: Sequence[bytes],
+        departures: Mapping[int, Departure],
     ) -> "SupportColumns":
-        """Return the support of the rows of `features`, given encoded and settled."""
+        """Return the support of the rows of `features`, given encoded, settled and judged."""
         nearest, places = self._neighbours.nearest(encoded)
-        unknown = self._unknown(features, encoded)
         is_known = list(map(self._memory.signatures.__contains__, signatures))
-        is_rare, is_outside = self._is_rare(encoded), _is_outside(encoded, unknown)
-        outside = {
-            question.row: self._outside(
-                features,
-                question,
-                unknown[question.row],
-                nearest[places[question.row]],
-                (is_known[question.row], is_rare[question.row]),
+        is_rare = self._is_rare(encoded)
+        is_extrapolating = self._is_extrapolating(encoded) if departures else []
+        outside = {}
+        for row, departure in departures.items():
+            basis = self._basis(
+                measured=not (departure.axes or departure.unidentified) and is_known[row],
+                described=bool(departure.unseen_levels)
+                and self._transfer.is_described(encoded.codes[row], _levels_of(features, row)),
+                rare=is_rare[row],
+                n_unseen=len(departure.unseen_levels),
+                outside=is_extrapolating[row],
             )
-            for question in self._rows(encoded, list(compress(range(len(is_outside)), is_outside)))
-        }
+            outside[row] = Support(not any(departure), *departure, nearest[places[row]], basis)
         return SupportColumns(nearest, places, self._bases(is_known, is_rare), outside)
 
     def _bases(self, is_known: list[bool], is_rare: list[bool]) -> list[Basis]:
@@ -146,64 +128,15 @@ class SupportGrounds:
         bases = {pair: self._basis(measured=pair[0], rare=pair[1]) for pair in set(pairs)}
         return list(map(bases.__getitem__, pairs))
 
-    def _rows(self, encoded: Encoded, rows: Sequence[int]) -> Iterator["_Row"]:
-        """Yield the numbers by which some rows are judged."""
-        if not rows:
-            return
-        distances = encoded.distances[rows]
-        telling = self._regime_map.relevant(distances).max(axis=1, initial=0.0)
-        is_extrapolating = telling > _TOLERANCE
-        if encoded.readings is not None:
-            # No run is near a question that separates columns which always went together.
-            is_extrapolating |= [bool(encoded.readings.names[row]) for row in rows]
-        yield from map(
-            _Row,
-            rows,
-            distances.tolist(),
-            is_extrapolating.tolist(),
-            encoded.codes[rows],
-        )
-
-    def _outside(
-        self,
-        features: FeatureTable,
-        question: "_Row",
-        unknown: tuple[str, ...],
-        nearest: tuple[str, ...],
-        flags: tuple[bool, bool],
-    ) -> Support:
-        """Return the support of a row that may leave what was measured."""
-        codes = question.codes.tolist()
-        levels: Mapping[str, str | None] = {}
-        unseen: tuple[tuple[str, str], ...] = ()
-        if codes and min(codes) < 0:
-            levels = {name: column[question.row] for name, column in features.categorical.items()}
-            unseen = _unseen(self._encoder, codes, levels)
-        axes = self._axes(features, question)
-        is_known, is_rare = flags
-        basis = self._basis(
-            measured=not (unknown or axes) and is_known,
-            described=bool(unseen) and self._transfer.is_described(question.codes, levels),
-            rare=is_rare,
-            n_unseen=len(unseen),
-            outside=question.is_extrapolating,
-        )
-        is_within = not (axes or unseen or unknown)
-        return Support(is_within, axes, unseen, unknown, nearest, basis)
-
-    def _axes(self, features: FeatureTable, question: "_Row") -> tuple[AxisSupport, ...]:
-        axes = [
-            _axis(
-                self._encoder.numeric[index], self._ranges[index], features, question.row, distance
-            )
-            for index, distance in enumerate(question.distances)
-            if distance > _TOLERANCE
-        ]
-        return tuple(sorted(axes, key=lambda axis: -round(axis.distance, _DIGITS)))
-
-    @once
-    def _ranges(self) -> list[tuple[float, float]]:
-        return list(map(_measured_range, self._encoder.numeric))
+    def _is_extrapolating(self, encoded: Encoded) -> list[bool]:
+        """Return which rows are beyond a range that decides the kind of question."""
+        telling = self._regime_map.relevant(encoded.distances).max(axis=1, initial=0.0)
+        is_beyond: list[bool] = (telling > LEAVES_RANGE).tolist()
+        if encoded.readings is None:
+            return is_beyond
+        # No run is near a question that separates columns which always went together.
+        names = encoded.readings.names
+        return [far or bool(own) for far, own in zip(is_beyond, names, strict=True)]
 
     def _is_rare(self, encoded: Encoded) -> list[bool]:
         """Return which rows have a level with few runs."""
@@ -234,108 +167,11 @@ class SupportGrounds:
             return "transferred"
         return "extrapolated" if outside else "interpolated"
 
-    def _unknown(self, features: FeatureTable, encoded: Encoded) -> list[tuple[str, ...]]:
-        """Return for each row the columns whose effect on it the runs cannot show.
 
-        First come columns of the fit, then those that went together in all runs, then columns of
-        which no run has ever had a value.
-        """
-        readings = encoded.readings
-        columns: list[tuple[str, ...]] = [()] * len(encoded.X)
-        if readings is not None:
-            columns = list(readings.names)
-        known = self._memory.known_columns
-        unknown_columns = [
-            name for name in (*features.numeric, *features.categorical) if name not in known
-        ]
-        if not unknown_columns and self._is_inside(encoded):
-            return columns
-        is_unasked = encoded.codes == UNSPECIFIED
-        # A column that was constant in all runs takes that value where a question leaves it out.
-        is_out = np.where(self._constant, encoded.excess > _TOLERANCE, encoded.missing)
-        if is_out.any() or is_unasked.any():
-            flags = np.hstack([is_out, is_unasked])
-            for row in np.flatnonzero(flags.any(axis=1)).tolist():
-                fit_columns = (self._names[index] for index in np.flatnonzero(flags[row]))
-                columns[row] = tuple(dict.fromkeys((*fit_columns, *columns[row])))
-        for name in sorted(unknown_columns):
-            has_value = _has_value(features, name)
-            columns = [
-                (*names, name) if is_given else names
-                for names, is_given in zip(columns, has_value, strict=True)
-            ]
-        return columns
-
-    @staticmethod
-    def _is_inside(encoded: Encoded) -> bool:
-        """Return whether this is a single row, complete and within all measured ranges."""
-        return (
-            len(encoded.X) == 1
-            and not any(encoded.excess[0].tolist())
-            and not any(encoded.missing[0].tolist())
-            and UNSPECIFIED not in encoded.codes[0].tolist()
-        )
-
-
-def _unseen(
-    encoder: Encoder, codes: Sequence[int], levels: Mapping[str, str | None]
-) -> tuple[tuple[str, str], ...]:
-    return tuple(
-        (category.column, str(levels[category.column]))
-        for category, code in zip(encoder.categories, codes, strict=True)
-        if code == UNSEEN
-    )
-
-
-def _is_outside(encoded: Encoded, unknown: Sequence[tuple[str, ...]]) -> list[bool]:
-    """Return which rows leave a measured range or level, or have `unknown` columns."""
-    if len(encoded.X) == 1:
-        codes, distances = encoded.codes[0].tolist(), encoded.distances[0].tolist()
-        is_out = min(codes, default=0) < 0 or max(distances, default=0.0) > _TOLERANCE
-        return [is_out or bool(unknown[0])]
-    is_open = np.logical_or.reduce(encoded.codes < 0, axis=1)
-    is_far = np.logical_or.reduce(encoded.distances > _TOLERANCE, axis=1)
-    is_outside: list[bool] = (is_open | is_far).tolist()
-    if not any(unknown):
-        return is_outside
-    return [is_out or bool(names) for is_out, names in zip(is_outside, unknown, strict=True)]
+def _levels_of(features: FeatureTable, row: int) -> Mapping[str, str | None]:
+    return {name: column[row] for name, column in features.categorical.items()}
 
 
 def _spans(encoder: Encoder) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     spans = [feature.axis_span for feature in encoder.numeric if feature.used]
     return np.array(spans, dtype=np.float64)
-
-
-def _axis(
-    feature: NumericFeature,
-    measured: tuple[float, float],
-    features: FeatureTable,
-    row: int,
-    distance: float,
-) -> AxisSupport:
-    value = float(features.numeric[feature.column][row])
-    name = feature.column + _SUFFIX[feature.quotient]
-    if feature.quotient:
-        workers = float(features.numeric["workers"][row])
-        value = value / workers if feature.quotient == "per_worker" else workers / value
-        name = "workers_per_node" if feature.quotient == "workers_per" else name
-    return AxisSupport(name, value, *measured, distance)
-
-
-def _measured_range(feature: NumericFeature) -> tuple[float, float]:
-    """Return the measured range in the column's own units."""
-    ends = np.array([feature.low, feature.high]) + feature.center
-    if feature.transform == "scaled":
-        values = ends * feature.unit + feature.origin
-    else:
-        values = np.exp(ends) if feature.transform == "log" else np.expm1(ends) * feature.unit
-    low, high = (float(f"{value:.12g}") for value in values)
-    return low, high
-
-
-def _has_value(features: FeatureTable, name: str) -> list[bool]:
-    """Return which rows have a value of a column."""
-    values = features.numeric.get(name)
-    if values is None:
-        return [level is not None for level in features.categorical[name]]
-    return [not is_missing for is_missing in np.isnan(values).tolist()]

@@ -280,3 +280,28 @@ def test_parameters_in_proportion_are_answered_alike_for_all_workers() -> None:
     assert np.diff(widths).min() > 0
     of_one = [float(np.log(each.quantile(0.95) / each.quantile(0.05))[0]) for each in alone]
     assert of_one == pytest.approx(widths.tolist())
+
+
+@pytest.mark.parametrize("n_rows", [1, 7])
+def test_departures_are_those_of_the_support(portfolio: FittedPortfolio, n_rows: int) -> None:
+    changes: list[dict[str, float | str]] = [
+        {"workers": 16, "dataset_size": 10},
+        {},
+        {"gpu_type": "K80", "epochs": 9},
+        {"param.depth": 3},
+        {"workers": 3},
+        {"dataset_size": 1e6, "workers": 99},
+        {"gpu_type": "K80"},
+    ]
+    questions = make_features([ROW | change for change in changes[:n_rows]])
+
+    departures = portfolio.ask(questions).departures
+
+    supports = portfolio.support(questions)
+    assert departures.keys() == {
+        row for row, support in enumerate(supports) if not support.within_range
+    }
+    for row, departure in departures.items():
+        support = supports[row]
+        assert departure == (support.axes, support.unseen_levels, support.unidentified)
+        assert departure.axes or departure.unseen_levels or departure.unidentified
