@@ -56,8 +56,10 @@ class CapacityService:
         ]
         restarts = np.zeros(len(gpu_types))
         for column, row in enumerate(beliefs.known):
-            restarts[column] = _restart_s(jobs[row], gpu_types[column])
-            jobs[row] = _without_elapsed(jobs[row], restarts[column])
+            if _is_moved(jobs[row], gpu_types[column]):
+                restarts[column] = jobs[row].restart_s
+                # The elapsed time belongs to another place.
+                jobs[row] = replace(jobs[row], elapsed_s=None)
         draws = draws_for(len(jobs), max(request.capacity.values(), default=1))
         durations = draw_durations(remaining_of(jobs, beliefs), request.seed, draws)
         durations += restarts
@@ -100,20 +102,14 @@ def _by_type(request: CapacityRequest, gpu_types: Sequence[str]) -> dict[str, li
     return columns_by_type
 
 
-def _without_elapsed(job: DemandedJob, restart_s: float) -> DemandedJob:
-    """Return the job, for a moved one without its elapsed time, which belongs to another place."""
-    return replace(job, elapsed_s=None) if restart_s else job
-
-
-def _restart_s(job: DemandedJob, gpu_type: str) -> float:
-    """Return the cost in seconds of moving a job; without a named GPU it may stay where it is."""
+def _is_moved(job: DemandedJob, gpu_type: str) -> bool:
+    """Whether a job is moved or resized; without a named GPU it may stay where it is."""
     configuration, current = job.scenario.configuration, job.current
     if current is None:
-        return 0.0
+        return False
     workers, batch_size = configuration.workers, job.scenario.work.batch_size
     names = {gpu_type, configuration.gpu_type or ANY_TYPE}
-    is_same = any(is_kept(current, Placed(name, workers, batch_size)) for name in names)
-    return 0.0 if is_same else job.restart_s
+    return not any(is_kept(current, Placed(name, workers, batch_size)) for name in names)
 
 
 def _fitting(

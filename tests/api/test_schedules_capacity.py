@@ -236,3 +236,20 @@ def test_job_on_a_machine_of_known_gpu_restarts_where_it_stood_on_another(
     moved = view(client, running=[job("a", configuration=machine, **placed)], hours=4)
 
     assert (moved != kept) is restarts
+
+
+def test_past_of_a_moved_job_does_not_count_even_if_moving_takes_no_time(
+    client: TestClient, published: Services
+) -> None:
+    moved: dict[str, Any] = {"current": {"gpu_type": "T4", "workers": 8}, "restart_s": 0}
+
+    known, unknown = (
+        view(client, running=[job("a", progress=0.5, elapsed_s=elapsed_s, **moved)], hours=3)
+        for elapsed_s in (20_000, None)
+    )
+
+    expected = [
+        [hour["expected_gpus"] for hour in answer["demand"][0]["hours"]]
+        for answer in (known, unknown)
+    ]
+    assert expected[0] == expected[1]
