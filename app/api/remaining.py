@@ -3,7 +3,7 @@
 from fastapi import APIRouter, Request, Response
 
 from app.api.dependencies import Reader, ServicesDep
-from app.api.documents.forecasts import rounded_band
+from app.api.documents.forecasts import rounded_band, warning_documents
 from app.api.documents.schedules import Document, say_band
 from app.api.forecasts import FORECAST_PROBLEMS
 from app.api.negotiation import JSON, PLAIN_TEXT, TEXT
@@ -57,11 +57,14 @@ def remaining_document(result: Remaining) -> Document:
         "ends_at": second_text(result.ends_at),
         "latest_end": second_text(result.latest_end),
         "deadline_probability": significant(probability, 6),
+        "warnings": warning_documents(result.warnings),
     }
 
 
 def remaining_text(document: Document) -> str:
     """Return a job's remaining time as a few lines of prose."""
+    from app.api.documents import plain_text  # noqa: PLC0415 - programs ask for JSON
+
     left, total = document["remaining_seconds"], document["total_seconds"]
     forecast, ratio = document["forecast_seconds"], document["ratio"]
     lines = [
@@ -85,4 +88,5 @@ def remaining_text(document: Document) -> str:
     if document["deadline_probability"] is not None:
         probability = say_probability(document["deadline_probability"])
         lines.append(f"It keeps the deadline with probability {probability}.")
+    lines += plain_text.warning_sentences(document)
     return "\n".join(lines) + "\n"

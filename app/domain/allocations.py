@@ -116,7 +116,7 @@ class AllocationRequest:
 class AllocatedJob:
     """What a job gets; `completion_seconds` are from now and include a restart.
 
-    `warnings` say how far from the measured runs it is.
+    `warnings` say what of it was never measured, or may not fit into memory.
     """
 
     job: ElasticJob

@@ -6,6 +6,7 @@ from datetime import datetime
 
 from app.domain.allocations import Placed
 from app.domain.errors import DomainError
+from app.domain.forecasts import ForecastWarning
 from app.domain.schedules import QueuedJob
 
 
@@ -48,6 +49,14 @@ class HourOfDemand:
 
 
 @dataclass(frozen=True, slots=True)
+class JobWarning:
+    """What of a job was never measured, or may not fit into memory."""
+
+    job: QueuedJob
+    warning: ForecastWarning
+
+
+@dataclass(frozen=True, slots=True)
 class TypeDemand:
     """The demand for one GPU type; `ends_at` is when its last job has ended with confidence."""
 
@@ -55,6 +64,7 @@ class TypeDemand:
     capacity: int | None
     hours: tuple[HourOfDemand, ...]
     ends_at: datetime | None
+    warnings: tuple[JobWarning, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from app.domain.configurations import Configuration, Scenario
-from app.domain.forecasts import Interval, SpotTerms
+from app.domain.forecasts import ForecastWarning, Interval, SpotTerms
 from app.domain.identifiers import Slug
 from app.domain.prices import PriceQuery
 
@@ -45,7 +45,8 @@ class Remaining:
 
     `total_s` is the whole duration (spent and remaining), `forecast_s` the original forecast for
     the present configuration, `ratio` the duration over that forecast, `weight` the share of the
-    observed rate in the answer, in [0, 1].
+    observed rate in the answer, in [0, 1]. `warnings` say what of the present configuration
+    was never measured.
     """
 
     request: RemainingRequest
@@ -59,3 +60,4 @@ class Remaining:
     ends_at: datetime | None
     latest_end: datetime | None
     deadline_probability: float | None
+    warnings: tuple[ForecastWarning, ...] = ()

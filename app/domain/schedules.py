@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from app.domain.configurations import Scenario
 from app.domain.errors import DomainError
-from app.domain.forecasts import SpotTerms
+from app.domain.forecasts import ForecastWarning, SpotTerms
 from app.domain.identifiers import Slug
 from app.domain.prices import PriceQuery
 
@@ -45,6 +45,11 @@ class QueuedJob:
     pricing: PriceQuery = field(default_factory=PriceQuery)
     spot: SpotTerms = field(default_factory=SpotTerms)
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether it has run, and so has shown that it fits into memory."""
+        return self.progress > 0 or (self.elapsed_s or 0.0) > 0
+
 
 @dataclass(frozen=True, slots=True)
 class RankRequest:
@@ -76,7 +81,8 @@ class RankedJob:
     """A job in its place.
 
     `service`, on which the order rests, is in GPU-seconds (duration times workers), for the whole
-    job or for what is left of it. A larger `priority` goes first; equal jobs share one.
+    job or for what is left of it. A larger `priority` goes first; equal jobs share one. `warnings`
+    say what of it was never measured, or may not fit into memory.
     """
 
     job: QueuedJob
@@ -87,6 +93,7 @@ class RankedJob:
     deadline_probability: float | None
     latest_start: datetime | None
     problem: DomainError | None = None
+    warnings: tuple[ForecastWarning, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

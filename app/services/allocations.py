@@ -229,8 +229,7 @@ def _allocated(
         (upper + restart).tolist(),
         strict=True,
     )
-    slugs = [request.jobs[forecasts.options[row].job].workload for row in rows.tolist()]
-    warnings = warnings_of(slugs, rows.tolist(), beliefs)
+    warnings = warnings_of(beliefs, rows, forecasts.is_running[rows], request.confidence)
     allocated = []
     for row, band, on_grounds in zip(rows.tolist(), bands, warnings, strict=True):
         option, offer = forecasts.options[row], beliefs.offers[row]

@@ -14,17 +14,20 @@ from app.domain.capacity import (
     CapacityView,
     DemandedJob,
     HourOfDemand,
+    JobWarning,
     OmittedFromDemand,
     TypeDemand,
 )
 from app.domain.configurations import Scenario
+from app.domain.forecasts import ForecastWarning
 from app.domain.identifiers import ProjectId
 from app.domain.instants import later
 from app.domain.schedules import QueuedJob
 from app.pricing.gpus import gpu_key
 from app.services.context import ServiceContext
 from app.services.schedules import question_of, remaining_of
-from app.services.scheduling.beliefs import BeliefReader
+from app.services.scheduling.beliefs import BeliefReader, Beliefs
+from app.services.scheduling.grounds import warnings_of
 from app.services.scheduling.options import is_kept
 
 
@@ -54,6 +57,7 @@ class CapacityService:
             _gpu_type(jobs[row], scenario)
             for row, scenario in zip(beliefs.known, beliefs.scenarios, strict=True)
         ]
+        warnings = _warnings(request, jobs, gpu_types, beliefs)
         restarts = np.zeros(len(gpu_types))
         for column, row in enumerate(beliefs.known):
             if _is_moved(jobs[row], gpu_types[column]):
@@ -66,6 +70,7 @@ class CapacityService:
         endless = [row for row in beliefs.problems if row < len(request.running)]
         rows = [*beliefs.known, *endless]
         gpu_types += [jobs[row].scenario.configuration.gpu_type or ANY_TYPE for row in endless]
+        warnings += [()] * len(endless)
         durations = np.pad(durations, ((0, 0), (0, len(endless))), constant_values=np.inf)
         groups = _by_type(request, gpu_types)
         omitted = [
@@ -83,7 +88,8 @@ class CapacityService:
                 if row not in beliefs.problems
             ]
             members = [jobs[rows[column]] for column in columns]
-            demands.append(_demand(request, name, members, durations[:, columns], now))
+            notes = [warnings[column] for column in columns]
+            demands.append(_demand(request, name, members, durations[:, columns], notes, now))
         return CapacityView(request, tuple(demands), tuple(omitted))
 
 
@@ -100,6 +106,21 @@ def _by_type(request: CapacityRequest, gpu_types: Sequence[str]) -> dict[str, li
         name = names.setdefault(gpu_key(gpu_type), gpu_type)
         columns_by_type.setdefault(name, []).append(column)
     return columns_by_type
+
+
+def _warnings(
+    request: CapacityRequest,
+    jobs: Sequence[DemandedJob],
+    gpu_types: Sequence[str],
+    beliefs: Beliefs,
+) -> list[tuple[ForecastWarning, ...]]:
+    """Return what to know of each forecast."""
+    is_running = [
+        (row < len(request.running) or jobs[row].has_begun) and not _is_moved(jobs[row], gpu_type)
+        for row, gpu_type in zip(beliefs.known, gpu_types, strict=True)
+    ]
+    columns = np.arange(len(is_running))
+    return warnings_of(beliefs, columns, np.array(is_running, np.bool_), request.confidence)
 
 
 def _is_moved(job: DemandedJob, gpu_type: str) -> bool:
@@ -134,6 +155,7 @@ def _demand(
     name: str,
     jobs: Sequence[QueuedJob],
     durations: FloatArray,
+    warnings: Sequence[tuple[ForecastWarning, ...]],
     now: datetime,
 ) -> TypeDemand:
     capacity = request.capacity.get(name)
@@ -148,6 +170,11 @@ def _demand(
             for hour in range(request.hours)
         ),
         ends_at=later(now, _last_end_s(ends, request.confidence)),
+        warnings=tuple(
+            JobWarning(job, warning)
+            for job, own in zip(jobs, warnings, strict=True)
+            for warning in own
+        ),
     )
 
 

@@ -19,6 +19,7 @@ from app.services.answering.questions import ScenarioResolver
 from app.services.context import ServiceContext
 from app.services.prices import PriceService
 from app.services.scheduling.beliefs import BeliefReader
+from app.services.scheduling.grounds import warnings_of
 from app.services.serving import RegressorCache, ServedRegressor
 from models import joint_forecast
 
@@ -71,7 +72,11 @@ class RemainingService:
         left, weight = remaining_after(
             prior, stretch, current.progress, current.elapsed_s, request.rate_variation
         )
-        return _to_remaining(request, served, prior, left, weight, self._context.now())
+        answer = _to_remaining(request, served, prior, left, weight, self._context.now())
+        # The job runs, and so has shown that it fits into memory.
+        is_running = np.ones(1, dtype=np.bool_)
+        (warnings,) = warnings_of(beliefs, np.arange(1), is_running, request.confidence)
+        return replace(answer, warnings=warnings)
 
 
 def _question(request: RemainingRequest) -> ForecastRequest:

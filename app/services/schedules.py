@@ -1,8 +1,9 @@
 """The use cases of ordering a queue of jobs."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from math import isnan
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from app.decisions.durations import DurationBeliefs, FloatArray
 from app.decisions.progress import RemainingBeliefs, remaining
 from app.decisions.queue_order import aged_service, deadline_keys, order
 from app.domain.errors import DomainError
-from app.domain.forecasts import ForecastRequest
+from app.domain.forecasts import ForecastRequest, ForecastWarning
 from app.domain.identifiers import ProjectId
 from app.domain.instants import later
 from app.domain.schedules import (
@@ -24,6 +25,8 @@ from app.domain.schedules import (
 )
 from app.services.context import ServiceContext
 from app.services.scheduling.beliefs import BeliefReader, Beliefs
+from app.services.scheduling.grounds import warnings_of
+from models import IntArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,17 +64,13 @@ class ScheduleService:
         beliefs = self._beliefs.read(project_id, questions)
         now = self._context.now()
         figures = _figures(request, beliefs, now)
+        warnings = _warnings(request, beliefs)
         waited = np.array([_waited(job, now) for job in request.jobs])
         submitted = np.array([_instant(job.submitted_at) for job in request.jobs])
         keys = _keys(request, figures, np.nan_to_num(waited), now)
         places, priority = order(keys, submitted)
-        return Ranking(
-            request,
-            tuple(
-                _ranked(request.jobs[row], row, priority[row], figures, beliefs.problems, now)
-                for row in places.tolist()
-            ),
-        )
+        ranked = _ranked(request.jobs, figures, waited, priority, beliefs.problems, warnings, now)
+        return Ranking(request, tuple(map(ranked.__getitem__, places.tolist())))
 
 
 def question_of(job: QueuedJob) -> ForecastRequest:
@@ -89,6 +88,14 @@ def remaining_of(jobs: Sequence[QueuedJob], beliefs: Beliefs) -> RemainingBelief
         [np.nan if job.elapsed_s is None else job.elapsed_s for job in forecast_jobs]
     )
     return remaining(beliefs.durations, progress, elapsed.astype(np.float64))
+
+
+def _warnings(request: RankRequest, beliefs: Beliefs) -> dict[int, tuple[ForecastWarning, ...]]:
+    """Return what to know of the forecasts, by job."""
+    has_begun = np.array([request.jobs[row].has_begun for row in beliefs.known], dtype=np.bool_)
+    columns = np.arange(len(beliefs.known))
+    found = warnings_of(beliefs, columns, has_begun, request.confidence)
+    return dict(zip(beliefs.known, found, strict=True))
 
 
 def _waited(job: QueuedJob, now: datetime) -> float:
@@ -155,26 +162,39 @@ def _keys(
 
 
 def _ranked(
-    job: QueuedJob,
-    row: int,
-    priority: int,
+    jobs: Sequence[QueuedJob],
     figures: _Figures,
-    problems: dict[int, DomainError],
+    waited: FloatArray,
+    priority: IntArray,
+    problems: Mapping[int, DomainError],
+    warnings: Mapping[int, tuple[ForecastWarning, ...]],
     now: datetime,
-) -> RankedJob:
-    waited = _waited(job, now)
-    problem = problems.get(row)
-    slack = float(figures.slack_s[row])
-    has_deadline = problem is None and job.deadline is not None
-    return RankedJob(
-        job=job,
-        priority=int(priority),
-        service=None if problem else Band(*(float(values[row]) for values in figures.service)),
-        remaining_seconds=None
-        if problem
-        else Band(*(float(values[row]) for values in figures.left)),
-        waited_s=None if np.isnan(waited) else waited,
-        deadline_probability=float(figures.on_time[row]) if has_deadline else None,
-        latest_start=later(now, slack) if has_deadline else None,
-        problem=problem,
-    )
+) -> list[RankedJob]:
+    """Return the jobs with their figures, in the order of the request."""
+    bands = zip(_bands(figures.service), _bands(figures.left), strict=True)
+    columns = (priority, waited, figures.on_time, figures.slack_s)
+    numbers = zip(*(column.tolist() for column in columns), strict=True)
+    ranked = []
+    for row, (job, (service, left), (rank, waited_s, on_time, slack_s)) in enumerate(
+        zip(jobs, bands, numbers, strict=True)
+    ):
+        problem = problems.get(row)
+        has_deadline = problem is None and job.deadline is not None
+        ranked.append(
+            RankedJob(
+                job=job,
+                priority=rank,
+                service=None if problem else service,
+                remaining_seconds=None if problem else left,
+                waited_s=None if isnan(waited_s) else waited_s,
+                deadline_probability=on_time if has_deadline else None,
+                latest_start=later(now, slack_s) if has_deadline else None,
+                problem=problem,
+                warnings=warnings.get(row, ()),
+            )
+        )
+    return ranked
+
+
+def _bands(figures: Sequence[FloatArray]) -> Iterator[Band]:
+    return map(Band, *(column.tolist() for column in figures))

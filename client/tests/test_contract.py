@@ -134,6 +134,9 @@ def test_questions_are_answered(heard: dict[str, Any]) -> None:
 def test_jobs_and_reports_are_answered(heard: dict[str, Any]) -> None:
     assert heard["forecasts.remaining"]["remaining_seconds"]["median"] > 0
     assert heard["schedules.rank"]["ranked"][0]["ref"] == "a"
+    assert (
+        heard["schedules.rank"]["ranked"][0]["warnings"] == heard["forecasts.remaining"]["warnings"]
+    )
     assert heard["schedules.allocate"]["allocated"][0]["ref"] == "a"
     assert heard["schedules.capacity"]["demand"][0]["gpu_type"] == "T4"
     assert heard["ci.report"]["verdict"] in {"pass", "warn", "fail", "insufficient_data"}

@@ -348,6 +348,7 @@ class Remaining(TypedDict):
     ratio: float
     ends_at: str
     latest_end: str
+    warnings: list[dict[str, str]]
 
 
 class Ranking(TypedDict):

@@ -5,7 +5,13 @@ from typing import Any
 
 from app.api import problems
 from app.api.documents.forecasts import warning_documents
-from app.api.documents.schedules import Document, expectation_document, say_band, say_on_time
+from app.api.documents.schedules import (
+    Document,
+    expectation_document,
+    say_band,
+    say_on_time,
+    say_warnings,
+)
 from app.api.schemas.quantities import plain_number, significant
 from app.domain.allocations import ANY_TYPE, AllocatedJob, Allocation, Omission, OmittedJob, Placed
 from app.domain.errors import DomainError
@@ -106,11 +112,9 @@ def allocation_text(document: Document, confidence: float) -> str:
         extra += ["cost"] if any(_presence(document, "cost")) else []
         rows = [_row(entry, extra) for entry in document["allocated"]]
         lines += ["", align(header + extra, rows, left=2)]
-    notes = [
-        f"{entry['ref']}: {warning['message']}"
-        for entry in document["allocated"]
-        for warning in entry["warnings"]
-    ]
+    notes = say_warnings(
+        (entry["ref"], warning) for entry in document["allocated"] for warning in entry["warnings"]
+    )
     notes += [
         f"{entry['ref']} {_share(entry['keeps'])}: {_say_reason(entry)}"
         for entry in document["left_out"]

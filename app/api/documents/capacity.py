@@ -1,7 +1,8 @@
 """Documents and tables of future GPU demand."""
 
 from app.api import problems
-from app.api.documents.schedules import Document
+from app.api.documents.forecasts import warning_documents
+from app.api.documents.schedules import Document, say_warnings
 from app.api.schemas.quantities import significant
 from app.domain.allocations import ANY_TYPE
 from app.domain.capacity import CapacityView, OmittedFromDemand, TypeDemand
@@ -35,6 +36,14 @@ def _demand(demand: TypeDemand) -> Document:
             }
             for hour in demand.hours
         ],
+        "warnings": [
+            {"ref": note.job.ref, **document}
+            for note, document in zip(
+                demand.warnings,
+                warning_documents([note.warning for note in demand.warnings]),
+                strict=True,
+            )
+        ],
     }
 
 
@@ -50,7 +59,10 @@ def _omitted(job: OmittedFromDemand) -> Document:
 def capacity_text(document: Document) -> str:
     """Return a table for each GPU type; consecutive equal hours share a line."""
     parts = [_type_text(entry, say_share(document["confidence"])) for entry in document["demand"]]
-    notes = [
+    notes = say_warnings(
+        (warning["ref"], warning) for entry in document["demand"] for warning in entry["warnings"]
+    )
+    notes += [
         f"{entry['ref']} "
         + (
             "is not counted: it never fits."

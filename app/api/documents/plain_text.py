@@ -146,11 +146,15 @@ def forecast_sentences(forecast: Document) -> str:
     limit = say_enough_seconds(forecast["time_limit_seconds"])
     lines.append(f"A time limit of {limit} would be safe.")
     lines += _explanation(forecast)
-    lines += [
+    return "\n".join([*lines, *warning_sentences(forecast)]) + "\n"
+
+
+def warning_sentences(answer: Document) -> list[str]:
+    """Return the warnings of an answer, each as a line."""
+    return [
         f"Warning ({entry['code']}): {entry['message']} {entry['remedy']}"
-        for entry in forecast.get("warnings") or ()
+        for entry in answer.get("warnings") or ()
     ]
-    return "\n".join(lines) + "\n"
 
 
 def _target_sentence(target: Document) -> str:

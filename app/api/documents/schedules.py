@@ -1,9 +1,10 @@
 """Documents and tables of ordered queues."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from app.api import problems
+from app.api.documents.forecasts import warning_documents
 from app.api.schemas.quantities import significant
 from app.domain.instants import second_text
 from app.domain.schedules import Band, RankedJob, Ranking
@@ -51,6 +52,7 @@ def _ranked_document(position: int, ranked: RankedJob) -> Document:
         "deadline_probability": significant(probability, 6),
         "latest_start": second_text(ranked.latest_start),
         "problem": None if problem is None else problems.document_of(problem, instance=RANK_PATH),
+        "warnings": warning_documents(ranked.warnings),
     }
 
 
@@ -64,8 +66,13 @@ def say_on_time(probability: float | None) -> str:
     return "-" if probability is None else say_probability(probability)
 
 
+def say_warnings(warnings: Iterable[tuple[str, Document]]) -> list[str]:
+    """Return a line for each warning, given with the ref of its job."""
+    return [f"{ref}: {warning['message']}" for ref, warning in warnings]
+
+
 def ranking_text(document: Document) -> str:
-    """Return an ordered queue as an aligned table, with jobs that could not be forecast below."""
+    """Return an ordered queue as an aligned table, with notes on single jobs below."""
     ranked: Sequence[Document] = document["ranked"]
     if not ranked:
         return "The queue is empty.\n"
@@ -75,7 +82,8 @@ def ranking_text(document: Document) -> str:
     on_time = [[say_on_time(job["deadline_probability"])] * has_deadlines for job in ranked]
     rows = [_row(job) + cells for job, cells in zip(ranked, on_time, strict=True)]
     table = align(header + ["on time"] * has_deadlines, rows, left=2)
-    notes = [
+    notes = say_warnings((job["ref"], warning) for job in ranked for warning in job["warnings"])
+    notes += [
         f"{job['ref']} cannot be forecast: {job['problem']['detail']}"
         for job in ranked
         if job["problem"] is not None

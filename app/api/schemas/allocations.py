@@ -7,7 +7,6 @@ from pydantic import AfterValidator, ConfigDict, Field, WrapValidator, model_val
 from pydantic_core import PydanticCustomError
 
 from app.api.schemas.base import RequestModel, ResponseModel
-from app.api.schemas.forecast_answers import WarningOut
 from app.api.schemas.forecasts import (
     Name,
     Parameters,
@@ -20,7 +19,14 @@ from app.api.schemas.forecasts import (
 )
 from app.api.schemas.instants import Instant
 from app.api.schemas.problems import ProblemOut
-from app.api.schemas.schedules import ExpectationOut, Progress, Ref, check_refs, check_types
+from app.api.schemas.schedules import (
+    ExpectationOut,
+    JobWarnings,
+    Progress,
+    Ref,
+    check_refs,
+    check_types,
+)
 from app.domain.allocations import (
     AllocationRequest,
     ElasticJob,
@@ -207,9 +213,7 @@ class AllocatedJobOut(ResponseModel):
     deadline_probability: float | None
     cost: Annotated[str | None, Field(description="expected; only with the objective cost")]
     currency: str | None
-    warnings: Annotated[
-        list[WarningOut], Field(description="how far from the measured runs this is")
-    ]
+    warnings: JobWarnings
 
 
 class PlacedOut(ResponseModel):

@@ -10,6 +10,7 @@ from typing_extensions import override
 
 from app.api.schemas.allocations import PlacedIn
 from app.api.schemas.base import RequestModel, ResponseModel
+from app.api.schemas.forecast_answers import WarningOut
 from app.api.schemas.forecasts import Name, Probability
 from app.api.schemas.problems import ProblemOut
 from app.api.schemas.schedules import QueuedJobIn, check_refs, check_types
@@ -123,6 +124,12 @@ class HourOut(ResponseModel):
     ]
 
 
+class JobWarningOut(WarningOut):
+    """A caveat about the forecast of one of the jobs, with a remedy."""
+
+    ref: str
+
+
 class TypeDemandOut(ResponseModel):
     """The hourly demand for one GPU type."""
 
@@ -132,6 +139,10 @@ class TypeDemandOut(ResponseModel):
         datetime | None, Field(description="when the last job has ended, with the confidence")
     ]
     hours: list[HourOut]
+    warnings: Annotated[
+        list[JobWarningOut],
+        Field(description="what of its jobs was never measured, or may not fit into memory"),
+    ]
 
 
 class OmittedOut(ResponseModel):

@@ -17,7 +17,7 @@ from app.api.schemas.forecasts import (
     to_parameters,
 )
 from app.api.schemas.instants import Instant
-from app.api.schemas.schedules import Elapsed
+from app.api.schemas.schedules import Elapsed, JobWarnings
 from app.domain.configurations import Scenario
 from app.domain.identifiers import Slug
 from app.domain.remaining import RemainingRequest, Segment
@@ -121,3 +121,4 @@ class RemainingOut(ResponseModel):
     ends_at: datetime | None
     latest_end: Annotated[datetime | None, Field(description="at the upper bound")]
     deadline_probability: float | None
+    warnings: JobWarnings

@@ -8,6 +8,7 @@ from pydantic import AfterValidator, ConfigDict, Field, ValidatorFunctionWrapHan
 from pydantic_core import PydanticCustomError
 
 from app.api.schemas.base import RequestModel, ResponseModel
+from app.api.schemas.forecast_answers import WarningOut
 from app.api.schemas.forecasts import (
     ConfigurationIn,
     Parameters,
@@ -168,6 +169,12 @@ class ExpectationOut(ResponseModel):
     upper: float
 
 
+JobWarnings = Annotated[
+    list[WarningOut],
+    Field(description="what of this was never measured, or may not fit into memory"),
+]
+
+
 class RankedJobOut(ResponseModel):
     """A job with its position in the queue."""
 
@@ -185,6 +192,7 @@ class RankedJobOut(ResponseModel):
         datetime | None, Field(description="that keeps the deadline with this confidence")
     ]
     problem: Annotated[ProblemOut | None, Field(description="why the job cannot be forecast")]
+    warnings: JobWarnings
 
 
 class RankOut(ResponseModel):

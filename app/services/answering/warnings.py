@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import lru_cache
 from math import exp
 from typing import Final
 
@@ -19,10 +20,13 @@ from app.pricing.offers import Offer
 from app.pricing.price_index import gpu_names
 from app.pricing.resolution import PriceBook
 from app.services.serving import ServedRegressor
-from models import Support, SupportColumns
+from models import Departure, Support, SupportColumns
 
 FEW_CONFIGURATIONS: Final = 5
 _MAX_NAMED: Final = 3
+_MAX_RANGES: Final = 1024
+"""Texts of measured ranges that are cached: many questions leave the same one."""
+
 _SEPARATORS: Final = str.maketrans("", "", " -_")
 _FEW_RUNS_REMEDY: Final = "Upload runs of further configurations and fit again."
 
@@ -61,10 +65,10 @@ class Warnings:
         fits_probability: float | None,
         confidence: float,
     ) -> tuple[ForecastWarning, ...]:
-        on_memory = _on_memory(fits_probability, confidence)
         on_outliers = _on_outliers(support, self._served) if self._has_outliers else ()
         levels = self._served.portfolio.report.category_levels
-        return (*on_memory, *on_support(support, levels), *on_outliers, *on_grounds)
+        own = on_question(fits_probability, confidence, support, levels)
+        return (*own, *on_outliers, *on_grounds)
 
     def on_grounds(
         self,
@@ -97,38 +101,65 @@ class Warnings:
         yield ForecastWarning("price_unknown", f"{message}.", remedy)
 
 
-def on_support(
-    support: Support, measured: Mapping[str, Sequence[str]]
+def on_question(
+    fits_probability: float | None,
+    confidence: float,
+    departure: Departure | Support | None,
+    measured: Mapping[str, Sequence[str]],
 ) -> Iterator[ForecastWarning]:
-    """Yield how far from the measured runs a question is; `measured` are the levels by category."""
-    if support.axes:
+    """Yield the warnings that depend on nothing but the question and the measured runs.
+
+    Parameters
+    ----------
+    fits_probability
+        The probability that the job fits into memory; None or NaN where unknown.
+    confidence
+        Below this probability, a job may not fit.
+    departure
+        Where the question leaves what was measured; None within all of it.
+    measured
+        The measured levels of each category.
+    """
+    yield from _on_memory(fits_probability, confidence)
+    if departure is not None:
+        yield from _on_departure(departure, measured)
+
+
+def _on_departure(
+    departure: Departure | Support, measured: Mapping[str, Sequence[str]]
+) -> Iterator[ForecastWarning]:
+    if departure.axes:
         listed = "; ".join(
-            f"{axis.name} {say_number(axis.asked)} lies outside the measured"
-            f" {say_number(axis.measured_min)} to {say_number(axis.measured_max)}"
-            for axis in support.axes
+            f"{axis.name} {say_number(axis.asked)} {_beyond(axis.measured_min, axis.measured_max)}"
+            for axis in departure.axes
         )
         yield ForecastWarning(
             "beyond_range",
             f"{listed}.",
             "The interval is widened; measure a run nearer to the question and fit again.",
         )
-    if support.unseen_levels:
+    if departure.unseen_levels:
         listed = ", ".join(
             f"{name} {level!r}{_other_spelling(level, measured.get(name, ()))}"
-            for name, level in support.unseen_levels
+            for name, level in departure.unseen_levels
         )
         yield ForecastWarning(
             "unseen_level",
             f"Never measured for this workload: {listed}.",
             "The interval is widened; measure a run with it and fit again.",
         )
-    if support.unidentified:
+    if departure.unidentified:
         yield ForecastWarning(
             "unidentified",
-            f"The runs cannot show the effect of {', '.join(support.unidentified)}:"
+            f"The runs cannot show the effect of {', '.join(departure.unidentified)}:"
             " not given here, never varied, or varied only together.",
             "Give every feature that the runs have; measure runs that vary them one at a time.",
         )
+
+
+@lru_cache(maxsize=_MAX_RANGES)
+def _beyond(measured_min: float, measured_max: float) -> str:
+    return f"lies outside the measured {say_number(measured_min)} to {say_number(measured_max)}"
 
 
 def _other_spelling(level: str, measured: Sequence[str]) -> str:

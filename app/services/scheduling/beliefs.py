@@ -1,8 +1,10 @@
 """What published regressors forecast for many jobs, with one evaluation per workload."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,13 +15,21 @@ from app.domain.forecasts import ForecastRequest
 from app.domain.identifiers import ProjectId, Slug
 from app.pricing.offers import Offer
 from app.pricing.resolution import PriceBook
-from app.services.answering.durations import interrupted, is_spot, offers_for, predict
+from app.services.answering.durations import features_of, interrupted, is_spot, offers_for
 from app.services.answering.questions import ScenarioResolver, may_need_prices
 from app.services.prices import PriceService
 from app.services.serving import RegressorCache, ServedRegressor
-from models import NORMAL_KNOTS, FloatArray
+from models import NORMAL_KNOTS, FeatureTable, FloatArray, IntArray
 
 _Group = tuple[Slug, int | None]
+
+
+class Answered(NamedTuple):
+    """A regressor with the places in `known` of what it answered, and these questions' features."""
+
+    served: ServedRegressor
+    places: IntArray
+    features: FeatureTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +48,8 @@ class Beliefs:
         The offers they would be bought at; None where no price was asked for or is known.
     problems
         The refusals of the others, by position.
-    served
-        The regressors that answered, by workload and the version asked for, None for the published.
+    answers
+        What each regressor answered, where it answered anything.
     """
 
     durations: DurationBeliefs
@@ -47,17 +57,15 @@ class Beliefs:
     scenarios: list[Scenario]
     offers: list[Offer | None]
     problems: dict[int, DomainError]
-    served: Mapping[_Group, ServedRegressor] = field(default_factory=dict)
-
-    def published(self, workload: Slug) -> ServedRegressor | None:
-        """Return the regressor of questions that named no version, if any was answered."""
-        return self.served.get((workload, None))
+    answers: Sequence[Answered] = ()
 
 
 @dataclass(slots=True)
 class _WorkloadForecasts:
     """Rows of the forecasts of one workload; the arrays are the arguments of `from_widths`."""
 
+    served: ServedRegressor
+    features: FeatureTable
     rows: list[int]
     scenarios: list[Scenario]
     offers: list[Offer | None]
@@ -96,16 +104,14 @@ class BeliefReader:
         groups: defaultdict[_Group, list[int]] = defaultdict(list)
         for row, request in enumerate(requests):
             groups[request.workload, request.regressor_version].append(row)
-        gathered, answered = [], {}
+        gathered = []
         for key, rows in groups.items():
             try:
                 served = self._regressors.get(project_id, *key)
                 gathered.append(_forecast_workload(rows, requests, served, book, problems))
             except DomainError as error:
                 problems.update(dict.fromkeys(rows, error))
-                continue
-            answered[key] = served
-        return replace(_merge(gathered, problems), served=answered)
+        return _merge(gathered, problems)
 
 
 def _needs_prices(request: ForecastRequest) -> bool:
@@ -130,7 +136,8 @@ def _forecast_workload(
         except DomainError as error:
             problems[row] = error
     answerable_requests = [requests[row] for row in answerable]
-    work = predict(scenarios, served)
+    features = features_of(scenarios, served)
+    work = served.predict(features)
     offers: Sequence[Offer | None] = [None] * len(answerable)
     if book is not None:
         offers = offers_for(answerable_requests, scenarios, book, work.median(), served.currency)
@@ -139,6 +146,8 @@ def _forecast_workload(
     problems.update({answerable[row]: refusal for row, refusal in refusals.items()})
     feasible = [row for row in range(len(answerable)) if row not in refusals]
     return _WorkloadForecasts(
+        served,
+        features.take(np.array(feasible, dtype=np.intp)) if refusals else features,
         [answerable[row] for row in feasible],
         [scenarios[row] for row in feasible],
         [offers[row] for row in feasible],
@@ -160,7 +169,9 @@ def _resolve(
 
 def _merge(gathered: Sequence[_WorkloadForecasts], problems: dict[int, DomainError]) -> Beliefs:
     rows = [row for part in gathered for row in part.rows]
-    order = np.argsort(np.array(rows, dtype=np.intp), kind="stable").tolist()
+    order = np.argsort(np.array(rows, dtype=np.intp), kind="stable")
+    ends = list(accumulate(len(part.rows) for part in gathered))
+    places = np.argsort(order)
     scenarios = [scenario for part in gathered for scenario in part.scenarios]
     offers = [offer for part in gathered for offer in part.offers]
     no_widths = np.empty((0, len(NORMAL_KNOTS) - 1))
@@ -171,8 +182,13 @@ def _merge(gathered: Sequence[_WorkloadForecasts], problems: dict[int, DomainErr
     )
     return Beliefs(
         durations=DurationBeliefs.from_widths(center, below, above, NORMAL_KNOTS),
-        known=[rows[position] for position in order],
-        scenarios=[scenarios[position] for position in order],
-        offers=[offers[position] for position in order],
+        known=[rows[position] for position in order.tolist()],
+        scenarios=[scenarios[position] for position in order.tolist()],
+        offers=[offers[position] for position in order.tolist()],
         problems=problems,
+        answers=[
+            Answered(part.served, places[end - len(part.rows) : end], part.features)
+            for part, end in zip(gathered, ends, strict=True)
+            if part.rows
+        ],
     )

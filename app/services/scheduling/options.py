@@ -47,9 +47,10 @@ class Forecasts:
 
     `restart_s` is the time lost by changing to the option, `completion_s` the expected time to
     completion with it; `cost` is the cost of the expected completion, NaN where no price is known;
-    `on_time` is the probability of keeping the deadline, 1 where there is none; `fits` is the
-    probability that the memory suffices, 1 for what a job runs on; `within_range` is false only
-    where the request requires what was measured, and the option was not nor does the job run on it.
+    `on_time` is the probability of keeping the deadline, 1 where there is none; `is_running` says
+    on which options their jobs run; `fits` is the probability that the memory suffices, 1 for
+    these; `within_range` is false only where the request requires what was measured, and the
+    option was not nor does the job run on it.
     """
 
     options: list[Option]
@@ -57,6 +58,7 @@ class Forecasts:
     restart_s: FloatArray
     completion_s: FloatArray
     on_time: FloatArray
+    is_running: BoolArray
     fits: FloatArray
     within_range: BoolArray
     cost: FloatArray
@@ -187,9 +189,11 @@ def forecasts_of(
     jobs = [request.jobs[option.job] for option in forecast_options]
     pairs = list(zip(jobs, forecast_options, strict=True))
     job_batches = {(option.job, option.placed.batch_size) for option in forecast_options}
+    regressors = [answered.served for answered in beliefs.answers]
+    laws = {served.workload: served.portfolio.convergence for served in regressors}
     factors = {
         (index, batch): samples_factor(
-            request.jobs[index], batch, _law_of(request.jobs[index], beliefs)
+            request.jobs[index], batch, laws.get(request.jobs[index].workload)
         )
         for index, batch in job_batches
     }
@@ -203,26 +207,21 @@ def forecasts_of(
     finite = np.where(np.isinf(seconds_left), 1.0, seconds_left)
     on_time = left.probability_below(finite - restart)
     completion_s = left.mean() + restart
-    slugs = [job.workload for job in jobs]
     is_running = np.array(
         [_is_running(job, option.placed) for job, option in pairs], dtype=np.bool_
     )
-    fits, is_within = grounds_of(slugs, beliefs, ranged=request.require_within_range)
+    fits, is_within = grounds_of(beliefs, ranged=request.require_within_range)
     return Forecasts(
         options=forecast_options,
         left=left,
         restart_s=restart,
         completion_s=completion_s,
         on_time=np.where(np.isinf(seconds_left), 1.0, on_time),
+        is_running=is_running,
         fits=np.where(is_running, 1.0, fits),
         within_range=is_within | is_running,
         cost=costs_of(beliefs.offers, completion_s),
     )
-
-
-def _law_of(job: ElasticJob, beliefs: Beliefs) -> ConvergenceLaw | None:
-    served = beliefs.published(job.workload)
-    return None if served is None else served.portfolio.convergence
 
 
 def _is_running(job: ElasticJob, placed: Placed) -> bool:
