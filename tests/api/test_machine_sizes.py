@@ -86,7 +86,10 @@ def test_regressor_names_the_size_among_its_features(client: TestClient) -> None
 
 
 def test_size_is_not_asked_of_who_cannot_tell_it(client: TestClient) -> None:
-    support = ask(client, "laptop")["support"]
+    answer = ask(client, "laptop")
 
+    support = answer["support"]
     assert support["unseen_levels"]
     assert "instance_vcpus" not in support["unidentified"]
+    assert "unseen_level" in {warning["code"] for warning in answer["warnings"]}
+    assert not any("instance_vcpus" in warning["message"] for warning in answer["warnings"])

@@ -20,6 +20,7 @@ from app.pricing.offers import Offer
 from app.pricing.price_index import gpu_names
 from app.pricing.resolution import PriceBook
 from app.services.serving import ServedRegressor
+from app.services.tables.machine_sizes import statable_columns
 from models import Departure, Support, SupportColumns
 
 FEW_CONFIGURATIONS: Final = 5
@@ -148,10 +149,11 @@ def _on_departure(
             f"Never measured for this workload: {listed}.",
             "The interval is widened; measure a run with it and fit again.",
         )
-    if departure.unidentified:
+    unidentified = statable_columns(departure.unidentified)
+    if unidentified:
         yield ForecastWarning(
             "unidentified",
-            f"The runs cannot show the effect of {', '.join(departure.unidentified)}:"
+            f"The runs cannot show the effect of {', '.join(unidentified)}:"
             " not given here, never varied, or varied only together.",
             "Give every feature that the runs have; measure runs that vary them one at a time.",
         )
