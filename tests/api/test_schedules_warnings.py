@@ -203,3 +203,27 @@ def test_nothing_is_warned_of_where_no_job_can_be_forecast(
     assert (ranked["problem"]["code"], ranked["warnings"]) == ("spot_infeasible", [])
     assert [entry["ref"] for entry in view["left_out"]] == ["spot"]
     assert [entry["reason"] for entry in allocation["left_out"]] == ["no_forecast"]
+
+
+def test_allocation_warns_of_memory_that_no_run_has_tested(
+    client: TestClient, services: Services
+) -> None:
+    runs = [
+        {"workload": "calm", "duration_seconds": 100.0 + 3200.0 / batch, **HUGE}
+        | {"work": {"batch_size": batch}}
+        for batch in (16, 32, 64, 128)
+    ]
+    assert client.post("/v1/runs", json=runs).status_code == 201
+    fit(services, "calm")
+    asked = {"workload": "calm", "work": {"batch_size": 1e6}}
+    running = {"current": {"gpu_type": "T4", "workers": 1}}
+
+    new, known = (
+        post(client, "/v1/schedules:allocate", {"capacity": {"T4": 1}, "jobs": [elastic]})
+        for elastic in ({"ref": "a", **asked}, {"ref": "a", **asked, **running})
+    )
+
+    question = {**HUGE, **asked}
+    assert new["allocated"][0]["warnings"] == expected(client, question)
+    assert codes(new["allocated"][0]["warnings"]) == ["may_not_fit", "beyond_range"]
+    assert codes(known["allocated"][0]["warnings"]) == ["beyond_range"]
