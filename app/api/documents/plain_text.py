@@ -25,7 +25,7 @@ _BASIS = {
     "measured": "this configuration was measured",
     "interpolated": "inside the measured range",
     "extrapolated": "beyond the measured range",
-    "transferred": "transferred from other types",
+    "transferred": "few or no runs with this type or setting: learned from others",
     "prior": "hardly anything similar was measured",
 }
 

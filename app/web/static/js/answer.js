@@ -7,7 +7,7 @@ export const BASES = {
   measured: { text: "measured", tone: "good", meaning: "this configuration was measured" },
   interpolated: { text: "interpolated", tone: "good", meaning: "inside the measured range" },
   extrapolated: { text: "extrapolated", tone: "careful", meaning: "beyond the measured range" },
-  transferred: { text: "transferred", tone: "careful", meaning: "never measured here: derived from other types" },
+  transferred: { text: "transferred", tone: "careful", meaning: "few or no runs with this type or setting: learned from others" },
   prior: { text: "prior", tone: "doubtful", meaning: "hardly anything similar was measured" },
 };
 
