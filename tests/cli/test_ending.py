@@ -5,9 +5,8 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from urllib.parse import urlsplit
 
 import httpx2
@@ -16,6 +15,7 @@ import pytest
 from app.cli.processes.ending import end_on_hangup, termination_event
 from tests.support import patient_http
 from tests.support.server import running_service, start_process
+from tests.support.signals import handled
 
 pytestmark = pytest.mark.lengthy
 
@@ -58,19 +58,9 @@ def test_end_that_was_in_order_is_not_followed_by_another() -> None:
     assert _end(0.1, then) == (0, "told\nalive\n")
 
 
-@contextmanager
-def _handled(number: signal.Signals, handler: signal.Handlers) -> Iterator[None]:
-    """What runs under `nohup` ignores one signal, and so would its tests."""
-    before = signal.signal(number, handler)
-    try:
-        yield
-    finally:
-        signal.signal(number, before)
-
-
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_signals_are_as_before_afterwards(number: signal.Signals) -> None:
-    with _handled(number, signal.SIG_DFL):
+    with handled(number, signal.SIG_DFL):
         with termination_event() as told:
             signal.raise_signal(number)
 
@@ -79,7 +69,7 @@ def test_signals_are_as_before_afterwards(number: signal.Signals) -> None:
 
 
 def test_terminal_that_is_closed_ends_nothing_that_ignores_it() -> None:
-    with _handled(signal.SIGHUP, signal.SIG_IGN), termination_event() as told:
+    with handled(signal.SIGHUP, signal.SIG_IGN), termination_event() as told:
         signal.raise_signal(signal.SIGHUP)
 
     assert not told.is_set()
@@ -89,7 +79,7 @@ def test_terminal_that_is_closed_ends_nothing_that_ignores_it() -> None:
 def test_terminal_that_is_closed_ends_a_server_that_does_not_ignore_it(
     handler: signal.Handlers, *, ends: bool
 ) -> None:
-    with _handled(signal.SIGHUP, handler), termination_event() as told:
+    with handled(signal.SIGHUP, handler), termination_event() as told:
         # Of what is handled, a server handles this alone.
         signal.signal(signal.SIGHUP, handler)
         end_on_hangup()
@@ -127,7 +117,7 @@ def test_upload_under_way_is_stored_however_often_the_service_is_told_to_end(
 ) -> None:
     body = b'[{"workload": "resnet", "duration_seconds": 1}]'
     head = b"POST /v1/runs HTTP/1.1\r\nHost: fare\r\nContent-Type: application/json\r\n"
-    with running_service(sqlite_url) as service:
+    with handled(signal.SIGHUP, signal.SIG_DFL), running_service(sqlite_url) as service:
         url = urlsplit(service.url)
         address = str(url.hostname), int(url.port or 0)
         with socket.create_connection(address, timeout=30) as upload:

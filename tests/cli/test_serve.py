@@ -11,6 +11,7 @@ import pytest
 
 from tests.support import patient_http
 from tests.support.server import RunningProcess, running_service, start_process
+from tests.support.signals import handled
 from tests.support.terminal import Terminal
 
 pytestmark = pytest.mark.lengthy
@@ -40,7 +41,10 @@ def test_several_web_processes_answer_on_one_address_until_sigint(sqlite_url: st
 def test_terminal_that_is_closed_ends_the_service_in_order(
     sqlite_url: str, arguments: list[str]
 ) -> None:
-    with running_service(sqlite_url, *arguments) as service:
+    with (
+        handled(signal.SIGHUP, signal.SIG_DFL),
+        running_service(sqlite_url, *arguments) as service,
+    ):
         service.process.send_signal(signal.SIGHUP)
         exit_code = service.wait()
 
