@@ -6,7 +6,7 @@ from typing import Any, Final
 from app.cli.failures import UsageError
 from app.cli.numbers import number_or_text
 from app.domain.comma_lists import split_list
-from app.domain.flat_fields import PARAMETER, WORK
+from app.domain.flat_fields import COLUMN_PARAMETERS, PARAMETER, WORK
 from app.domain.spelling import nearest_field
 
 SEARCH: Final = {
@@ -18,9 +18,6 @@ SEARCH: Final = {
     "nodes": "nodes",
     "purchase": "purchase",
 }
-COLUMN_PARAMETERS: Final = {"framework": PARAMETER + "framework"}
-"""Parameters that are columns of their own in uploads and what-ifs."""
-
 _TEXTS: Final = frozenset({"gpu_type", "instance_type", "provider", "region", "purchase"})
 _PRICES: Final = ("price_per_hour", "currency", "as_of")
 _SPOT: Final = ("interruptions_per_hour", "checkpoint_interval_s", "checkpoint_s", "restart_s")

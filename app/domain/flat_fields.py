@@ -12,6 +12,9 @@ WORK: Final = tuple(field.name for field in fields(Work))
 PARAMETER: Final = "param."
 """Prefix of the name of a further parameter."""
 
+COLUMN_PARAMETERS: Final = {"framework": PARAMETER + "framework"}
+"""Parameters that have a column of their own in uploads and what-ifs, without the prefix."""
+
 _OF_DURATION: Final = ("gpu_type", "instance_type", "nodes", "workers")
 """Where capacity is bought and how it is paid for does not change a duration."""
 

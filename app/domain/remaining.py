@@ -60,4 +60,4 @@ class Remaining:
     ends_at: datetime | None
     latest_end: datetime | None
     deadline_probability: float | None
-    warnings: tuple[ForecastWarning, ...] = ()
+    warnings: tuple[ForecastWarning, ...]

@@ -10,7 +10,7 @@ from app.decisions.durations import DurationBeliefs, FloatArray
 from app.decisions.progress import RemainingBeliefs, Stretch, remaining_after
 from app.domain.configurations import Scenario, configuration_fact
 from app.domain.errors import Fault, InvalidRequestError
-from app.domain.forecasts import ForecastRequest, Interval
+from app.domain.forecasts import ForecastRequest, ForecastWarning, Interval
 from app.domain.identifiers import ProjectId
 from app.domain.instants import later
 from app.domain.remaining import Remaining, RemainingRequest, Segment
@@ -72,11 +72,11 @@ class RemainingService:
         left, weight = remaining_after(
             prior, stretch, current.progress, current.elapsed_s, request.rate_variation
         )
-        answer = _to_remaining(request, served, prior, left, weight, self._context.now())
         # The job runs, and so has shown that it fits into memory.
         is_running = np.ones(1, dtype=np.bool_)
         (warnings,) = warnings_of(beliefs, np.arange(1), is_running, request.confidence)
-        return replace(answer, warnings=warnings)
+        now = self._context.now()
+        return _to_remaining(request, served, prior, left, weight, warnings, now)
 
 
 def _question(request: RemainingRequest) -> ForecastRequest:
@@ -187,6 +187,7 @@ def _to_remaining(
     prior: DurationBeliefs,
     beliefs: RemainingBeliefs,
     weight: float,
+    warnings: tuple[ForecastWarning, ...],
     now: datetime,
 ) -> Remaining:
     confidence = request.confidence
@@ -214,6 +215,7 @@ def _to_remaining(
         ends_at=later(now, left_s.median),
         latest_end=later(now, left_s.upper),
         deadline_probability=_deadline_probability(request, beliefs, now),
+        warnings=warnings,
     )
 
 

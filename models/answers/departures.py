@@ -47,9 +47,8 @@ class _AxisForm(NamedTuple):
     def asked(self, features: FeatureTable, rows: Sequence[int]) -> list[float]:
         """Return what some rows ask, in the units of the measured range."""
         values, workers = features.numeric[self.column][rows], features.numeric.get("workers")
-        if self.quotient and workers is not None:
-            values = quotient_of(values, workers[rows], self.quotient)
-        asked: list[float] = values.tolist()
+        known = None if workers is None else workers[rows]
+        asked: list[float] = quotient_of(values, known, self.quotient).tolist()
         return asked
 
 

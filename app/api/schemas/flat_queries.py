@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from app.domain.comma_lists import split_list
 from app.domain.errors import Fault, InvalidRequestError, UnknownFieldError
-from app.domain.flat_fields import CONFIGURATION, PARAMETER, WORK
+from app.domain.flat_fields import COLUMN_PARAMETERS, CONFIGURATION, PARAMETER, WORK
 from app.domain.spelling import nearest_field
 
 MAX_POINTS: Final = 10_000
@@ -15,7 +15,10 @@ _SPOT: Final = ("interruptions_per_hour", "checkpoint_interval_s", "checkpoint_s
 _GRID_PATHS: Final[Mapping[str, tuple[str, ...]]] = {
     **{name: ("configuration", name) for name in CONFIGURATION},
     **{name: ("work", name) for name in WORK},
-    "framework": ("parameters", "framework"),
+    **{
+        column: ("parameters", name.removeprefix(PARAMETER))
+        for column, name in COLUMN_PARAMETERS.items()
+    },
 }
 _SINGLE_PATHS: Final[Mapping[str, tuple[str, ...]]] = {
     **{

@@ -9,16 +9,9 @@ import orjson
 
 from app.cli.connection import Connection, path_of
 from app.cli.failures import RefusedError, UsageError
-from app.cli.fields import (
-    COLUMN_PARAMETERS,
-    SEARCH,
-    split_fields,
-    unknown_field,
-    value_of,
-    values_of,
-)
+from app.cli.fields import SEARCH, split_fields, unknown_field, value_of, values_of
 from app.cli.machine import Machine
-from app.domain.flat_fields import CONFIGURATION, PARAMETER, WORK
+from app.domain.flat_fields import COLUMN_PARAMETERS, CONFIGURATION, PARAMETER, WORK
 
 _OPTIONS: Final = {"budget": "--budget", "price_per_hour": "--price-per-hour", "width": "--width"}
 _UNKNOWN: Final = "unknown_workload"

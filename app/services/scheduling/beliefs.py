@@ -171,7 +171,7 @@ def _merge(gathered: Sequence[_WorkloadForecasts], problems: dict[int, DomainErr
     rows = [row for part in gathered for row in part.rows]
     order = np.argsort(np.array(rows, dtype=np.intp), kind="stable")
     ends = list(accumulate(len(part.rows) for part in gathered))
-    places = np.argsort(order)
+    places, positions = np.argsort(order), order.tolist()
     scenarios = [scenario for part in gathered for scenario in part.scenarios]
     offers = [offer for part in gathered for offer in part.offers]
     no_widths = np.empty((0, len(NORMAL_KNOTS) - 1))
@@ -182,9 +182,9 @@ def _merge(gathered: Sequence[_WorkloadForecasts], problems: dict[int, DomainErr
     )
     return Beliefs(
         durations=DurationBeliefs.from_widths(center, below, above, NORMAL_KNOTS),
-        known=[rows[position] for position in order.tolist()],
-        scenarios=[scenarios[position] for position in order.tolist()],
-        offers=[offers[position] for position in order.tolist()],
+        known=[rows[position] for position in positions],
+        scenarios=[scenarios[position] for position in positions],
+        offers=[offers[position] for position in positions],
         problems=problems,
         answers=[
             Answered(part.served, places[end - len(part.rows) : end], part.features)

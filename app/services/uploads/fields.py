@@ -7,7 +7,7 @@ from typing import Final
 
 from app.domain.configurations import CATEGORY_FEATURES, NUMERIC_FEATURES
 from app.domain.errors import Fault
-from app.domain.flat_fields import PARAMETER
+from app.domain.flat_fields import COLUMN_PARAMETERS, PARAMETER
 from app.domain.runs import TARGETS
 from app.domain.spelling import nearest_field
 
@@ -59,7 +59,7 @@ FAMILIES: Final = {
 """Prefix of the flat names of each kind of a run's members."""
 _ALIASES: Final = {
     "run_id": "external_id",
-    "framework": PARAMETER + "framework",
+    **COLUMN_PARAMETERS,
     **{name: RESOURCE + name for name in TARGETS},
 }
 _PHASE_NAME: Final = re.compile(r"[A-Za-z0-9][\w.\-]{0,90}_seconds")
