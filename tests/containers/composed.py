@@ -10,7 +10,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final, Self
 
-ROOT: Final = Path(__file__).parents[2]
+from tests.containers.asking import ROOT
+
 _NAME: Final = "trainfare-trial"
 _LONGEST_S: Final = 1800
 """Of one command: the first one builds the image."""

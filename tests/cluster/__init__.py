@@ -1,0 +1,1 @@
+"""The Kubernetes manifests on a real cluster: ``python -m tests.cluster``."""
