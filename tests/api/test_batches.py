@@ -159,6 +159,22 @@ def test_unknown_field_to_keep_is_refused(client: TestClient, name: str) -> None
     assert answer.json()["errors"][0]["pointer"] == "/fields/0"
 
 
+@pytest.mark.parametrize("n_requests", [0, 2, 4000])
+def test_ref_among_the_defaults_is_refused(
+    client: TestClient, published: Services, n_requests: int
+) -> None:
+    requests = [{"configuration": {"workers": 2}}] * n_requests
+
+    answer = client.post(
+        "/v1/forecasts:batch", json={"defaults": {**DEFAULTS, "ref": "a"}, "requests": requests}
+    )
+
+    assert (answer.status_code, answer.json()["code"]) == (422, "unknown_field")
+    [fault] = answer.json()["errors"]
+    assert (fault["pointer"], fault["field"]) == ("/defaults/ref", "ref")
+    assert fault["remedy"] == "Give each of the `requests` a ref of its own."
+
+
 def test_different_confidences_are_kept_apart(client: TestClient, published: Services) -> None:
     answers = batch(
         client,

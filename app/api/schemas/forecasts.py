@@ -325,11 +325,21 @@ FORECAST_EXAMPLE: dict[str, Any] = {
 MAX_BATCH = 10_000
 
 
+def _refuse_ref(defaults: Mapping[str, Any]) -> Mapping[str, Any]:
+    if "ref" in defaults:
+        message = "Unknown field {name}: {hint}"
+        context = {"name": "'ref'", "hint": "requests share no ref.", "path": ["ref"]}
+        remedy = "Give each of the `requests` a ref of its own."
+        raise PydanticCustomError("unknown_field", message, {**context, "remedy": remedy})
+    return defaults
+
+
 class BatchIn(RequestModel):
     """Many forecast requests; each is merged into `defaults`, member by member at every depth."""
 
     defaults: Annotated[
         Mapping[str, Any],
+        AfterValidator(_refuse_ref),
         Field(description="members of a forecast request that all requests share"),
     ] = {}
     requests: Annotated[
