@@ -34,6 +34,7 @@ from app.domain.availability_errors import (
 )
 from app.domain.errors import DomainError, Fault
 from app.domain.wording import say_count
+from app.services.uploads.separators import refuse_other_formats
 
 _logger = logging.getLogger(__name__)
 MEDIA_TYPE = "application/problem+json"
@@ -259,10 +260,22 @@ def _allowed_methods(request: Request) -> str:
     )
 
 
+def _undecodable(error: UnicodeDecodeError) -> DomainError:
+    """Return the refusal for a JSON body that the framework could not decode."""
+    try:
+        refuse_other_formats(error.object[:4])
+    except domain.InvalidRequestError as refusal:
+        return refusal
+    fault = Fault("It is not text in UTF-8.", "Send one JSON document in UTF-8.")
+    return domain.InvalidRequestError("The body is not JSON.", [fault])
+
+
 def _from_framework(error: HTTPException, request: Request) -> Response:
     instance = request.scope["path"]
     headers = error.headers
     cause = error.__cause__
+    if isinstance(cause, UnicodeDecodeError):
+        cause = _undecodable(cause)
     if isinstance(cause, DomainError):
         return respond_to(cause, instance=instance)
     if error.status_code == 404:  # noqa: PLR2004 - HTTP

@@ -235,14 +235,36 @@ def test_number_in_another_notation_is_told_how_to_be_written(
     assert fault["remedy"].startswith("Write it with a decimal point")
 
 
-@pytest.mark.parametrize("path", ["/v1/runs", "/v1/prices"])
-def test_compressed_table_is_told_its_header(client: TestClient, path: str) -> None:
-    table = gzip.compress(b"workload,duration_seconds\nw,5\n")
+@pytest.mark.parametrize("path", ["/v1/runs", "/v1/prices", "/v1/forecasts", "/v1/schedules:rank"])
+@pytest.mark.parametrize("headers", [{}, {"Content-Encoding": "gzip"}], ids=["once", "twice"])
+def test_compressed_body_is_told_its_header(
+    client: TestClient, path: str, headers: dict[str, str]
+) -> None:
+    media_type = "text/csv" if path in {"/v1/runs", "/v1/prices"} else "application/json"
+    body = gzip.compress(b"workload,duration_seconds\nw,5\n")
+    sent = gzip.compress(body) if headers else body
 
-    answer = client.post(path, content=table, headers={"Content-Type": "text/csv"})
+    answer = client.post(path, content=sent, headers={"Content-Type": media_type, **headers})
 
     assert answer.status_code == 422
-    assert "header Content-Encoding: gzip" in answer.json()["detail"]
+    detail = answer.json()["detail"]
+    assert "compress it once, and send it with the header Content-Encoding: gzip" in detail
+
+
+def test_json_in_another_charset_is_told_the_one_to_send(client: TestClient) -> None:
+    answers = [
+        client.request(
+            method,
+            path,
+            content='{"description": "\u00e9t\u00e9"}'.encode("latin-1"),
+            headers={"Content-Type": "application/json"},
+        )
+        for method, path in (("PUT", "/v1/workloads/w"), ("POST", "/v1/forecasts"))
+    ]
+
+    for answer in answers:
+        assert answer.status_code == 422
+        assert answer.json()["errors"][0]["remedy"] == "Send one JSON document in UTF-8."
 
 
 def test_type_may_have_other_parameters_than_a_charset(client: TestClient) -> None:

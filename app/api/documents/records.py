@@ -9,11 +9,10 @@ from decimal import Decimal
 from itertools import chain, islice
 from typing import Any, Final, Generic, TypeVar
 
-import orjson
 from pydantic import BaseModel, ValidationError
 
 from app.api.negotiation import CSV, JSON
-from app.api.requests.bodies import malformed_json, schema_refusal
+from app.api.requests.bodies import parse_json, schema_refusal
 from app.api.schemas.base import reference_to
 from app.api.schemas.quantities import money_text
 from app.domain.errors import (
@@ -209,10 +208,7 @@ def _width_fault(cells: Sequence[str], row: int, names: Sequence[str]) -> Fault:
 
 
 def _json_rows(body: bytes) -> list[object]:
-    try:
-        document = orjson.loads(body)
-    except orjson.JSONDecodeError as error:
-        raise malformed_json(error) from error
+    document = parse_json(body)
     return document if isinstance(document, list) else [document]
 
 

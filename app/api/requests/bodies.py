@@ -16,6 +16,7 @@ from app.domain.errors import (
     InvalidRequestError,
     UnsupportedMediaTypeError,
 )
+from app.services.uploads.separators import refuse_other_formats
 
 Model = TypeVar("Model", bound=BaseModel)
 _EXCERPT_CHARACTERS = 20
@@ -60,10 +61,11 @@ def parse_json(body: bytes) -> Any:
     try:
         return orjson.loads(body)
     except orjson.JSONDecodeError as error:
-        raise malformed_json(error) from error
+        refuse_other_formats(body[:4])
+        raise _malformed_json(error) from error
 
 
-def malformed_json(error: orjson.JSONDecodeError) -> InvalidRequestError:
+def _malformed_json(error: orjson.JSONDecodeError) -> InvalidRequestError:
     """Return the refusal for a body that is not JSON, with the position of the error."""
     start = max(0, error.pos - _EXCERPT_CHARACTERS)
     fault = Fault(

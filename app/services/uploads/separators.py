@@ -30,7 +30,8 @@ def refuse_other_formats(head: bytes) -> None:
     for magic, name in _COMPRESSED.items():
         if head.startswith(magic):
             raise InvalidRequestError(
-                f"The body is compressed: send it with the header Content-Encoding: {name}."
+                f"The body is compressed: compress it once, and send it with the header"
+                f" Content-Encoding: {name}."
             )
     found = next((name for magic, name in _NO_TEXT.items() if head.startswith(magic)), None)
     if found is None and b"\0" in head[:2]:
