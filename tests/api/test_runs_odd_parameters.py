@@ -67,7 +67,17 @@ def test_numbers_and_words_of_a_new_parameter_are_warned_of(
 
 
 @pytest.mark.parametrize(
-    "cells", [("0,001", "0,01"), ("1,024", "2,048"), ("10%", "12.5 %"), ("1.234,5", "7,5", "")]
+    "cells",
+    [
+        ("0,001", "0,01"),
+        ("1,024", "2,048"),
+        ("10%", "12.5 %"),
+        ("1.234,5", "7,5", ""),
+        ("24 GB", "48GiB"),
+        ("\u22124", "\u22120.5"),
+        ("7B", "1.5B"),
+        ("30s", "5 min"),
+    ],
 )
 def test_numbers_that_are_not_written_as_such_are_warned_of(
     client: TestClient, cells: tuple[str, ...]

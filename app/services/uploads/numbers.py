@@ -17,6 +17,12 @@ _MISWRITTEN: Final = re.compile(
     r"|\d{1,3}([,' \u00a0\u202f]\d{3})+(\.\d+)?|\d{1,3}(\.\d{3})+,\d+)",
     re.ASCII,
 )
+_WITH_UNIT: Final = re.compile(
+    r"[+\u2212-]?\d+(\.\d+)?[ \u00a0\u202f]?"
+    r"(([kKMGTP]i?)?([bB](it|ps)?(/s)?)?|[mun\u00b5\u03bc]?s|min|h|[kMG]?Hz|k?W)",
+    re.ASCII,
+)
+"""A number with a common unit, or with the minus sign of typeset text, which float() refuses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +61,17 @@ def is_miswritten(text: str) -> bool:
     (True, True, True, False)
     """
     return _MISWRITTEN.fullmatch(text) is not None
+
+
+def has_unit(text: str) -> bool:
+    """Whether a text is a number but for its unit, or for the sign of its minus.
+
+    Examples
+    --------
+    >>> has_unit("24 GB"), has_unit("1.5M"), has_unit("\u22124"), has_unit("fp16"), has_unit("8x")
+    (True, True, True, False, False)
+    """
+    return _WITH_UNIT.fullmatch(text) is not None
 
 
 def _is_allowed(values: FloatArray, rule: NumberRule) -> BoolArray:

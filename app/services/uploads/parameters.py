@@ -9,7 +9,7 @@ from app.domain.identifiers import Slug
 from app.domain.workloads import ParameterType, Workload
 from app.services.uploads.chunks import Chunk
 from app.services.uploads.faults import FaultCollector
-from app.services.uploads.numbers import is_miswritten, is_number
+from app.services.uploads.numbers import has_unit, is_miswritten, is_number
 
 ParameterKey = tuple[Slug, str]
 """A workload and the name of one of its parameters."""
@@ -54,7 +54,7 @@ class ParameterUses:
                 (self._with_words if is_word else self._with_numbers).add(key)
                 if is_word and not says_absence(cell):
                     self._with_levels.add(key)
-                    if not is_miswritten(str(cell)):
+                    if not (is_miswritten(str(cell)) or has_unit(str(cell))):
                         self._with_other_levels.add(key)
                     self._compare(key, str(cell))
                 elif chunk.is_typed and not is_word:

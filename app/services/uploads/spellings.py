@@ -21,8 +21,8 @@ _MIXED_REMEDY: Final = (
 )
 _MISWRITTEN_REMEDY: Final = (
     "If it should be a number, remove the workload, or use another parameter name, and send plain"
-    " numbers: a point before decimals, no separators of thousands, 0.1 for 10%. If it is a"
-    " category, declare it as one before its first use: PUT /v1/workloads/{workload}."
+    " numbers: a point before decimals, no separators of thousands, no unit, 0.1 for 10%. If it is"
+    " a category, declare it as one before its first use: PUT /v1/workloads/{workload}."
 )
 _RESPELLED_REMEDY: Final = (
     "Spell a value the same way in all runs and questions: DELETE /v1/runs/{run}, and send these"
