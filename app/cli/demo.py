@@ -22,10 +22,15 @@ from app.cli.surroundings import make_data_folder
 from app.cli.uploading import upload
 from app.cli.wording import percent
 from app.domain.wording import say_seconds
+from app.services.access import keys_required
 from app.settings import Settings
 
 _READY_TIMEOUT_S: Final = 60.0
 _RANKED: Final = 3
+_WITHOUT_KEYS: Final = (
+    "Set TRAINFARE_REQUIRE_KEYS=false for the demo, and TRAINFARE_DATA_DIR to a new folder if its"
+    " runs are not to join yours."
+)
 
 
 def run_demo(settings: Settings, *, port: int, profiles: Path, exit_after: bool) -> None:
@@ -40,6 +45,8 @@ def run_demo(settings: Settings, *, port: int, profiles: Path, exit_after: bool)
     if not files:
         raise UsageError(f"There is no profile in {profiles}.", "Name a folder with --profiles.")
     local = settings.model_copy(update={"host": "127.0.0.1", "port": port, "web_workers": 1})
+    if keys_required(local):
+        raise UsageError("The settings demand keys, and the demo has none.", _WITHOUT_KEYS)
     signal.signal(signal.SIGTERM, _end)
     _headline("Setting up", f"database {_shown_database(local)}")
     print_note(migrate_schema(local))

@@ -1,7 +1,7 @@
 """Migrates the database's schema to a revision and reports what it did."""
 
 from app.cli.failures import RefusedError, UsageError
-from app.cli.surroundings import make_data_folder
+from app.cli.surroundings import make_database_folder
 from app.settings import Settings
 from app.storage.database import Database
 from app.storage.migration import (
@@ -29,7 +29,7 @@ def migrate_schema(settings: Settings, revision: str = "head", *, overwrite: boo
         If the database's schema is newer than this version.
     """
     _require_known(revision)
-    make_data_folder(settings)
+    make_database_folder(settings)
     database = Database(settings.url, pool_size=1)
     try:
         if not overwrite and goes_down(current_revision(database), revision):

@@ -73,12 +73,12 @@ def open_new_context(settings: Settings) -> Iterator[ServiceContext]:
     RefusedError
         If the data folder cannot be created.
     """
-    make_data_folder(settings)
+    make_database_folder(settings)
     with _opened(settings) as context:
         yield context
 
 
-def make_data_folder(settings: Settings) -> None:
+def make_database_folder(settings: Settings) -> None:
     """Create the database's folder unless another address is configured.
 
     Raises
@@ -86,8 +86,18 @@ def make_data_folder(settings: Settings) -> None:
     RefusedError
         If it cannot be created.
     """
-    if settings.database_url:
-        return
+    if not settings.database_url:
+        make_data_folder(settings)
+
+
+def make_data_folder(settings: Settings) -> None:
+    """Create the data folder unless it exists.
+
+    Raises
+    ------
+    RefusedError
+        If it cannot be created.
+    """
     try:
         settings.data_dir.mkdir(parents=True, exist_ok=True)
     except OSError as error:

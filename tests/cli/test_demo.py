@@ -70,7 +70,7 @@ def test_demo_is_about_the_workloads_of_its_profiles_alone(
     many = [f"Larger,,{1 + n % 7},T4,{1 + n % 2},1000,1\n" for n in range(1001)]
     (profiles / "tiny.csv").write_text(_HEADER + "".join(many))
 
-    ended = _demo(profiles, database_url=sqlite_url, data_dir=tmp_path)
+    ended = _demo(profiles, database_url=sqlite_url, data_dir=tmp_path / "new")
 
     assert ended.returncode == 0, ended.stderr
     assert "What would larger take?" in ended.stdout
@@ -153,6 +153,18 @@ def test_folder_without_profiles_is_wrong_usage(
 
     assert result.exit_code == 2
     assert "no profile" in result.err
+
+
+def test_settings_that_demand_keys_are_refused_before_anything_is_stored(
+    terminal: Terminal, profiles: Path, tmp_path: Path
+) -> None:
+    terminal.set(data_dir=tmp_path / "new", require_keys=True)
+
+    result = terminal.type("demo", "--profiles", profiles)
+
+    assert result.exit_code == 2
+    assert "demand keys" in result.err
+    assert not (tmp_path / "new").exists()
 
 
 def test_service_that_cannot_start_ends_the_demo_with_its_log(
