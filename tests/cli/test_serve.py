@@ -1,20 +1,26 @@
 """The service as a process: it listens, refuses what is unsafe, and ends by one signal."""
 
+import logging
 import os
 import re
 import signal
+import threading
 import time
 from pathlib import Path
 
 import httpx2
 import pytest
+from typing_extensions import override
 
+from app.cli.processes.supervisor import Child, watch
+from app.settings import Settings
 from tests.support import patient_http
 from tests.support.server import RunningProcess, running_service, start_process
 from tests.support.signals import handled
 from tests.support.terminal import Terminal
 
 pytestmark = pytest.mark.lengthy
+_PATIENCE_S = 30.0
 
 
 def test_service_answers_until_sigterm_and_ends_with_0(sqlite_url: str) -> None:
@@ -177,6 +183,42 @@ def test_death_of_the_service_ends_all_with_an_error(sqlite_url: str) -> None:
 
     assert exit_code == 1
     assert "ended by itself" in "".join(service.lines)
+
+
+class _Heard(logging.Handler):
+    """Tells when something was logged."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.event = threading.Event()
+
+    @override
+    def emit(self, record: logging.LogRecord) -> None:
+        self.event.set()
+
+
+def test_death_of_the_service_is_noticed_while_a_dead_fitter_is_let_rest(sqlite_url: str) -> None:
+    settings = Settings(database_url=sqlite_url, port=0)
+    children = Child("service", settings, "serve"), Child("fitter", settings, "fitter")
+    service, fitter = (child.process for child in children)
+    stop, heard = threading.Event(), _Heard()
+    watching = threading.Thread(target=watch, args=(*children, stop), kwargs={"pause_s": 3600.0})
+    supervisor = logging.getLogger(watch.__module__)
+    supervisor.addHandler(heard)
+
+    watching.start()
+    fitter.kill()
+    is_dead = heard.event.wait(_PATIENCE_S)
+    service.kill()
+    watching.join(_PATIENCE_S)
+    is_watching = watching.is_alive()
+
+    stop.set()
+    supervisor.removeHandler(heard)
+    for process in (service, fitter):
+        process.communicate()
+    assert is_dead
+    assert not is_watching
 
 
 def test_children_end_when_their_supervisor_is_killed(sqlite_url: str) -> None:

@@ -21,6 +21,7 @@ _GRACE_S: Final = 25.0
 """Time for both to end; each forces its own end sooner, whatever it waits for."""
 
 _POLL_INTERVAL_S: Final = 0.2
+_FIRST_PAUSE_S: Final = 1.0
 _MAX_PAUSE_S: Final = 30.0
 
 
@@ -36,7 +37,7 @@ def environment_of(settings: Settings) -> dict[str, str]:
     return {**os.environ, **variables}
 
 
-class _Child:
+class Child:
     """A child process; its standard input closes when this process dies."""
 
     def __init__(self, name: str, settings: Settings, *arguments: str) -> None:
@@ -54,9 +55,11 @@ class _Child:
         return process
 
     def restart(self) -> None:
+        """Start another process with the same command."""
         self.process = self._start()
 
     def end(self) -> None:
+        """Tell the process to end, if it runs."""
         if self.process.poll() is None:
             self.process.terminate()
 
@@ -84,10 +87,10 @@ def serve_with_fitter(settings: Settings, *, access_log: bool) -> None:
 
 
 def _run(settings: Settings, stop: threading.Event, *, access_log: bool) -> None:
-    service = _Child("service", settings, "serve", *(["--access-log"] if access_log else []))
-    fitter = _Child("fitter", settings, "fitter")
+    service = Child("service", settings, "serve", *(["--access-log"] if access_log else []))
+    fitter = Child("fitter", settings, "fitter")
     try:
-        _watch(service, fitter, stop)
+        watch(service, fitter, stop)
     finally:
         for child in (service, fitter):
             child.end()
@@ -99,13 +102,28 @@ def _run(settings: Settings, stop: threading.Event, *, access_log: bool) -> None
         )
 
 
-def _watch(service: _Child, fitter: _Child, stop: threading.Event) -> None:
-    pause_s = 1.0
+def watch(
+    service: Child, fitter: Child, stop: threading.Event, *, pause_s: float = _FIRST_PAUSE_S
+) -> None:
+    """Restart the fitter whenever it dies; return when `stop` is set or the service has ended.
+
+    Parameters
+    ----------
+    service, fitter
+        The children.
+    stop
+        Set when both shall end.
+    pause_s
+        Seconds before the first restart; each further pause is twice as long, up to 30 s.
+    """
+    restart_at: float | None = None
     while service.process.poll() is None and not stop.wait(_POLL_INTERVAL_S):
         exit_code = fitter.process.poll()
         if exit_code is None:
             continue
-        _logger.error("fitter died", extra={"exit_code": exit_code, "restart_in_s": pause_s})
-        if not stop.wait(pause_s) and service.process.poll() is None:
+        if restart_at is None:
+            _logger.error("fitter died", extra={"exit_code": exit_code, "restart_in_s": pause_s})
+            restart_at = time.monotonic() + pause_s
+        elif time.monotonic() >= restart_at:
             fitter.restart()
-            pause_s = min(2 * pause_s, _MAX_PAUSE_S)
+            restart_at, pause_s = None, min(2 * pause_s, _MAX_PAUSE_S)
