@@ -121,8 +121,9 @@ class ProjectService:
             If there is no such project.
         """
         with self._context.database.transaction() as stores:
+            before = stores.quotas.lock(require_project(stores, name).project_id)
+            # Looked up again: it may have been removed while this waited for the lock.
             project = require_project(stores, name)
-            before = stores.quotas.lock(project.project_id)
             changed_limits = {limit.value: value for limit, value in changes.items()}
             quota = replace(before, **changed_limits)
             stores.quotas.put(project.project_id, quota)

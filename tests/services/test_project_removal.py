@@ -19,12 +19,14 @@ from app.domain.workloads import ParameterDeclaration, ParameterType, WorkloadDe
 from app.main import build_app
 from app.services.context import ServiceContext
 from app.services.project_removal import ProjectRemovalService
+from app.services.quotas import ProjectService
 from app.services.wiring import Services
 from app.storage.database import Database
 from app.storage.stores import Stores
 from app.storage.tables import Base, BaselineRow
 from tests.support.clock import FakeClock
 from tests.support.ledger import record_forecasts
+from tests.support.locks import require_several_writers, wait_for_a_lock
 from tests.support.regressors import fit, store_runs
 
 _KEPT = {"fitter", "project"}
@@ -306,6 +308,23 @@ def _again_and_again(action: Callable[[], object], until: Event) -> int:
             action()
             done += 1
     return done
+
+
+@pytest.mark.usefixtures("token")
+def test_limit_that_waits_for_a_removal_leaves_nothing(keyed: Services) -> None:
+    context = keyed.context
+    require_several_writers(context.database)
+    vision = _project(keyed, "vision").project_id
+
+    with ThreadPoolExecutor(1) as pool:
+        with context.database.transaction() as stores:
+            stores.removal.remove_project(vision)
+            limiting = pool.submit(ProjectService(context).limit, "vision", {Limit.RUNS: 1})
+            wait_for_a_lock(context.database, limiting)
+        with pytest.raises(NotFoundError):
+            limiting.result()
+
+    assert not any(_rows(context.database, vision).values())
 
 
 @pytest.mark.lengthy
