@@ -201,7 +201,7 @@ class BackupService:
     def _require_head(self, remedy: str) -> None:
         """Refuse an earlier version's schema, with the given remedy."""
         try:
-            require_head(self._context.database)
+            require_head(self._context.database, only_reads=True)
         except (SchemaAheadError, ForeignTablesError):
             raise
         except SchemaMismatchError as error:

@@ -267,20 +267,20 @@ def require_migrated(database: Database) -> None:
     SchemaMismatchError
         If a migration that this version knows was not applied.
     """
-    revision = current_revision(database)
+    revision = current_revision(database, only_reads=True)
     if revision is None or (revision != head_revision() and revision in known_revisions()):
         raise _mismatch(revision)
 
 
-def require_head(database: Database) -> None:
-    """Refuse a database whose schema is not at head.
+def require_head(database: Database, *, only_reads: bool = False) -> None:
+    """Refuse a database whose schema is not at head; `only_reads` as in `current_revision`.
 
     Raises
     ------
     SchemaMismatchError
         If the schema is older or newer than this version's.
     """
-    revision = current_revision(database)
+    revision = current_revision(database, only_reads=only_reads)
     if revision != head_revision():
         raise _mismatch(revision)
 

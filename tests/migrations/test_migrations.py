@@ -12,11 +12,13 @@ from alembic.script import ScriptDirectory
 
 import migrations
 from app.cli.schema import migrate_schema
+from app.domain.access import DEFAULT_PROJECT
 from app.domain.availability_errors import (
     ForeignTablesError,
     SchemaAheadError,
     SchemaMismatchError,
 )
+from app.domain.identifiers import Slug
 from app.services.wiring import Services
 from app.settings import Settings
 from app.storage.database import Database
@@ -26,8 +28,10 @@ from app.storage.migration import (
     known_revisions,
     migrate,
     require_head,
+    require_migrated,
 )
 from app.storage.tables import Base
+from tests.support.clock import FakeClock
 from tests.support.regressors import publish_regressor
 
 
@@ -38,6 +42,15 @@ def test_head_equals_the_tables_of_the_code(database: Database) -> None:
 
     assert difference == []
     assert current_revision(database) == head_revision()
+
+
+def test_schema_is_checked_while_an_upload_writes(database: Database, clock: FakeClock) -> None:
+    impatient = database.with_own_connection(0.1)
+
+    with database.transaction() as stores:
+        stores.workloads.claim(DEFAULT_PROJECT, [Slug("w")], clock())
+        require_migrated(impatient)
+    impatient.close()
 
 
 def test_tables_of_another_program_stay_as_they_are(database: Database) -> None:

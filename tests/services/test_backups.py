@@ -13,8 +13,9 @@ import sqlalchemy as sa
 import zstandard
 from fastapi.testclient import TestClient
 
-from app.domain.access import Scope
+from app.domain.access import DEFAULT_PROJECT, Scope
 from app.domain.backups import BackupError
+from app.domain.identifiers import Slug
 from app.main import build_app
 from app.services.backups import BackupService, check_backup
 from app.services.context import ServiceContext
@@ -133,6 +134,19 @@ def test_backup_is_of_one_instant(services: Services, tmp_path: Path) -> None:
         runs = len(list(stores.dumps.read(tables["run"])))
 
     assert (before, after, runs) == (2, 2, 24)
+
+
+def test_backup_is_made_while_an_upload_writes(
+    database: Database, services: Services, clock: FakeClock, tmp_path: Path
+) -> None:
+    impatient = database.with_own_connection(0.1)
+
+    with database.transaction() as stores:
+        stores.workloads.claim(DEFAULT_PROJECT, [Slug("late")], clock())
+        BackupService(_context(impatient, services)).create(tmp_path / "all.tfb")
+    impatient.close()
+
+    assert (tmp_path / "all.tfb").exists()
 
 
 def test_backup_is_for_its_owner_alone(services: Services, tmp_path: Path) -> None:
