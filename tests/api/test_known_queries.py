@@ -46,6 +46,31 @@ def test_typo_is_told_the_parameter_it_means(client: TestClient) -> None:
     assert "page_size" in answer.json()["errors"][0]["message"]
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "name"),
+    [
+        ("POST", "/v1/runs?dry_run=true&dry_run=false", "dry_run"),
+        ("GET", "/v1/workloads/fitted/runs?status=failed&status=succeeded", "status"),
+        ("GET", "/v1/workloads/fitted/curve?workers=4&to=8&to=16", "to"),
+    ],
+)
+def test_second_value_of_a_parameter_is_not_passed_over(
+    client: TestClient, services: Services, method: str, path: str, name: str
+) -> None:
+    publish_regressor(services)
+    before = client.get("/v1/workloads").json()
+
+    answer = client.request(method, path, json={"workload": "new", "duration_seconds": 5})
+
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request")
+    assert [fault["field"] for fault in answer.json()["errors"]] == [name]
+    assert client.get("/v1/workloads").json() == before
+
+
+def test_same_value_may_come_twice(client: TestClient) -> None:
+    assert client.get("/v1/workloads?page_size=2&page_size=2").status_code == 200
+
+
 def test_what_if_reads_its_own_query(client: TestClient, services: Services) -> None:
     publish_regressor(services)
     asked = "gpu_type=T4&dataset_size=2000&param.precision=fp16"

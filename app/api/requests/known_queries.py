@@ -1,19 +1,20 @@
-"""Refuses unknown query parameters, so that a typo never silently becomes a default."""
+"""Refuses query parameters that are unknown or have several values: none is ignored silently."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from fastapi import Request
 from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
+from starlette.datastructures import QueryParams
 from starlette.types import Scope
 
-from app.api.schemas.base import SHOWN_CHARACTERS, hint_at
-from app.domain.errors import Fault, UnknownFieldError
+from app.api.schemas.base import SHOWN_CHARACTERS, hint_at, names_of
+from app.domain.errors import Fault, InvalidRequestError, UnknownFieldError
 
 
 async def refuse_unknown_query(request: Request) -> None:
-    """Refuse a request with unknown query parameters; see `check_query`."""
+    """Refuse a request with a query that its route would not read whole; see `check_query`."""
     check_query(request.scope, request.scope["route"])
 
 
@@ -24,31 +25,42 @@ def check_query(scope: Scope, route: object) -> None:
     ------
     UnknownFieldError
         If the query has unknown parameters; each is named.
+    InvalidRequestError
+        If a parameter that takes one value has several; each is named.
     """
     if not scope["query_string"] or not isinstance(route, APIRoute):
         return
-    known = _known_parameters(route)
-    if known is None:
+    query, parameters = Request(scope).query_params, _parameters(route)
+    _refuse_several_values(query, parameters)
+    if "parameters" in (route.openapi_extra or {}) or any(parameters.values()):
         return
-    unknown = {
-        name: value for name, value in Request(scope).query_params.items() if name not in known
-    }
+    known = tuple(parameters)
+    unknown = {name: value for name, value in query.items() if name not in known}
     if unknown:
         raise UnknownFieldError([_fault(name, value, known) for name, value in unknown.items()])
 
 
-def _known_parameters(route: APIRoute) -> tuple[str, ...] | None:
-    """Return a route's query parameters, None if the route or its schema checks them itself."""
-    if "parameters" in (route.openapi_extra or {}):
-        return None
-    names = []
+def _parameters(route: APIRoute) -> dict[str, bool]:
+    """Return a route's query parameters of one value, and whether a schema checks each."""
+    parameters: dict[str, bool] = {}
     for dependant in _with_dependencies(route.dependant):
         for field in dependant.query_params:
             annotation = field.field_info.annotation
             if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-                return None
-            names.append(field.alias)
-    return tuple(names)
+                parameters |= dict.fromkeys(names_of(annotation), True)
+            else:
+                parameters[field.alias] = False
+    return parameters
+
+
+def _refuse_several_values(query: QueryParams, parameters: Mapping[str, bool]) -> None:
+    """Refuse several values of a parameter that takes one: the framework would take the last."""
+    several = [name for name in parameters if len(set(query.getlist(name))) > 1]
+    if several:
+        faults = [
+            Fault("The query has several values of it.", "Send one.", field=n) for n in several
+        ]
+        raise InvalidRequestError("A query parameter takes one value here.", faults)
 
 
 def _with_dependencies(dependant: Dependant) -> Iterator[Dependant]:

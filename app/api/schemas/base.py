@@ -21,14 +21,15 @@ MAX_NAMED = 20
 
 
 @cache
-def _known_names(model: type[BaseModel]) -> KeysView[str]:
+def names_of(model: type[BaseModel]) -> KeysView[str]:
+    """Return the names that a model has on the wire."""
     return {info.alias or name: None for name, info in model.model_fields.items()}.keys()
 
 
 @cache
 def _known_paths(model: type[BaseModel]) -> Mapping[str, str]:
     """Return the path of each valid name: a field of the model itself, else of a nested model."""
-    paths = {name: name for name in _known_names(model)}
+    paths = {name: name for name in names_of(model)}
     for name, info in model.model_fields.items():
         for inner in (info.annotation, *get_args(info.annotation)):
             if isinstance(inner, type) and issubclass(inner, BaseModel):
@@ -65,9 +66,9 @@ class RequestModel(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _refuse_unknown_fields(cls, data: Any) -> Any:
-        if not isinstance(data, dict) or data.keys() <= _known_names(cls):
+        if not isinstance(data, dict) or data.keys() <= names_of(cls):
             return data
-        known = _known_names(cls)
+        known = names_of(cls)
         unknown = [str(n) for n in data if n not in known and not cls.accepts_extra(str(n))]
         if unknown:
             # Sorted: merging a batch's defaults reorders members, which must not change the answer.
