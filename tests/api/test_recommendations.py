@@ -209,6 +209,8 @@ def test_text_reads_as_a_person_wants(client: TestClient, published: Services) -
         ({"search": {"gpu_types": ["X9000"]}}, 422, "unknown_gpu"),
         ({"serch": {}}, 422, "unknown_field"),
         ({"objective": "beauty"}, 422, "invalid_request"),
+        ({"search": {"workers": []}}, 422, "invalid_request"),
+        ({"search": {"gpu_types": []}}, 422, "invalid_request"),
         (
             {"search": {"workers": list(range(1, 1001)), "nodes": list(range(1, 12))}},
             422,

@@ -322,6 +322,8 @@ def test_more_options_than_can_be_forecast_are_refused(
         {"jobs": [job("a"), job("a")]},
         {"capacity": {"T4": 16_000, "L4": 16_000}},
         {"capacity": {}},
+        {"jobs": [job("a", gpu_types=[])]},
+        {"jobs": [job("a", worker_counts=[])]},
     ],
 )
 def test_contradictions_are_refused(

@@ -39,7 +39,6 @@ from app.domain.allocations import (
 from app.domain.identifiers import Slug
 
 MAX_JOBS = 1000
-_Counts = Annotated[list[Annotated[int, Field(ge=1, le=100_000)]], Field(max_length=1000)]
 _Workers = Annotated[int, Field(ge=1, le=100_000)]
 
 
@@ -65,10 +64,16 @@ class ElasticJobIn(RequestModel):
     min_workers: _Workers = 1
     max_workers: Annotated[_Workers | None, Field(description="default: the capacity")] = None
     worker_counts: Annotated[
-        _Counts | None, Field(description="allowed numbers; default: up to 64 within the limits")
+        list[_Workers] | None,
+        Field(
+            min_length=1,
+            max_length=1000,
+            description="allowed numbers; default: up to 64 within the limits",
+        ),
     ] = None
     batch_sizes: Annotated[
-        list[Size] | None, Field(max_length=100, description="allowed; default: that of the work")
+        list[Size] | None,
+        Field(min_length=1, max_length=100, description="allowed; default: that of the work"),
     ] = None
     gradient_noise_scale: Annotated[
         Size | None,
@@ -77,7 +82,10 @@ class ElasticJobIn(RequestModel):
             " default: what the workload's runs show, if they have `samples_to_target`"
         ),
     ] = None
-    gpu_types: Annotated[list[Name] | None, Field(max_length=100)] = None
+    gpu_types: Annotated[
+        list[Name] | None,
+        Field(min_length=1, max_length=100, description="allowed; default: those of the capacity"),
+    ] = None
     weight: Annotated[float, Field(ge=1e-3, le=1e3)] = 1.0
     deadline: Instant | None = None
     progress: Progress = 0.0

@@ -33,7 +33,7 @@ from app.domain.profiling import (
 )
 
 MAX_SCENARIOS = 2_000
-_Sizes = Annotated[list[Size] | None, Field(max_length=1000)]
+_Sizes = Annotated[list[Size] | None, Field(min_length=1, max_length=1000)]
 _Values = Annotated[list[ParameterIn], Field(min_length=1, max_length=100)]
 _Width = Annotated[float, Field(gt=0, le=1000)]
 

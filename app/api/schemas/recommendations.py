@@ -24,8 +24,8 @@ from app.domain.configurations import Purchase
 from app.domain.identifiers import Slug
 from app.domain.recommendations import Objective, RecommendationRequest, Search
 
-_Names = Annotated[list[Name] | None, Field(max_length=1000)]
-_Counts = Annotated[list[Count] | None, Field(max_length=1000)]
+_Names = Annotated[list[Name] | None, Field(min_length=1, max_length=1000)]
+_Counts = Annotated[list[Count] | None, Field(min_length=1, max_length=1000)]
 
 
 class SearchIn(RequestModel):
@@ -44,7 +44,7 @@ class SearchIn(RequestModel):
         _Counts,
         Field(description="default: powers of two up to four times the most measured"),
     ] = None
-    purchase: Annotated[list[Purchase] | None, Field(max_length=10)] = None
+    purchase: Annotated[list[Purchase] | None, Field(min_length=1, max_length=10)] = None
 
     def to_domain(self) -> Search:
         """Return the search without repeated values."""
