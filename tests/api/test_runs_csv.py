@@ -286,6 +286,17 @@ def test_durations_far_below_their_instants_are_told(client: TestClient) -> None
     assert "not minutes" in warning["remedy"]
 
 
+def test_progress_of_a_run_that_counts_as_complete_is_told(client: TestClient) -> None:
+    rows = ["a,5,0.5,", "a,5,0.5,succeeded", "a,5,0.5,cancelled", "a,5,1,", "a,5,,"]
+
+    answer = post_csv(client, "workload,duration_seconds,progress,status", *rows)
+    without_status = post_csv(client, "workload,duration_seconds,progress", "b,5,0.5")
+
+    [warning] = answer.json()["warnings"]
+    assert (warning["code"], warning["rows"]) == ("complete_before_the_end", [1, 2])
+    assert [warning["rows"] for warning in without_status.json()["warnings"]] == [[1]]
+
+
 def test_swapped_instants_are_shown_as_instants(client: TestClient) -> None:
     answer = post_csv(
         client,

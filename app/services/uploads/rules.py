@@ -7,6 +7,7 @@ from typing import Final
 import numpy as np
 
 from app.domain.instants import instant_text
+from app.domain.runs import RunStatus
 from app.services.uploads.chunks import BoolArray, Chunk, FloatArray
 from app.services.uploads.faults import FaultCollector
 from app.services.uploads.fields import PHASE, TEN_YEARS_S
@@ -170,6 +171,16 @@ def _oddities(chunk: Chunk) -> Iterator[tuple[str, str, str, BoolArray]]:
             "Send seconds (not minutes or hours); what set-up took is phase.setup_seconds.",
             # Queueing and pauses may lie in the span, but seldom fill most of it.
             total + _SPAN_SLACK_S < _spans(chunk) * _MIN_SHARE_OF_SPAN,
+        )
+    progress = chunk.numbers.get("progress")
+    if progress is not None:
+        statuses = chunk.texts.get("status") or [None] * len(chunk)
+        succeeded = np.array([status in {None, RunStatus.SUCCEEDED} for status in statuses])
+        yield (
+            "complete_before_the_end",
+            "A run with a progress below 1 counts as complete; an absent `status` is succeeded.",
+            "Send the status with which it ended early (such as cancelled), or leave progress out.",
+            (progress < 1.0) & succeeded,
         )
     nodes, workers = chunk.numbers.get("nodes"), chunk.numbers.get("workers")
     if nodes is not None:
