@@ -54,18 +54,21 @@ def draw_durations(remaining: RemainingBeliefs, seed: int, draws: int) -> FloatA
 
 
 def simulate_queue(
-    durations: FloatArray, gpus: IntArray, begins_s: FloatArray, capacity: int | None
+    durations: FloatArray, gpus: IntArray, n_running: int, capacity: int | None
 ) -> tuple[FloatArray, FloatArray]:
     """Return when jobs start and end, first come first served without overtaking.
+
+    The first jobs run already: they hold their GPUs even if these are more than the capacity.
+    Then the GPUs that become free first, up to the excess, go to nobody.
 
     Parameters
     ----------
     durations
         Seconds, shape (draws, n_jobs), jobs in the order of service.
     gpus
-        GPUs of each job, at most `capacity`, shape (n_jobs,).
-    begins_s
-        The earliest start of each job in seconds from now, shape (n_jobs,).
+        GPUs of each job, shape (n_jobs,); at most `capacity` of each that does not run.
+    n_running
+        How many jobs run.
     capacity
         The number of GPUs; None: as many as are needed.
 
@@ -75,20 +78,21 @@ def simulate_queue(
 
     Examples
     --------
-    >>> starts, ends = simulate_queue(np.array([[10.0, 5.0]]), np.array([2, 1]), np.zeros(2), 2)
+    >>> starts, ends = simulate_queue(np.array([[10.0, 5.0]]), np.array([2, 1]), 1, 2)
     >>> starts.tolist(), ends.tolist()
     ([[0.0, 10.0]], [[10.0, 15.0]])
     """
-    starts = np.broadcast_to(begins_s, durations.shape).copy()
+    starts = np.zeros_like(durations)
     if capacity is None:
         return starts, starts + durations
     # When each GPU becomes free, sorted; a job takes those that become free first.
     free_at = np.zeros((len(durations), capacity))
     last_start = np.zeros(len(durations))
     for job, n_gpus in enumerate(gpus.tolist()):
-        start = np.maximum(np.maximum(free_at[:, n_gpus - 1], begins_s[job]), last_start)
-        starts[:, job], last_start = start, start
-        free_at[:, :n_gpus] = (start + durations[:, job])[:, None]
+        taken = free_at[:, :n_gpus]
+        if job >= n_running:
+            last_start = starts[:, job] = np.maximum(taken[:, -1], last_start)
+        np.maximum(taken, (starts[:, job] + durations[:, job])[:, None], out=taken)
         free_at.sort(axis=1, kind="stable")
     return starts, starts + durations
 

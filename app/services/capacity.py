@@ -41,10 +41,10 @@ class CapacityService:
     def view(self, project_id: ProjectId, request: CapacityRequest) -> CapacityView:
         """Return the demand for GPUs of running and queued jobs.
 
-        Running jobs hold their GPUs; queued ones start in order as soon as enough are free (at once
-        on a type whose capacity is not given). Jobs that cannot be forecast are listed; queued ones
-        are not counted, running ones hold their GPUs throughout. A job that is moved or resized
-        holds its new GPUs while it restarts.
+        Running jobs hold their GPUs, even if these are more than the capacity; queued ones start in
+        order as soon as enough are free (at once on a type whose capacity is not given). Jobs that
+        cannot be forecast are listed; queued ones are not counted, running ones hold their GPUs
+        throughout. A job that is moved or resized holds its new GPUs while it restarts.
 
         Raises
         ------
@@ -81,15 +81,16 @@ class CapacityService:
         demands = []
         for name, members_of in groups.items():
             in_order = sorted(members_of, key=rows.__getitem__)
-            columns, too_large = _fitting(in_order, rows, jobs, request.capacity.get(name))
-            omitted += [
-                OmittedFromDemand(jobs[row], "too_large")
-                for row in too_large
-                if row not in beliefs.problems
-            ]
+            n_running = sum(rows[column] < len(request.running) for column in in_order)
+            capacity = request.capacity.get(name)
+            queued, too_large = _fitting(in_order[n_running:], rows, jobs, capacity)
+            omitted += [OmittedFromDemand(jobs[row], "too_large") for row in too_large]
+            columns = in_order[:n_running] + queued
             members = [jobs[rows[column]] for column in columns]
             notes = [warnings[column] for column in columns]
-            demands.append(_demand(request, name, members, durations[:, columns], notes, now))
+            demands.append(
+                _demand(request, name, members, n_running, durations[:, columns], notes, now)
+            )
         return CapacityView(request, tuple(demands), tuple(omitted))
 
 
@@ -136,7 +137,7 @@ def _is_moved(job: DemandedJob, gpu_type: str) -> bool:
 def _fitting(
     columns: Sequence[int], rows: Sequence[int], jobs: Sequence[QueuedJob], capacity: int | None
 ) -> tuple[list[int], list[int]]:
-    """Return the columns of jobs that fit a capacity, and the rows of those that never do."""
+    """Return the columns of queued jobs that fit, and the rows of those that never do."""
     too_large = {
         column
         for column in columns
@@ -154,13 +155,14 @@ def _demand(
     request: CapacityRequest,
     name: str,
     jobs: Sequence[QueuedJob],
+    n_running: int,
     durations: FloatArray,
     warnings: Sequence[tuple[ForecastWarning, ...]],
     now: datetime,
 ) -> TypeDemand:
     capacity = request.capacity.get(name)
     gpus = np.array([_gpus(job) for job in jobs], dtype=np.int64)
-    starts, ends = simulate_queue(durations, gpus, np.zeros(len(jobs)), capacity)
+    starts, ends = simulate_queue(durations, gpus, n_running, capacity)
     found = demand(starts, ends, gpus, request.hours, request.confidence)
     return TypeDemand(
         gpu_type=name,
@@ -193,5 +195,5 @@ def _hour(begins_at: datetime, hour: int, found: Demand, capacity: int | None) -
         expected=float(found.expected[hour]),
         lower=int(found.lower[hour]),
         upper=upper,
-        may_switch_off=None if capacity is None else capacity - upper,
+        may_switch_off=None if capacity is None else max(capacity - upper, 0),
     )

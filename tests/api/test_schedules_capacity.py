@@ -128,6 +128,20 @@ def test_running_job_without_a_forecast_holds_its_gpus_throughout(
     ]
 
 
+def test_running_jobs_hold_their_gpus_even_beyond_the_capacity(
+    client: TestClient, published: Services
+) -> None:
+    running = [job("a", workers=3), job("b", workers=3), job("wide", size=2 * HOUR_LONG, workers=8)]
+
+    both = view(client, running=running[:2], queued=[job("c")], capacity={"T4": 4}, hours=1)
+    wide = view(client, running=running[2:], queued=[job("c")], capacity={"T4": 4}, hours=1)
+
+    [first], [second] = (answer["demand"][0]["hours"] for answer in (both, wide))
+    assert [first["lower_gpus"], first["upper_gpus"], first["may_switch_off"]] == [6, 6, 0]
+    assert [second["lower_gpus"], second["upper_gpus"], second["may_switch_off"]] == [8, 8, 0]
+    assert both["left_out"] == wide["left_out"] == []
+
+
 def test_same_seed_gives_the_same_answer(client: TestClient, published: Services) -> None:
     body = {"queued": [job("a"), job("b")], "capacity": {"T4": 2}, "seed": 7}
 

@@ -18,7 +18,7 @@ def test_jobs_never_use_more_than_there_is_and_never_overtake(
     durations = rng.lognormal(0.0, 1.0, (3, n_jobs))
     gpus = rng.integers(1, capacity + 1, n_jobs)
 
-    starts, ends = simulate_queue(durations, gpus, np.zeros(n_jobs), capacity)
+    starts, ends = simulate_queue(durations, gpus, 0, capacity)
 
     assert (np.diff(starts, axis=1) >= 0).all()
     for draw in range(3):
@@ -30,18 +30,43 @@ def test_jobs_never_use_more_than_there_is_and_never_overtake(
 def test_job_starts_as_soon_as_enough_is_free() -> None:
     durations = np.array([[10.0, 4.0, 3.0]])
 
-    starts, _ = simulate_queue(durations, np.array([1, 1, 2]), np.zeros(3), 2)
+    starts, _ = simulate_queue(durations, np.array([1, 1, 2]), 0, 2)
 
     assert starts.tolist() == [[0.0, 0.0, 10.0]]
 
 
 def test_without_a_capacity_all_start_at_once() -> None:
-    starts, ends = simulate_queue(
-        np.array([[5.0, 7.0]]), np.array([100, 100]), np.array([0.0, 2.0]), None
+    starts, ends = simulate_queue(np.array([[5.0, 7.0]]), np.array([100, 100]), 0, None)
+
+    assert starts.tolist() == [[0.0, 0.0]]
+    assert ends.tolist() == [[5.0, 7.0]]
+
+
+@given(
+    seed=st.integers(0, 10_000),
+    n_running=st.integers(0, 6),
+    n_queued=st.integers(1, 6),
+    capacity=st.integers(1, 8),
+)
+def test_running_jobs_hold_their_gpus_and_others_wait_until_enough_are_free(
+    seed: int, n_running: int, n_queued: int, capacity: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    durations = rng.lognormal(0.0, 1.0, (1, n_running + n_queued))
+    gpus = np.append(
+        rng.integers(1, 2 * capacity + 1, n_running), rng.integers(1, capacity + 1, n_queued)
     )
 
-    assert starts.tolist() == [[0.0, 2.0]]
-    assert ends.tolist() == [[5.0, 9.0]]
+    starts, ends = simulate_queue(durations, gpus, n_running, capacity)
+
+    assert (starts[0, :n_running] == 0).all()
+    for job in range(n_running, n_running + n_queued):
+        before = slice(None, job)
+        earlier = starts[0, n_running:job].max(initial=0.0)
+        for instant in sorted({earlier, *ends[0, before][ends[0, before] > earlier]}):
+            if gpus[job] + gpus[before][ends[0, before] > instant].sum() <= capacity:
+                assert starts[0, job] == instant
+                break
 
 
 def test_use_of_an_hour_is_its_mean_and_its_peak() -> None:
@@ -60,7 +85,7 @@ def test_peak_is_the_most_that_any_instant_of_the_hour_has(
     rng = np.random.default_rng(seed)
     gpus = rng.integers(1, capacity + 1, n_jobs)
     durations = rng.lognormal(7.0, 1.0, (1, n_jobs))
-    starts, ends = simulate_queue(durations, gpus, np.zeros(n_jobs), capacity)
+    starts, ends = simulate_queue(durations, gpus, 0, capacity)
 
     forecast_demand = demand(starts, ends, gpus, 3, 0.9)
 
