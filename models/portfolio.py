@@ -27,7 +27,7 @@ from models.reports import FitReport, Support
 from models.runs.jitter import Jitter
 from models.runs.noise_tails import NoiseTails
 from models.selection.holdout import trend_breaks
-from models.tables import BoolArray, FeatureTable, FloatArray
+from models.tables import FeatureTable, FloatArray
 
 _SHORT_AXIS_BREAK = 0.3
 """Replaces the break of `models.selection.holdout` along an axis with one or two levels."""
@@ -161,13 +161,6 @@ class FittedPortfolio:
     def support(self, features: FeatureTable) -> list[Support]:
         """Return how well the runs support each row: ranges, levels, nearest runs, basis."""
         return self.ask(features).support
-
-    def within_range(self, features: FeatureTable) -> BoolArray:
-        """Return which rows are within all that was measured, shape (n,), as `support` tells.
-
-        This finds no nearest runs, and so takes a fraction of the time.
-        """
-        return self.ask(features).within_range
 
     def feasibility(self, features: FeatureTable) -> Feasibility:
         """Return the probability that each row fits into GPU memory, NaN without evidence."""

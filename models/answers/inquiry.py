@@ -109,6 +109,10 @@ class Inquiry:
         self.features = features if placement is None else placement.filled(features)
         """The questions, with open nodes filled in."""
 
+    def about(self, rows: IntArray) -> "Inquiry":
+        """Return the answers to some of the questions alone."""
+        return Inquiry(self._grounds, self._questions.take(rows), self._phase_law)
+
     @once
     def encoded(self) -> Encoded:
         """The encoded rows."""

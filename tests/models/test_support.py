@@ -38,12 +38,12 @@ def test_range_is_told_alike_with_and_without_the_rest_of_the_support(
     without = {name: value for name, value in ROW.items() if name not in change}
     rows = make_features([ROW, ROW | change, *([without] if change else [])])
 
-    within = portfolio.within_range(rows).tolist()
+    within = portfolio.ask(rows).within_range.tolist()
 
     assert within == [support.within_range for support in portfolio.support(rows)]
     assert within[0]
     assert [
-        portfolio.within_range(rows.take(np.array([row])))[0] for row in range(rows.n_rows)
+        portfolio.ask(rows.take(np.array([row]))).within_range[0] for row in range(rows.n_rows)
     ] == within
 
 
@@ -200,7 +200,7 @@ def test_empty_question_has_an_empty_answer(portfolio: FittedPortfolio) -> None:
 
     assert portfolio.predict(nothing).median().shape == (0,)
     assert portfolio.support(nothing) == []
-    assert portfolio.within_range(nothing).shape == (0,)
+    assert portfolio.ask(nothing).within_range.shape == (0,)
 
 
 def test_ten_thousand_rows_are_answered_as_one_by_one(portfolio: FittedPortfolio) -> None:

@@ -19,7 +19,7 @@ from app.services.answering.energy import energy_rate, place_of
 from app.services.answering.interruptions import with_interruptions
 from app.services.answering.questions import Hardware, ScenarioResolver
 from app.services.serving import ServedRegressor
-from models import BoolArray, FeatureTable, FloatArray
+from models import FeatureTable, FloatArray
 
 _Place = tuple[str | None, str | None]
 
@@ -71,8 +71,7 @@ def evaluate(
     if not configurations:
         return _empty()
     scenarios = _scenarios(request, configurations, ScenarioResolver(served, book))
-    features = features_of(scenarios, served)
-    work = served.predict(features)
+    inquiry, work = served.ask(features_of(scenarios, served))
     offer_column = book.resolve_all(
         scenarios.configurations,
         request.pricing,
@@ -99,7 +98,6 @@ def evaluate(
     ]
     cost, cost_bound = costs_of(billable, np.stack([duration, bound]))
     energy, carbon = _energy(request, feasible, offers, served, book, now)
-    feasible_features = features if len(feasible) == len(resolved) else features.take(kept)
     return Evaluated(
         configurations=feasible,
         candidates=Candidates(
@@ -109,8 +107,10 @@ def evaluate(
             cost_bound=cost_bound,
             energy_kwh=duration * energy,
             kg_co2e=duration * carbon,
-            within_range=_within_range(request, feasible_features, served),
-            fits_probability=fits_probability(feasible_features, served),
+            within_range=inquiry.within_range[kept]
+            if request.require_within_range
+            else np.ones(kept.size, dtype=np.bool_),
+            fits_probability=fits_probability(inquiry.features, served)[kept],
         ),
         infeasible=[
             Infeasible(resolved[row], refusal.checkpoint_interval_s)
@@ -174,11 +174,3 @@ def fits_probability(features: FeatureTable, served: ServedRegressor) -> FloatAr
         return np.ones(features.n_rows)
     feasibility = law.feasibility(features)
     return np.where(np.isnan(feasibility.probability), 1.0, feasibility.probability)
-
-
-def _within_range(
-    request: RecommendationRequest, features: FeatureTable, served: ServedRegressor
-) -> BoolArray:
-    if not request.require_within_range or not features.n_rows:
-        return np.ones(features.n_rows, dtype=np.bool_)
-    return served.portfolio.within_range(features)

@@ -19,17 +19,17 @@ from app.services.answering.durations import features_of, interrupted, is_spot, 
 from app.services.answering.questions import ScenarioResolver, may_need_prices
 from app.services.prices import PriceService
 from app.services.serving import RegressorCache, ServedRegressor
-from models import NORMAL_KNOTS, FeatureTable, FloatArray, IntArray
+from models import NORMAL_KNOTS, FloatArray, Inquiry, IntArray
 
 _Group = tuple[Slug, int | None]
 
 
 class Answered(NamedTuple):
-    """A regressor with the places in `known` of what it answered, and these questions' features."""
+    """A regressor with the places in `known` of what it answered, and its answers."""
 
     served: ServedRegressor
     places: IntArray
-    features: FeatureTable
+    inquiry: Inquiry
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class _WorkloadForecasts:
     """Rows of the forecasts of one workload; the arrays are the arguments of `from_widths`."""
 
     served: ServedRegressor
-    features: FeatureTable
+    inquiry: Inquiry
     rows: list[int]
     scenarios: list[Scenario]
     offers: list[Offer | None]
@@ -136,8 +136,7 @@ def _forecast_workload(
         except DomainError as error:
             problems[row] = error
     answerable_requests = [requests[row] for row in answerable]
-    features = features_of(scenarios, served)
-    work = served.predict(features)
+    inquiry, work = served.ask(features_of(scenarios, served))
     offers: Sequence[Offer | None] = [None] * len(answerable)
     if book is not None:
         offers = offers_for(answerable_requests, scenarios, book, work.median(), served.currency)
@@ -147,7 +146,7 @@ def _forecast_workload(
     feasible = [row for row in range(len(answerable)) if row not in refusals]
     return _WorkloadForecasts(
         served,
-        features.take(np.array(feasible, dtype=np.intp)) if refusals else features,
+        inquiry.about(np.array(feasible, dtype=np.intp)) if refusals else inquiry,
         [answerable[row] for row in feasible],
         [scenarios[row] for row in feasible],
         [offers[row] for row in feasible],
@@ -187,7 +186,7 @@ def _merge(gathered: Sequence[_WorkloadForecasts], problems: dict[int, DomainErr
         offers=[offers[position] for position in positions],
         problems=problems,
         answers=[
-            Answered(part.served, places[end - len(part.rows) : end], part.features)
+            Answered(part.served, places[end - len(part.rows) : end], part.inquiry)
             for part, end in zip(gathered, ends, strict=True)
             if part.rows
         ],

@@ -24,10 +24,10 @@ def grounds_of(beliefs: Beliefs, *, ranged: bool) -> tuple[FloatArray, BoolArray
     """
     n = len(beliefs.known)
     fits, is_within = np.ones(n), np.ones(n, dtype=np.bool_)
-    for served, places, features in beliefs.answers:
-        fits[places] = fits_probability(features, served)
+    for served, places, inquiry in beliefs.answers:
+        fits[places] = fits_probability(inquiry.features, served)
         if ranged:
-            is_within[places] = served.portfolio.within_range(features)
+            is_within[places] = inquiry.within_range
     return fits, is_within
 
 
@@ -50,14 +50,14 @@ def warnings_of(
     warnings: list[tuple[ForecastWarning, ...]] = [()] * len(places)
     row_at = np.full(len(beliefs.known), -1)
     row_at[places] = np.arange(len(places))
-    for served, answered, features in beliefs.answers:
+    for served, answered, inquiry in beliefs.answers:
         asked = np.flatnonzero(row_at[answered] >= 0)
         if not asked.size:
             continue
         rows = row_at[answered[asked]]
-        questions = features if len(asked) == features.n_rows else features.take(asked)
-        departures = served.portfolio.ask(questions).departures
-        fits = served.portfolio.feasibility(questions).probability
+        own = inquiry if len(asked) == len(answered) else inquiry.about(asked)
+        departures = own.departures
+        fits = served.portfolio.feasibility(own.features).probability
         # Where nothing is known of the memory, the probability is NaN, which is not smaller.
         fits = np.where(is_running[rows], np.nan, fits)
         levels = served.portfolio.report.category_levels
