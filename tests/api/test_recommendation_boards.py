@@ -1,4 +1,6 @@
-"""Searches for one board, where runs name only the family of their GPU."""
+"""Searches and questions for one board, where runs name only the family of their GPU."""
+
+from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
@@ -69,3 +71,50 @@ def test_a_board_that_the_machines_of_the_runs_have_is_theirs(
     found = searched(client, "Tesla V100 SXM2 16GB")
 
     assert found == measured if machine else found[0] == "V100-16GB"
+
+
+@pytest.mark.parametrize("nodes", [None, 1])
+@pytest.mark.parametrize("gpu_type", [None, "V100-16GB", "V100-32GB", "T4"])
+def test_a_question_names_the_board_of_its_machine_or_leaves_it_out(
+    client: TestClient, machine: str | None, gpu_type: str | None, nodes: int | None
+) -> None:
+    configuration = {"workers": 2, "instance_type": MACHINE, "gpu_type": gpu_type, "nodes": nodes}
+    question = {
+        "workload": "family",
+        "work": {"dataset_size": 2000},
+        "configuration": {name: value for name, value in configuration.items() if value},
+    }
+
+    forecast = client.post("/v1/forecasts", json=question).json()
+    job = {"ref": "a", **question}
+    [ranked] = client.post("/v1/schedules:rank", json={"jobs": [job]}).json()["ranked"]
+
+    is_board_of_machine = gpu_type in {None, "V100-16GB"}
+    assert (forecast["basis"] != "transferred") == is_board_of_machine
+    median = forecast["duration_seconds"]["median"]
+    assert ranked["remaining_seconds"]["median"] == pytest.approx(median, rel=1e-5)
+
+
+def test_a_measured_board_comes_before_its_family(client: TestClient, services: Services) -> None:
+    runs: list[dict[str, Any]] = [
+        {
+            "workload": "boards",
+            "duration_seconds": 100.0 * slow / workers,
+            "configuration": {"gpu_type": gpu_type, "workers": workers},
+        }
+        for gpu_type, slow in (("V100", 3), ("V100-16GB", 1))
+        for workers in (1, 2, 4)
+    ]
+    assert client.post("/v1/runs", json=runs).status_code == 201
+    fit(services, "boards")
+
+    answers = [
+        client.post("/v1/forecasts", json={"workload": "boards", "configuration": configuration})
+        for configuration in (
+            {"instance_type": MACHINE, "workers": 2},
+            {"instance_type": MACHINE, "workers": 2, "gpu_type": "V100-16GB"},
+        )
+    ]
+
+    gpu_types = [answer.json()["configuration"]["gpu_type"] for answer in answers]
+    assert gpu_types == ["V100-16GB", "V100-16GB"]

@@ -11,7 +11,6 @@ from app.domain.configurations import (
     Configuration,
     ParameterValue,
     Scenario,
-    leaves_nodes_open,
 )
 from app.domain.errors import DomainError, Fault, InvalidRequestError, UnknownFieldError
 from app.domain.flat_fields import PARAMETER
@@ -30,10 +29,8 @@ Hardware = tuple[str | None, str | None]
 
 
 def may_need_prices(configuration: Configuration) -> bool:
-    """Whether prices may supply what a question leaves open: the GPUs of its machines."""
-    if configuration.instance_type is None:
-        return False
-    return configuration.gpu_type is None or leaves_nodes_open(configuration)
+    """Whether prices may tell the GPUs of a question's machines, or how many they have."""
+    return configuration.instance_type is not None
 
 
 class ScenarioResolver:
@@ -137,18 +134,27 @@ class ScenarioResolver:
 
     def _look_up(self, gpu_type: str | None, instance_type: str | None) -> "_ResolvedHardware":
         """Return the regressor's names of hardware, and the workers per node."""
-        gpu = gpu_type
-        if gpu_type is not None:
-            gpu = resolve_gpu(gpu_type, self._report.category_levels.get(_GPU, ()))
-        elif instance_type is not None:
-            gpu_types = self._gpu_types
-            gpu = None if self._book is None else implied_gpu(instance_type, gpu_types, self._book)
+        gpu = self._gpu_of(gpu_type, instance_type)
         instance = _as_measured(instance_type, self._report)
         if self._placement is None:
             return _ResolvedHardware((gpu, instance), None)
         machine = Configuration(gpu, instance)
         gpus = None if self._book is None else self._book.gpus_of(machine)
         return _ResolvedHardware((gpu, instance), self._placement.density(gpu, instance, gpus))
+
+    def _gpu_of(self, gpu_type: str | None, instance_type: str | None) -> str | None:
+        """Return the regressor's name of a GPU: for the board that its machine has, as without it.
+
+        Runs may name the family of the board (V100), which without a machine may be another board.
+        """
+        gpu = gpu_type
+        if gpu_type is not None:
+            gpu = resolve_gpu(gpu_type, self._report.category_levels.get(_GPU, ()))
+        if instance_type is None or self._book is None:
+            return gpu
+        if gpu is not None and self._book.gpu_types_of(instance_type) != {gpu}:
+            return gpu
+        return implied_gpu(instance_type, self._gpu_types, self._book) or gpu
 
     def _are_numbers(self, parameters: Mapping[str, ParameterValue]) -> bool:
         """Whether all parameters are numbers, as the regressor's are: the common case."""

@@ -20,9 +20,9 @@ def implied_gpu(
     if measured is None or len(gpus) != 1:
         return None
     name = gpus.pop()
-    return next(
-        (measured_name for measured_name in measured if name in variants_of(measured_name)), name
-    )
+    if name in measured:
+        return name
+    return next((family for family in measured if name in variants_of(family)), name)
 
 
 def gpus_of_runs(columns: RunColumns) -> list[str]:
