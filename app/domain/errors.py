@@ -273,7 +273,7 @@ class SpotInfeasibleError(DomainError):
 
 
 class InsufficientCapacityError(DomainError):
-    """The minimum demands of the jobs together exceed the capacity."""
+    """The minimum demands of the jobs together do not fit into the capacity."""
 
     remedy = 'Offer more GPUs, lower min_workers, or send "on_shortage": "leave_out".'
 
@@ -289,7 +289,7 @@ class InsufficientCapacityError(DomainError):
         fits = ", ".join(fitting[:20]) or "none of them"
         faults = [
             Fault(
-                f"Needs at least {gpus} GPUs besides the jobs that fit.",
+                f"Needs at least {say_count(gpus, 'GPU')} besides the jobs that fit.",
                 "Leave it out, or lower its min_workers.",
                 field="ref",
                 value=ref,
@@ -297,9 +297,12 @@ class InsufficientCapacityError(DomainError):
             for ref, gpus in left_out
         ]
         besides = f" besides the {kept} that running jobs keep" if kept else ""
+        # Enough in all, but of several types.
+        of_one_type = ", but each job needs its GPUs of one type" if needed <= offered else ""
         super().__init__(
-            f"The jobs need at least {needed} GPUs together; {offered} are offered{besides}. These"
-            f" would fit: {fits}{', ...' if len(fitting) > 20 else ''}.",  # noqa: PLR2004 - as shown
+            f"The jobs need at least {needed} GPUs together; {offered} are offered{besides}"
+            f"{of_one_type}. These would fit: {fits}"
+            f"{', ...' if len(fitting) > 20 else ''}.",  # noqa: PLR2004 - as shown
             faults=faults,
         )
         self.needed, self.offered = needed, offered

@@ -153,6 +153,22 @@ def test_minimums_that_do_not_fit_name_what_would(client: TestClient, published:
     assert set(workers_of(granted)) == {"b", "c"}
 
 
+def test_shortage_of_one_type_is_told_where_there_are_enough_gpus_of_all(
+    client: TestClient, published: Services
+) -> None:
+    jobs = [job("a", gpu_types=["T4"]), job("b", gpu_types=["T4"])]
+
+    problem = send(client, *jobs, capacity={"T4": 1, "L4": 10}).json()
+
+    assert problem["code"] == "insufficient_capacity"
+    assert problem["detail"].startswith(
+        "The jobs need at least 2 GPUs together; 11 are offered, but each job needs its GPUs of one"
+        " type. These would fit: "
+    )
+    [fault] = problem["errors"]
+    assert fault["message"] == "Needs at least 1 GPU besides the jobs that fit."
+
+
 def test_shortage_leaves_out_for_every_objective(client: TestClient, published: Services) -> None:
     jobs = [job("a", min_workers=5), job("b", min_workers=5, weight=2)]
 
