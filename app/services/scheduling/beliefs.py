@@ -45,7 +45,7 @@ class Beliefs:
     scenarios
         The questions of `known` in the terms of their regressors.
     offers
-        The offers they would be bought at; None where no price was asked for or is known.
+        The offers they would be bought at; None where none was asked for, or no price is known.
     problems
         The refusals of the others, by position.
     answers
@@ -108,15 +108,20 @@ class BeliefReader:
         for key, rows in groups.items():
             try:
                 served = self._regressors.get(project_id, *key)
-                gathered.append(_forecast_workload(rows, requests, served, book, problems))
+                gathered.append(
+                    _forecast_workload(rows, requests, served, book, problems, priced=priced)
+                )
             except DomainError as error:
                 problems.update(dict.fromkeys(rows, error))
         return _merge(gathered, problems)
 
 
 def _needs_prices(request: ForecastRequest) -> bool:
-    configuration = request.scenario.configuration
-    return is_spot(request.pricing, configuration, None) or may_need_prices(configuration)
+    return _is_on_spot(request) or may_need_prices(request.scenario.configuration)
+
+
+def _is_on_spot(request: ForecastRequest) -> bool:
+    return is_spot(request.pricing, request.scenario.configuration, None)
 
 
 def _forecast_workload(
@@ -125,6 +130,8 @@ def _forecast_workload(
     served: ServedRegressor,
     book: PriceBook | None,
     problems: dict[int, DomainError],
+    *,
+    priced: bool,
 ) -> _WorkloadForecasts:
     answerable, scenarios = [], []
     resolver = ScenarioResolver(served, book)
@@ -138,7 +145,7 @@ def _forecast_workload(
     answerable_requests = [requests[row] for row in answerable]
     inquiry, work = served.ask(features_of(scenarios, served))
     offers: Sequence[Offer | None] = [None] * len(answerable)
-    if book is not None:
+    if book is not None and (priced or any(map(_is_on_spot, answerable_requests))):
         offers = offers_for(answerable_requests, scenarios, book, work.median(), served.currency)
     forecast, refusals = interrupted(work, answerable_requests, scenarios, offers)
     center, below, above = forecast.widths()
