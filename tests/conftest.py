@@ -1,5 +1,6 @@
 """Databases built by the migrations once a session and copied for each test."""
 
+import gc
 import os
 import shutil
 import signal
@@ -56,11 +57,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.fixture(autouse=True)
-def no_writer_left() -> Iterator[None]:
-    """A thread that outlives its test would speak in the logs of all that follow."""
+def nothing_left_behind() -> Iterator[None]:
+    """What outlives its test harms all that follow.
+
+    A thread would speak in their logs; without the garbage collector they would take gigabytes.
+    """
     before = set(threading.enumerate())
     yield
     assert "ledger" not in {thread.name for thread in set(threading.enumerate()) - before}
+    is_collecting = gc.isenabled()
+    gc.enable()
+    assert is_collecting
 
 
 @pytest.fixture(scope="session")

@@ -1,5 +1,6 @@
 """Runs the command line in this process and captures output and exit code."""
 
+import gc
 import json
 import logging
 from collections.abc import Iterator
@@ -34,10 +35,12 @@ def _loggers() -> Iterator[logging.Logger]:
 
 
 @contextmanager
-def _restored_logging() -> Iterator[None]:
-    """Restore logging afterwards: a command configures that of its process, which tests share."""
+def _restored_process() -> Iterator[None]:
+    """Restore what a command changes of its process, which tests share: logging, the collector."""
     saved = {logger: (logger.level, logger.handlers[:]) for logger in _loggers()}
     yield
+    # `serve` lets it rest while it starts; a test that has it refused would leave it so.
+    gc.enable()
     for logger in _loggers():
         level, handlers = saved.get(logger, (logging.NOTSET, []))
         logger.setLevel(level)
@@ -61,7 +64,7 @@ class Terminal:
         self._monkeypatch.setattr("sys.argv", ["trainfare", *(str(word) for word in arguments)])
         self._capsys.readouterr()
         exit_code = 0
-        with _restored_logging():
+        with _restored_process():
             try:
                 cli.main()
             except SystemExit as end:
