@@ -20,6 +20,7 @@ ExchangeRateId = NewType("ExchangeRateId", str)
 GridFactorId = NewType("GridFactorId", str)
 
 SLUG_PATTERN: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")
+_MAX_CACHED_CHARACTERS: Final = 200
 ALPHABET: Final = "0123456789abcdefghjkmnpqrstvwxyz"
 """Base 32 without letters that are mistaken for digits."""
 _RANDOM_BITS: Final = 72
@@ -118,9 +119,15 @@ def earliest_identifier(prefix: str, moment: datetime) -> str:
     return f"{prefix}_{_base32(_milliseconds(moment), TIME_CHARACTERS)}"
 
 
-@lru_cache(maxsize=1024)
 def parse_slug(text: str) -> Slug | None:
     """Return the case-folded workload id, or None if `text` cannot be one."""
+    # The cache must not hold the long texts of hostile uploads.
+    parse = _parse_slug if len(text) <= _MAX_CACHED_CHARACTERS else _parse_slug.__wrapped__
+    return parse(text)
+
+
+@lru_cache(maxsize=1024)
+def _parse_slug(text: str) -> Slug | None:
     folded = text.strip().casefold()
     return Slug(folded) if SLUG_PATTERN.fullmatch(folded) else None
 

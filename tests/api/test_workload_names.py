@@ -1,5 +1,6 @@
 """A misspelt workload is refused with the name that is meant."""
 
+import sys
 from typing import Any
 
 import httpx2
@@ -7,7 +8,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from app.domain.access import DEFAULT_PROJECT
-from app.domain.identifiers import Slug
+from app.domain.identifiers import Slug, parse_slug
 from app.services.wiring import Services
 from tests.support.queries import recorded_queries
 
@@ -101,3 +102,12 @@ def test_report_that_makes_a_workload_tells_of_one_of_nearly_the_same_name(
         "These are the first runs of the workload."
         " There is a workload with nearly the same name, 'ddp-cnn-cpu'."
     )
+
+
+def test_long_text_that_is_no_name_is_not_kept() -> None:
+    text = "x" * 1000
+    references = sys.getrefcount(text)
+
+    assert parse_slug(text) is None
+
+    assert sys.getrefcount(text) == references
