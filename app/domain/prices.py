@@ -5,8 +5,6 @@ from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
 
-from typing_extensions import override
-
 from app.domain.billing import NO_EXTRAS, Extras, Serverless
 from app.domain.configurations import Configuration, Purchase
 from app.domain.identifiers import PriceId
@@ -80,11 +78,6 @@ class PriceQuery:
     def purchase_of(self, configuration: Configuration) -> Purchase | None:
         """Return how a configuration is bought: the query's purchase overrides its own."""
         return self.purchase or configuration.purchase
-
-    @override
-    def __hash__(self) -> int:
-        # Computed for each answer; these members alone distinguish most queries.
-        return hash((self.provider, self.region, self.price_per_hour, self.currency))
 
 
 ANY_PRICE = PriceQuery()

@@ -40,6 +40,13 @@ class Markets(NamedTuple):
     own: Sequence[Market]
     listed: Sequence[Market]
 
+    @property
+    def n_singles(self) -> int:
+        """The number of offers of single instances."""
+        return sum(
+            len(shelf.singles) for group in self for market in group for shelf in market.shelves
+        )
+
 
 def first_hosting(markets: Markets, configurations: Sequence[Configuration]) -> list[Offer]:
     """Return the offers of the first market that can host the first possible configuration.

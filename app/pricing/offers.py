@@ -4,8 +4,6 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final
 
-from typing_extensions import override
-
 from app.domain.billing import NO_EXTRAS, Extras
 from app.domain.exchange_rates import Conversion
 from app.domain.prices import Price
@@ -47,11 +45,6 @@ class Offer:
     conversion: Conversion | None = None
     listed_per_hour: Decimal | None = None
     asked_currency: str | None = None
-
-    @override
-    def __hash__(self) -> int:
-        # Computed for each answer; these members alone distinguish most offers.
-        return hash((self.price.price_per_hour, self.price.instance_type, self.instances))
 
     @property
     def total_instances(self) -> int:

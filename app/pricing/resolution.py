@@ -29,6 +29,9 @@ from app.pricing.shelves import instances_needed
 
 _ANY_PURCHASE: Final = (Purchase.ON_DEMAND, Purchase.RESERVED, Purchase.OWNED)
 _MAX_CACHED: Final = 8192
+_MAX_SINGLES: Final = 65_536
+"""The most offers of single instances in the markets that are cached: some 25 MB."""
+
 _EXACT: Final = Context(prec=80)
 _MarketKey = tuple[Configuration, PriceQuery, str | None]
 _Candidates = dict[Configuration, tuple[Offer, ...]]
@@ -78,6 +81,7 @@ class PriceBook:
         self._rates = RateBook(facts.rates)
         self._cache: dict[_OfferKey, _Candidates] = {}
         self._markets: dict[_MarketKey, Markets] = {}
+        self._n_cached = self._n_singles = 0
 
     @property
     def changes_at(self) -> datetime | None:
@@ -124,7 +128,7 @@ class PriceBook:
         before the catalogue does, and likewise the catalogue's machines if none of them has.
         """
         key = _OfferKey(query, query.currency or currency, nodes_assumed)
-        cache = self._cache.setdefault(key, {})
+        cache = self._cache.get(key, {})
         # Most callers use one object for equal configurations, which is faster to recognise.
         repeated = Repeated.of(configurations)
         candidates = repeated.made(lambda item: self._candidates(cache, item, key))
@@ -164,15 +168,16 @@ class PriceBook:
         self, cache: _Candidates, configuration: Configuration, key: _OfferKey
     ) -> tuple[Offer, ...]:
         """Compute and cache what `_candidates` returns; the cache is bounded."""
-        if sum(map(len, self._cache.values())) >= _MAX_CACHED:
+        if self._n_cached >= _MAX_CACHED:
+            self._n_cached = 0
             self._cache.clear()
             cache.clear()
-            self._cache[key] = cache
+        self._n_cached += 1
+        self._cache[key] = cache
         offers = self._offers(configuration, key)
-        cache[configuration] = tuple(
-            replace(offer, asked_currency=key.currency) for offer in offers
-        )
-        return cache[configuration]
+        candidates = tuple(replace(offer, asked_currency=key.currency) for offer in offers)
+        cache[configuration] = candidates
+        return candidates
 
     def _offers(self, configuration: Configuration, key: _OfferKey) -> list[Offer]:
         query, currency, nodes_assumed = key
@@ -190,14 +195,18 @@ class PriceBook:
         """Return what is on sale; on-demand prices take precedence over reserved ones."""
         single_worker = replace(configuration, workers=1, nodes=None)
         key = (single_worker, query, currency)
-        if key not in self._markets:
-            if len(self._markets) >= _MAX_CACHED:
-                self._markets.clear()
+        markets = self._markets.get(key)
+        if markets is None:
             own, listed = (
                 self._open_markets(index, configuration, query, currency) for index in self._indices
             )
-            self._markets[key] = Markets(own, listed)
-        return self._markets[key]
+            markets = Markets(own, listed)
+            self._n_singles += markets.n_singles
+            if len(self._markets) >= _MAX_CACHED or self._n_singles > _MAX_SINGLES:
+                self._n_singles = markets.n_singles
+                self._markets.clear()
+            self._markets[key] = markets
+        return markets
 
     def _open_markets(
         self,

@@ -3,9 +3,11 @@
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from typing import Any
 
 import pytest
 
+from app.domain.billing import Extras
 from app.domain.configurations import Configuration, Purchase
 from app.domain.prices import Price, PriceQuery
 from app.pricing.catalogue import built_in_prices
@@ -242,6 +244,37 @@ def test_what_was_resolved_is_remembered_within_bounds() -> None:
 
     assert all(answers)
     assert book.resolve(on_t4(4999), ANY) is answers[-1]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        [{"as_of": NOW - timedelta(days=days)} for days in range(9)],
+        [{"minimum_billed_s": seconds} for seconds in range(9)],
+        [{"billing_step_s": seconds} for seconds in range(9)],
+        [{"extras": Extras(storage_gb=Decimal(size))} for size in range(9)],
+        [{"purchase": purchase} for purchase in Purchase],
+    ],
+)
+def test_what_differs_in_one_term_is_told_apart_without_comparisons(
+    changes: list[dict[str, Any]],
+) -> None:
+    queries = [PriceQuery(price_per_hour=Decimal(2), **change) for change in changes]
+    offers = [make_book().resolve(on_t4(), query) for query in queries]
+
+    assert len(set(map(hash, queries))) == len(queries)
+    assert len(set(map(hash, offers))) == len(offers)
+
+
+def test_markets_of_ever_new_questions_are_remembered_within_bounds() -> None:
+    prices = [make_price(instance_type=f"box.{size}", gpu_count=size) for size in range(1, 2001)]
+    book = make_book(*prices)
+
+    for step in range(1, 41):
+        assert book.resolve(on_t4(), PriceQuery(billing_step_s=step)) is not None
+
+    held = sum(markets.n_singles for markets in book._markets.values())
+    assert 2000 < held <= 65_536
 
 
 def test_gpu_of_an_instance_type_is_known() -> None:

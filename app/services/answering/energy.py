@@ -6,7 +6,6 @@ from datetime import datetime
 from typing import Final
 
 import numpy as np
-from typing_extensions import override
 
 from app.domain.columns import Repeated
 from app.domain.configurations import Configuration
@@ -44,11 +43,6 @@ class EnergyRate:
     kg_co2e_per_kwh: float | None = None
     factor: GridFactor | None = None
     reason: str | None = None
-
-    @override
-    def __hash__(self) -> int:
-        # Looked up for each answer: these members distinguish most rates.
-        return hash((self.workers, self.kg_co2e_per_kwh, self.reason))
 
     def over(self, seconds: float) -> EnergyForecast:
         """Return the estimate for a duration."""
