@@ -195,7 +195,7 @@ class Settings(BaseSettings):
         description="how long a crashed request blocks the retry with its key",
     )
     regressor_cache_size: int = Field(
-        256, ge=1, description="regressors a web process keeps in memory"
+        256, ge=1, description="regressors, and projects' prices, a web process keeps in memory"
     )
     regressor_cache_bytes: int = Field(
         2**28,

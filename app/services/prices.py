@@ -4,6 +4,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from operator import attrgetter
 
 from app.domain.access import Principal
 from app.domain.ages import day_after
@@ -137,10 +138,7 @@ class PriceService:
         with self._lock:
             cached = self._cached.get(project_id)
         if cached is None:
-            book = PriceBook(self._read(project_id), now)
-            with self._lock:
-                self._cached[project_id] = _CachedBook.of(project_id, book, now)
-            return book
+            return self._open(project_id, now)
         cached.is_reading = True
         try:
             self._renewals.wait_for(project_id, lambda: self._refresh(cached))
@@ -149,6 +147,16 @@ class PriceService:
         finally:
             cached.is_reading = False
         return self._cached.get(project_id, cached).book
+
+    def _open(self, project_id: ProjectId, now: datetime) -> PriceBook:
+        """Read the prices of a project; of too many in memory, the longest unused are dropped."""
+        book = PriceBook(self._read(project_id), now)
+        with self._lock:
+            self._cached[project_id] = _CachedBook.of(project_id, book, now)
+            if len(self._cached) > self._context.settings.regressor_cache_size:
+                oldest = min(self._cached.values(), key=attrgetter("read_at"))
+                del self._cached[oldest.project_id]
+        return book
 
     def book_in_memory(self, project_id: ProjectId, now: datetime) -> PriceBook | None:
         """Return a project's prices if they are in memory and fresh; never queries the database."""

@@ -96,7 +96,7 @@ class RegressorCache:
     """The regressors of one process; the least recently used are dropped first.
 
     At most `regressor_cache_size` are kept, with artefacts of at most `regressor_cache_bytes` in
-    total; the last one used is kept whatever its size.
+    total; the last one used is kept whatever its size. No more published versions are known.
 
     Parameters
     ----------
@@ -234,6 +234,13 @@ class RegressorCache:
             or n_bytes > settings.regressor_cache_bytes
         ):
             n_bytes -= self._regressors.popitem(last=False)[1].artifact_bytes
+        if len(self._pointers) > settings.regressor_cache_size:
+            held = {workload_id for workload_id, _ in self._regressors}
+            self._pointers = {
+                key: pointer
+                for key, pointer in self._pointers.items()
+                if pointer.workload_id in held
+            }
 
     def close(self) -> None:
         """Stop reading in the background."""

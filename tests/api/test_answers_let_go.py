@@ -8,7 +8,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from app.domain.access import DEFAULT_PROJECT
-from app.domain.identifiers import Slug
+from app.domain.identifiers import ProjectId, Slug
 from app.main import build_app
 from app.services.context import ServiceContext
 from app.services.wiring import Services
@@ -89,6 +89,20 @@ def test_prices_that_hold_no_more_leave_memory(client: TestClient, published: Se
     ask(client, "second")
     gc.collect()
 
+    assert book() is None
+
+
+def test_prices_of_a_project_that_asks_no_more_leave_memory(
+    client: TestClient, published: Services
+) -> None:
+    ask(client, "first")
+    book = weakref.ref(published.prices.book(DEFAULT_PROJECT))
+
+    published.prices.book(ProjectId("other"))
+    codes = [ask(client, "first"), ask(client, "second")]
+    gc.collect()
+
+    assert codes == [200] * 2
     assert book() is None
 
 

@@ -107,6 +107,20 @@ def test_least_used_regressors_leave_first(
     assert cache.get(DEFAULT_PROJECT, FITTED) is not first
 
 
+def test_version_of_a_dropped_regressor_is_forgotten(
+    services: Services, settings: Settings
+) -> None:
+    small = settings.model_copy(update={"regressor_cache_size": 2})
+    context = services.context
+    cache = RegressorCache(ServiceContext(context.database, small, context.now))
+    names = [Slug(f"w{number}") for number in range(4)]
+    for name in names:
+        publish_regressor(services, workload=name)
+        cache.get(DEFAULT_PROJECT, name)
+
+    assert list(cache._pointers) == [(DEFAULT_PROJECT, name) for name in names[2:]]
+
+
 def test_regressor_of_another_project_does_not_exist(services: Services) -> None:
     publish_regressor(services)
     cache = RegressorCache(services.context)
