@@ -208,3 +208,22 @@ def test_creeping_durations_are_a_warning(capsys: pytest.CaptureFixture[str]) ->
     write_findings(report, Build(system="github"))
 
     assert "::warning title=Trainfare::cnn: durations creep up, +3.0%25" in capsys.readouterr().out
+
+
+def test_slow_build_of_hours_is_told_without_an_exponent(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    run = {
+        "workload": "cnn",
+        "external_id": "build-1",
+        "verdict": "fail",
+        "observed_seconds": 45_678.9,
+        "expected_seconds": {"median": 30_000.0, "lower": 28_000.0, "upper": 32_000.0},
+        "ratio": 1.52263,
+    }
+    report: Any = {"summary": "Slower.", "verdict": "fail", "runs": [run], "drift": []}
+
+    write_findings(report, Build(system="github"))
+
+    told = "cnn build-1 took 45,679 s; the forecast was 30,000 s (28,000 to 32,000): +52.3%25."
+    assert told in capsys.readouterr().out

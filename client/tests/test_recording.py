@@ -244,6 +244,12 @@ def test_verdict_is_told_with_its_interval() -> None:
     assert text.endswith("(run_1); the forecast was 1 s (0.9 to 1.1): slower.")
 
 
+def test_training_of_hours_is_told_without_an_exponent() -> None:
+    run = make_run("w", duration_seconds=45_678.9, status="preempted")
+
+    assert sentence(run, None) == "Trainfare: w took 45,679 s and ended as preempted."
+
+
 def _start(script: str, settings: ClientSettings, workload: str) -> subprocess.Popen[str]:
     head = f"workload = {workload!r}\n"
     return subprocess.Popen(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from trainfare_client.ci.builds import GITHUB
 from trainfare_client.ci.comments import MARKER
 from trainfare_client.streams import report_unwritable
+from trainfare_client.wording import say_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -71,10 +72,10 @@ def _findings(report: CiReport) -> Iterator[tuple[str, str]]:
 def _sentence(run: Mapping[str, Any]) -> str:
     expected = run["expected_seconds"]
     name = run["external_id"] or run["run_id"]
-    band = f"{expected['lower']:.4g} to {expected['upper']:.4g}"
+    band = f"{say_seconds(expected['lower'])} to {say_seconds(expected['upper'])}"
     return (
-        f"{run['workload']} {name} took {run['observed_seconds']:.4g} s; the forecast was"
-        f" {expected['median']:.4g} s ({band}): {run['ratio'] - 1:+.1%}."
+        f"{run['workload']} {name} took {say_seconds(run['observed_seconds'])} s; the forecast was"
+        f" {say_seconds(expected['median'])} s ({band}): {run['ratio'] - 1:+.1%}."
     )
 
 

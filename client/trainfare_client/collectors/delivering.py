@@ -14,6 +14,7 @@ from trainfare_client.errors import RunConflictError, SettingsError, Undelivered
 from trainfare_client.settings import LOCAL_URL, ClientSettings, read_settings
 from trainfare_client.spool import Spool
 from trainfare_client.uploads import with_external_ids
+from trainfare_client.wording import say_seconds
 
 if TYPE_CHECKING:
     from trainfare_client.collectors.guarding import Guard
@@ -190,7 +191,7 @@ def write_sentence(text: str) -> None:
 
 def sentence(run: MeasuredRun, uploaded: UploadedRun | None) -> str:
     """Return a sentence on the outcome of a run, with its assessment if there is one."""
-    text = f"Trainfare: {run['workload']} took {run['duration_seconds']:.4g} s"
+    text = f"Trainfare: {run['workload']} took {say_seconds(run['duration_seconds'])} s"
     if run.get("status", SUCCEEDED) != SUCCEEDED:
         text += f" and ended as {run['status']}"
     if uploaded is None:
@@ -200,7 +201,6 @@ def sentence(run: MeasuredRun, uploaded: UploadedRun | None) -> str:
     expected = assessment.get("expected_seconds")
     if expected is None:
         return f"{text}; nothing was forecast: {assessment.get('reason') or 'no regressor yet'}"
-    return (
-        f"{text}; the forecast was {expected['median']:.4g} s ({expected['lower']:.4g} to"
-        f" {expected['upper']:.4g}): {_VERDICTS.get(assessment['verdict'], assessment['verdict'])}."
-    )
+    band = f"{say_seconds(expected['lower'])} to {say_seconds(expected['upper'])}"
+    verdict = _VERDICTS.get(assessment["verdict"], assessment["verdict"])
+    return f"{text}; the forecast was {say_seconds(expected['median'])} s ({band}): {verdict}."
