@@ -12,6 +12,11 @@ from tests.web.conftest import PUBLISHED, OpenPage, answer_of, publish
 pytestmark = pytest.mark.browser
 
 
+def _module(name: str) -> str:
+    """Return the expression of a module's address on an open page."""
+    return f"document.querySelector('script[type=module]').src.replace(/[^/]+$/, '{name}')"
+
+
 @pytest.fixture
 def service_with_free_hardware(published_service: str) -> Iterator[str]:
     """Yield the URL of a service where one GPU type of two costs nothing."""
@@ -160,10 +165,27 @@ def test_durations_do_not_round_up_out_of_their_unit(
     published_service: str, open_page: OpenPage
 ) -> None:
     page = open_page(f"{published_service}/workloads/{PUBLISHED}")
-    source = "document.querySelector('script[type=module]').src.replace(/[^/]+$/, 'format.js')"
+    durations = [0.9994, 0.9996, 9.94, 9.96, 365 * 86400, 730 * 86400]
 
     said = page.evaluate(
-        f"import({source}).then(({{duration}}) => [0.9994, 0.9996, 9.94, 9.96].map(duration))"
+        f"import({_module('format.js')}).then(({{duration}}) => {durations}.map(duration))"
     )
 
-    assert said == ["999 ms", "1.0 s", "9.9 s", "10 s"]
+    assert said == ["999 ms", "1.0 s", "9.9 s", "10 s", "1 year", "2 years"]
+
+
+@pytest.mark.parametrize("days", [(0.3, 4), (6, 15), (12, 300), (0.6, 400), (20, 3000)])
+def test_axis_of_long_trainings_ends_near_the_longest(
+    published_service: str, open_page: OpenPage, days: tuple[float, float]
+) -> None:
+    page = open_page(f"{published_service}/")
+    low, high = (86400 * value for value in days)
+
+    scale = page.evaluate(
+        f"import({_module('chart.js')}).then(({{scaleOf}}) => scaleOf([{low}, {high}], true))"
+    )
+
+    assert low / 2.5 <= scale["min"] <= low
+    assert high <= scale["max"] <= 2.5 * high
+    assert scale["ticks"][0] == scale["min"]
+    assert 3 <= len(scale["ticks"]) <= 9

@@ -39,19 +39,26 @@ export function axis(colours, { ticks, axisLabel, ...options }) {
   };
 }
 
-const DURATIONS = [1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 14400, 28800, 57600, 86400, 172800, 432000, 864000];
+const DAY = 86400;
+const DURATIONS = [1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 14400, 28800, 57600, DAY, 2 * DAY, 5 * DAY, 10 * DAY, 20 * DAY, 50 * DAY, 100 * DAY, 200 * DAY];
+const YEAR = 365 * DAY;
 const MAX_TICKS = 9;
 const MIN_TICKS = 4;
 
-/** Return round values that cover a range: 1, 2, 5, ..., or for durations those of a clock. */
-function roundValues(low, high, isDuration) {
+/** Return 1, 2, 5, 10, ... from at most `low` to at least `high`. */
+function decades(low, high) {
   const values = [];
   for (let exponent = Math.floor(Math.log10(low)); exponent <= Math.ceil(Math.log10(high)); exponent += 1) {
     values.push(...[1, 2, 5].map((digit) => Number(`${digit}e${exponent}`)));
   }
-  if (!isDuration) return values;
-  const [first, last] = [DURATIONS[0], DURATIONS.at(-1)];
-  return [...values.filter((value) => value < first), ...DURATIONS, ...values.map((days) => days * 86400).filter((value) => value > last)].sort((a, b) => a - b);
+  return values;
+}
+
+/** Return round values that cover a range: 1, 2, 5, ..., or for durations those of clock and calendar. */
+function roundValues(low, high, isDuration) {
+  if (!isDuration) return decades(low, high);
+  const short = decades(low, high).filter((value) => value < DURATIONS[0]);
+  return [...short, ...DURATIONS, ...decades(1, Math.max(high / YEAR, 1)).map((years) => years * YEAR)];
 }
 
 const withMiddles = (values) => values.flatMap((value, index) => (index ? [(values[index - 1] + value) / 2, value] : [value]));
