@@ -245,6 +245,20 @@ def test_good_rows_are_not_offered_where_all_are_bad(
     expect(page.locator("#upload-result button")).to_have_count(0)
 
 
+def test_phone_shows_what_is_wrong_with_a_row_without_scrolling(
+    published_service: str, open_page: OpenPage, tmp_path: Path
+) -> None:
+    profile = tmp_path / "bad.csv"
+    profile.write_text("workload,duration_seconds\nbad,8m\nbad,0:10\n")
+    page = open_page(f"{published_service}/", width=390)
+
+    page.set_input_files("#file", profile)
+
+    faults = page.locator("#upload-result .table-scroll")
+    expect(faults).to_contain_text("Send seconds as a plain number")
+    assert faults.evaluate("(region) => region.scrollWidth <= region.clientWidth")
+
+
 def test_failure_of_the_last_fit_is_still_told_later(
     published_service: str, open_page: OpenPage
 ) -> None:

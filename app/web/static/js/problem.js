@@ -5,24 +5,20 @@ import { number } from "./format.js";
 
 const SHOWN = 50;
 
+const isGiven = (value) => value !== null && value !== undefined;
+
 /** Return the table of the errors in a problem or an upload. */
 export function faultTable(faults, count = faults.length) {
-  const rows = faults.slice(0, SHOWN).map((fault) => [
-    fault.row === null || fault.row === undefined ? "" : number(fault.row),
-    h("code", {}, fault.field ?? fault.pointer ?? ""),
-    fault.value === null || fault.value === undefined ? "" : h("code", {}, String(fault.value)),
-    fault.message,
-    fault.remedy ?? "",
+  const shown = faults.slice(0, SHOWN);
+  const rowsAreNamed = shown.some((fault) => isGiven(fault.row));
+  const rows = shown.map((fault) => [
+    ...(rowsAreNamed ? [isGiven(fault.row) ? number(fault.row) : ""] : []),
+    h("span", {}, h("code", {}, fault.field ?? fault.pointer ?? ""), isGiven(fault.value) ? h("code", { class: "value" }, String(fault.value)) : null),
+    h("span", {}, fault.message, fault.remedy ? h("small", { class: "remedy" }, fault.remedy) : null),
   ]);
-  const headings = [
-    { text: "Row", number: true },
-    { text: "Field" },
-    { text: "Value" },
-    { text: "What is wrong" },
-    { text: "What helps" },
-  ];
+  const headings = [...(rowsAreNamed ? [{ text: "Row", number: true }] : []), { text: "Field and value" }, { text: "What is wrong, what helps" }];
   const more = count > rows.length ? h("p", {}, `… and ${number(count - rows.length)} more.`) : null;
-  return h("div", {}, table("What is wrong", headings, rows), more);
+  return h("div", { class: "faults" }, table("What is wrong", headings, rows), more);
 }
 
 /** Return a panel that shows an error; problems of the API come with rows and remedies. */
