@@ -1,5 +1,6 @@
 """What the pages show of a workload is what the service holds, on any screen, by any key."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -179,6 +180,32 @@ def test_summary_that_is_open_reads_as_well_as_a_closed_one(
 
     expect(page.locator("#question details")).to_have_attribute("open", "")
     expect(summary).to_have_css("color", closed)
+
+
+def _luminance(colour: str) -> float:
+    """Return the relative luminance of `rgb(...)`, as WCAG 2.2 defines it."""
+    shares = [int(channel) / 255 for channel in re.findall(r"\d+", colour)[:3]]
+    red, green, blue = (
+        share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4 for share in shares
+    )
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("control", ["[name=workers]", "#question select", "[name=within]"])
+def test_edge_of_a_control_stands_out(
+    published_service: str, open_page: OpenPage, scheme: str, control: str
+) -> None:
+    page = open_page(f"{published_service}/workloads/{PUBLISHED}", scheme=scheme)
+    answer_of(page)
+
+    edge, panel = page.locator(control).first.evaluate(
+        "(element) => [getComputedStyle(element).borderTopColor,"
+        " getComputedStyle(element.closest('.panel')).backgroundColor]"
+    )
+
+    darker, lighter = sorted([_luminance(edge), _luminance(panel)])
+    assert (lighter + 0.05) / (darker + 0.05) >= 3
 
 
 def test_shown_time_limit_is_no_shorter_than_the_safe_one(
