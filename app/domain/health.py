@@ -29,11 +29,13 @@ class Fitters:
         Examples
         --------
         >>> Fitters(0).obstacle(), Fitters(2, waiting=1).obstacle()
-        ('no fitter is running', None)
+        ('no fitter is running; start one with `trainfare fitter`', None)
         """
         if self.alive > self.waiting:
             return None
-        return "every fitter waits for Ray" if self.waiting else "no fitter is running"
+        if self.waiting:
+            return "every fitter waits for Ray"
+        return "no fitter is running; start one with `trainfare fitter`"
 
 
 @dataclass(frozen=True, slots=True)

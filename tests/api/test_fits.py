@@ -54,7 +54,7 @@ def test_request_is_accepted_and_names_where_to_look(client: TestClient) -> None
         "workload": "resnet",
         "state": "queued",
         "progress": 0.0,
-        "step": "no fitter is running",
+        "step": "no fitter is running; start one with `trainfare fitter`",
         "requested_at": "2026-11-01T12:00:00Z",
         "started_at": None,
         "ended_at": None,

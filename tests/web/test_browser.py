@@ -89,7 +89,7 @@ def test_workload_without_a_regressor_says_what_to_do(
     page = open_page(f"{published_service}/workloads/single", width=390)
 
     told = page.locator("#problem .empty")
-    expect(told).to_contain_text("1 finished run stored. Press the button above")
+    expect(told).to_contain_text("1 finished run stored. A fit takes seconds.")
     box, heading = told.bounding_box(), page.locator("#recent-title").bounding_box()
     assert box is not None
     assert heading is not None

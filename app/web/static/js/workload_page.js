@@ -105,7 +105,7 @@ function installSections(workload, gpus, question) {
 }
 
 function showUnfitted(runs) {
-  const needs = runs ? "Press the button above: a fit takes seconds." : "Upload runs first.";
+  const needs = runs ? "A fit takes seconds." : "Upload runs first.";
   fill(byId("problem"), h("article", { class: "empty" }, h("h2", { class: "panel-title" }, "No regressor has been fitted yet"), h("p", {}, `${plural(runs, "finished run")} stored. ${needs}`)));
 }
 
