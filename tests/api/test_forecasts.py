@@ -163,6 +163,18 @@ def test_question_beyond_the_range_is_answered_with_a_warning(
     assert codes(ask(client, work={})) == {"unidentified"}
 
 
+def test_question_beyond_the_one_measured_value_names_it_once(
+    client: TestClient, services: Services
+) -> None:
+    store_runs(services.context, "small", sizes=(1000.0,))
+    fit(services, "small")
+
+    forecast = ask(client, workload="small", work={"dataset_size": 2500})
+
+    [message] = [each["message"] for each in forecast["warnings"] if each["code"] == "beyond_range"]
+    assert message == "dataset_size 2,500 lies outside the one measured value, 1,000."
+
+
 def test_unmeasured_gpu_with_a_data_sheet_is_transferred(
     client: TestClient, published: Services
 ) -> None:

@@ -161,7 +161,9 @@ def _on_departure(
 
 @lru_cache(maxsize=_MAX_RANGES)
 def _beyond(measured_min: float, measured_max: float) -> str:
-    return f"lies outside the measured {say_number(measured_min)} to {say_number(measured_max)}"
+    least, most = say_number(measured_min), say_number(measured_max)
+    measured = f"one measured value, {least}" if least == most else f"measured {least} to {most}"
+    return f"lies outside the {measured}"
 
 
 def _other_spelling(level: str, measured: Sequence[str]) -> str:
