@@ -77,9 +77,10 @@ def profile(  # noqa: PLR0913 - each is an option
 
     It runs once per planned configuration. Each run is timed, uploaded and fitted, then the next
     is planned, until the stop rule applies. COMMAND receives its configuration through placeholders
-    ({workers}, {dataset_size}, {batch_size}, {epochs}, {nodes}, {gpu_type}, {param.NAME}) and
-    environment variables (TRAINFARE_WORKERS, TRAINFARE_DATASET_SIZE, ..., TRAINFARE_PARAM_NAME). To
-    resume an interrupted session where its log ends, type the same line again.
+    ({workers}, {nodes}, {gpu_type}, {instance_type}, {dataset_size}, {batch_size}, {epochs},
+    {param.NAME}) and environment variables (TRAINFARE_WORKERS, TRAINFARE_DATASET_SIZE, ...,
+    TRAINFARE_PARAM_NAME). To resume an interrupted session where its log ends, type the same line
+    again.
     """
     from app.cli.connection import connected
     from app.cli.machine import this_machine

@@ -118,7 +118,9 @@ def _add_gate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--fail-probability", type=number, help="how often an unchanged report may fail (0.01)"
     )
-    parser.add_argument("--min-effect", type=number, help="least slow-down that matters (0.05)")
+    parser.add_argument(
+        "--min-effect", type=number, help="least slow-down that matters (0.05, 5 %%)"
+    )
     parser.add_argument("--on-insufficient-data", choices=["pass", "warn", "fail"])
     parser.add_argument("--runs-per-month", type=int, help="for the cost per month")
 

@@ -66,7 +66,7 @@ def opened(path: str) -> Iterator[Source]:
             size = None if path == STDIN else Path(path).stat().st_size
         except OSError as error:
             raise SourceError(
-                path, f"It cannot be read: {error.strerror}.", "Name a file."
+                path, f"It cannot be read: {error.strerror}.", "Check the path."
             ) from None
         is_long = size is None or size > _SHOWN_FROM_BYTES
         progress = stack.enter_context(ProgressBar("bytes", total=size)) if is_long else None
@@ -160,7 +160,9 @@ class Source:
                 self._path, f"It is broken: {error}.", "Copy it again; check it with gzip -t."
             ) from None
         except OSError as error:
-            raise SourceError(self._path, f"It cannot be read: {error}.", "Name a file.") from None
+            raise SourceError(
+                self._path, f"It cannot be read: {error}.", "Check the path."
+            ) from None
         return piece
 
 
