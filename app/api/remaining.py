@@ -13,7 +13,7 @@ from app.api.schemas.remaining import RemainingIn, RemainingOut
 from app.domain.instants import second_text
 from app.domain.negotiation import preferred
 from app.domain.remaining import Remaining
-from app.domain.wording import say_probability, say_seconds, say_share
+from app.domain.wording import say_factor, say_probability, say_seconds, say_share
 
 router = APIRouter(prefix="/v1/forecasts", tags=["forecasts"])
 _NOTABLE = 0.05
@@ -76,7 +76,7 @@ def remaining_text(document: Document) -> str:
     ]
     pace = "as forecast"
     if abs(ratio - 1.0) > _NOTABLE:
-        pace = f"{ratio:.3g} times the forecast of {say_seconds(forecast['median'])}"
+        pace = f"{say_factor(ratio)} times the forecast of {say_seconds(forecast['median'])}"
     lines[-1] += f": {pace}."
     weight = document["observed_weight"]
     lines.append(

@@ -83,6 +83,17 @@ def say_number(number: float) -> str:
     return f"{int(number):,}" if float(number).is_integer() else f"{number:.6g}"
 
 
+def say_rounded(number: float) -> str:
+    """Return a number with three digits, a larger one without an exponent.
+
+    Examples
+    --------
+    >>> [say_rounded(value) for value in (0.007834, 5114.3, 199_320.0)]
+    ['0.00783', '5,110', '199,000']
+    """
+    return say_number(float(f"{number:.3g}"))
+
+
 def say_amount(amount: float) -> str:
     """Return an amount of money with all its digits, a tiny one without an exponent.
 

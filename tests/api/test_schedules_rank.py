@@ -1,5 +1,6 @@
 """Queues in order through the door: policies, ties, ageing, jobs that cannot be forecast."""
 
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -230,6 +231,17 @@ def test_table_reads_well(client: TestClient, published: Services, clock: FakeCl
     assert "new cannot be forecast: There is no workload 'nobody'." in lines
     assert empty.text == "The queue is empty.\n"
     assert one.text.startswith("1 job, ")
+
+
+def test_thousands_of_hours_are_told_without_an_exponent(
+    client: TestClient, published: Services
+) -> None:
+    body = {"jobs": [job("vast", 2e7)]}
+
+    answer = client.post("/v1/schedules:rank", json=body, headers={"Accept": "text/plain"})
+
+    [vast] = [line for line in answer.text.splitlines() if line.startswith("vast ")]
+    assert re.search(r" [\d,]+,\d{3} {2}[\d.,]+ \.\. [\d,]+,\d{3} {2}", vast), vast
 
 
 def test_deadline_that_is_all_but_lost_is_told_plainly(

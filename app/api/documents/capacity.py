@@ -7,7 +7,7 @@ from app.api.schemas.quantities import significant
 from app.domain.allocations import ANY_TYPE
 from app.domain.capacity import CapacityView, OmittedFromDemand, TypeDemand
 from app.domain.instants import second_text
-from app.domain.wording import align, say_number, say_share
+from app.domain.wording import align, say_rounded, say_share
 
 _PATH = "/v1/schedules:capacity"
 
@@ -89,7 +89,7 @@ def _type_text(demand: Document, confidence: str) -> str:
         spare = hour["may_switch_off"]
         row = [
             hour["begins_at"][5:16].replace("T", " "),
-            say_number(float(f"{hour['expected_gpus']:.3g}")),
+            say_rounded(hour["expected_gpus"]),
             f"{hour['lower_gpus']} .. {hour['upper_gpus']}",
             "-" if spare is None else str(spare),
         ]

@@ -12,6 +12,7 @@ from app.domain.wording import (
     say_count,
     say_number,
     say_probabilities,
+    say_rounded,
     say_seconds,
     say_share,
 )
@@ -60,7 +61,7 @@ def _row(point: Mapping[str, Any]) -> list[str]:
         "-" if cost is None else f"{cost['median']} {cost['currency']}",
         _share(point["speed_up"]),
         _share(point["efficiency"]),
-        "-" if gain is None else say_number(float(f"{gain:.3g}")),
+        "-" if gain is None else say_rounded(gain),
         forecast["basis"],
     ]
 

@@ -7,7 +7,7 @@ from app.api.documents.forecasts import Document, rounded_band, scenario_documen
 from app.api.schemas.quantities import money_text, significant
 from app.domain.flat_fields import say_members
 from app.domain.profiling import PlannedRun, ProfilingPlan, StopReason, TargetOutlook
-from app.domain.wording import align, say_count, say_seconds
+from app.domain.wording import align, say_count, say_factor, say_seconds
 
 _DIGITS: Final = 4
 _SHOWN: Final = 5
@@ -144,7 +144,7 @@ def _median(band: Document | None) -> str:
 
 def _percent(width: float) -> str:
     """Return a width as a percentage of the median, a huge one as a factor."""
-    return f"{100 * width:.3g}%" if width < 1 else f"{width:.3g} x"
+    return f"{100 * width:.3g}%" if width < 1 else f"{say_factor(width)} x"
 
 
 def _target_sentence(target: Document, confidence: float) -> str:

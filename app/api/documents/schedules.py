@@ -8,7 +8,14 @@ from app.api.documents.forecasts import warning_documents
 from app.api.schemas.quantities import significant
 from app.domain.instants import second_text
 from app.domain.schedules import Band, RankedJob, Ranking
-from app.domain.wording import align, say_count, say_number, say_probability, say_seconds, say_share
+from app.domain.wording import (
+    align,
+    say_count,
+    say_probability,
+    say_rounded,
+    say_seconds,
+    say_share,
+)
 
 Document = dict[str, Any]
 RANK_PATH = "/v1/schedules:rank"
@@ -100,7 +107,7 @@ def _row(ranked: Document) -> list[str]:
     hours = {key: value / 3600 for key, value in service.items()}
     return [
         *name,
-        say_number(float(f"{hours['expected']:.3g}")),
-        f"{hours['lower']:.3g} .. {hours['upper']:.3g}",
+        say_rounded(hours["expected"]),
+        f"{say_rounded(hours['lower'])} .. {say_rounded(hours['upper'])}",
         say_seconds(ranked["remaining_seconds"]["expected"]),
     ]
