@@ -37,17 +37,20 @@ class Installation:
         Holds a copy of the layers, and for each one a layer above it with the trial's names.
     images
         The images of the containers.
+    database_url
+        The database, as pods reach it.
     """
 
     folder: Path
     images: Images
+    database_url: str
 
     @classmethod
     @contextmanager
     def started(cls, images: Images, database_url: str) -> Iterator[Self]:
         """Give an installation that has its secrets; its namespace is removed at the end."""
         with TemporaryDirectory() as folder:
-            installation = cls(Path(folder) / "kubernetes", images)
+            installation = cls(Path(folder) / "kubernetes", images, database_url)
             shutil.copytree(ROOT / "deploy" / "kubernetes", installation.folder)
             installation.run("create", "namespace", _NAME)
             try:
@@ -82,6 +85,14 @@ class Installation:
         self.run("wait", "--for=condition=complete", "--timeout=10m", "job/trainfare-migrate")
         return self.run("logs", "job/trainfare-migrate")
 
+    def restore(self, backup: bytes) -> str:
+        """Restore a backup in a pod of its own as the runbook does, and return what it said."""
+        settings = {"TRAINFARE_DATABASE_URL": self.database_url, "TRAINFARE_PORT": "8000"}
+        variables = [f"--env={name}={value}" for name, value in settings.items()]
+        pod = ("run", "restore", "--rm", "--stdin", "--restart=Never")
+        command = (*pod, f"--image={self.images.service}", *variables, "--", "restore")
+        return self.pipe(*command, "--overwrite", "-", data=backup).decode()
+
     def await_rollout(self, *deployments: str) -> None:
         """Wait until all replicas of the deployments are new and ready."""
         for deployment in deployments:
@@ -97,8 +108,8 @@ class Installation:
         """
         return self.pipe(*arguments).decode()
 
-    def pipe(self, *arguments: str) -> bytes:
-        """Run one command of kubectl and return the bytes that it wrote.
+    def pipe(self, *arguments: str, data: bytes = b"") -> bytes:
+        """Run one command of kubectl, with bytes on its standard input and output.
 
         Raises
         ------
@@ -106,7 +117,7 @@ class Installation:
             As `run` does.
         """
         ended = subprocess.run(
-            _command(*arguments), capture_output=True, timeout=_LONGEST_S, check=False
+            _command(*arguments), input=data, capture_output=True, timeout=_LONGEST_S, check=False
         )
         message = ended.stderr.decode(errors="replace")[-2000:]
         assert ended.returncode == 0, f"{' '.join(arguments)}: {message}"
