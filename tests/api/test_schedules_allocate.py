@@ -138,45 +138,6 @@ def test_jobs_that_get_nothing_say_why(
     assert problem["code"] == "unknown_workload"
 
 
-def test_minimums_that_do_not_fit_name_what_would(client: TestClient, published: Services) -> None:
-    jobs = [job("a", min_workers=5), job("b", min_workers=4, weight=2), job("c", min_workers=3)]
-
-    refused = send(client, *jobs)
-    granted = allocate(client, *jobs, on_shortage="leave_out")
-
-    problem = refused.json()
-    assert (refused.status_code, problem["code"]) == (422, "insufficient_capacity")
-    assert "need at least 12 GPUs together; 8 are offered" in problem["detail"]
-    assert "These would fit: b, c." in problem["detail"]
-    assert [fault["value"] for fault in problem["errors"]] == ["a"]
-    assert reasons_of(granted) == {"a": "capacity"}
-    assert set(workers_of(granted)) == {"b", "c"}
-
-
-def test_shortage_of_one_type_is_told_where_there_are_enough_gpus_of_all(
-    client: TestClient, published: Services
-) -> None:
-    jobs = [job("a", gpu_types=["T4"]), job("b", gpu_types=["T4"])]
-
-    problem = send(client, *jobs, capacity={"T4": 1, "L4": 10}).json()
-
-    assert problem["code"] == "insufficient_capacity"
-    assert problem["detail"].startswith(
-        "The jobs need at least 2 GPUs together; 11 are offered, but each job needs its GPUs of one"
-        " type. These would fit: "
-    )
-    [fault] = problem["errors"]
-    assert fault["message"] == "Needs at least 1 GPU besides the jobs that fit."
-
-
-def test_shortage_leaves_out_for_every_objective(client: TestClient, published: Services) -> None:
-    jobs = [job("a", min_workers=5), job("b", min_workers=5, weight=2)]
-
-    answer = allocate(client, *jobs, on_shortage="leave_out", objective="makespan")
-
-    assert set(workers_of(answer)) == {"b"}
-
-
 def test_running_job_keeps_its_gpus_where_a_restart_costs_more_than_it_brings(
     client: TestClient, published: Services
 ) -> None:
