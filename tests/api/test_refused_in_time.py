@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import contextmanager
 from threading import Event
 
 import pytest
@@ -26,12 +27,16 @@ from tests.support.regressors import publish_regressor
 _TEAM = Project(ProjectId("prj_late"), "late")
 
 
+def services_for(database: Database, settings: Settings, *, request_timeout_s: float) -> Services:
+    """Return services of which one request has the database and one more may wait for it."""
+    changes = {"database_pool_size": 1, "max_waiting_requests": 1}
+    changed = settings.model_copy(update={**changes, "request_timeout_s": request_timeout_s})
+    return Services(ServiceContext(database, changed))
+
+
 @pytest.fixture
 def hurried(database: Database, settings: Settings) -> Services:
-    changed = settings.model_copy(
-        update={"request_timeout_s": 0.2, "database_pool_size": 1, "max_waiting_requests": 1}
-    )
-    return Services(ServiceContext(database, changed))
+    return services_for(database, settings, request_timeout_s=1.0)
 
 
 class Slow:
@@ -52,12 +57,24 @@ class Slow:
             self.ended.set()
 
 
-@pytest.fixture
-def slow(hurried: Services) -> Iterator[tuple[FastAPI, Slow]]:
-    app, route = build_app(hurried.context.settings, hurried), Slow(hurried)
+@contextmanager
+def with_slow_route(services: Services) -> Iterator[tuple[FastAPI, Slow]]:
+    app, route = build_app(services.context.settings, services), Slow(services)
     app.add_api_route("/v1/slow", route.store, methods=["POST"])
     yield app, route
     route.gate.set()
+
+
+@pytest.fixture
+def slow(hurried: Services) -> Iterator[tuple[FastAPI, Slow]]:
+    with with_slow_route(hurried) as found:
+        yield found
+
+
+@pytest.fixture
+def patient_slow(database: Database, settings: Settings) -> Iterator[tuple[FastAPI, Slow]]:
+    with with_slow_route(services_for(database, settings, request_timeout_s=600.0)) as found:
+        yield found
 
 
 def call(app: FastAPI, path: str, method: str = "POST") -> tuple[asyncio.Task[None], Caller]:
@@ -90,8 +107,10 @@ def test_refused_request_stores_nothing_later(
         assert stores.access.find_project(_TEAM.name) is None
 
 
-def test_more_requests_than_may_wait_are_refused_at_once(slow: tuple[FastAPI, Slow]) -> None:
-    app, route = slow
+def test_more_requests_than_may_wait_are_refused_at_once(
+    patient_slow: tuple[FastAPI, Slow],
+) -> None:
+    app, route = patient_slow
 
     async def run() -> tuple[Caller, Caller]:
         async with app.router.lifespan_context(app):
