@@ -1,6 +1,5 @@
 """Which option each job takes within the capacity: exact for one kind of GPU."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -8,9 +7,9 @@ import numpy as np
 import numpy.typing as npt
 
 from app.decisions.durations import FloatArray
+from app.decisions.knapsack import OMITTED, choose_from_all, choose_heaviest
 
 IntArray = npt.NDArray[np.int64]
-_ROUNDING: Final = 1e-12
 _MARGIN: Final = 1e-12
 """Relative margin of sums, thousands of times the rounding error of a number."""
 
@@ -96,7 +95,8 @@ def allocate_one_kind(
     ``best[j][g]``, the least sum of the first j jobs on at most g GPUs, is
     ``min over options o of job j of best[j - 1][g - gpus(o)] + value(o)``: O(n_options x GPUs).
     Ties go to the sum that gives later jobs fewer GPUs. Where all jobs fit, bounds from a price per
-    GPU rule out nearly all options beforehand (Lagrangian relaxation).
+    GPU rule out nearly all options beforehand (Lagrangian relaxation); in a shortage, what the
+    heaviest jobs leave of the capacity does.
 
     Parameters
     ----------
@@ -121,33 +121,28 @@ def allocate_one_kind(
     kept = undominated(options)
     kept = kept[options.gpus[kept] <= capacity]
     candidates = options.take(kept)
-    if n_jobs and _all_fit(candidates, n_jobs, capacity):
+    if _all_fit(candidates, n_jobs, capacity):
         kept = kept[_possibly_optimal(candidates, n_jobs, capacity)]
-        if len(kept) == n_jobs:
-            return Solution(kept, "dynamic_programming", is_exact=True, gap=0.0)
-    edges = np.searchsorted(options.job[kept], np.arange(n_jobs + 1))
-    omitted_weights = np.full(n_jobs, np.inf) if weights is None else weights / weights.sum()
-    best: Sequence[FloatArray] = (np.zeros(capacity + 1), np.zeros(capacity + 1))
-    chosen = np.full((n_jobs, capacity + 1), NOTHING, dtype=np.int64)
-    for job in range(n_jobs):
-        rows = kept[edges[job] : edges[job + 1]]
-        *best, chosen[job] = _extend(best, options, rows, float(omitted_weights[job]))
-    if np.isinf(best[0][capacity]):
+        candidates = options.take(kept)
+        edges = np.searchsorted(candidates.job, np.arange(n_jobs + 1))
+        choice = kept[choose_from_all(edges, candidates.gpus, candidates.value, capacity)]
+    elif weights is None:
         return None
-    choice = np.full(n_jobs, NOTHING, dtype=np.int64)
-    remaining = capacity
-    for job in range(n_jobs - 1, -1, -1):
-        choice[job] = chosen[job, remaining]
-        if choice[job] != NOTHING:
-            remaining -= int(options.gpus[choice[job]])
+    else:
+        edges = np.searchsorted(candidates.job, np.arange(n_jobs + 1))
+        shares = weights / weights.sum()
+        chosen = choose_heaviest(edges, candidates.gpus, candidates.value, capacity, shares)
+        choice = np.where(chosen == OMITTED, NOTHING, np.append(kept, NOTHING)[chosen])
     return Solution(choice, "dynamic_programming", is_exact=True, gap=0.0)
 
 
 def _all_fit(options: Options, n_jobs: int, capacity: int) -> bool:
     """Return whether all jobs fit with their fewest GPUs; options sorted by job and rising GPUs."""
-    starts = np.searchsorted(options.job, np.arange(n_jobs))
     has_option = len(np.unique(options.job)) == n_jobs
-    return has_option and int(options.gpus[starts].sum()) <= capacity
+    return (
+        has_option
+        and int(options.gpus[np.searchsorted(options.job, np.arange(n_jobs))].sum()) <= capacity
+    )
 
 
 def _possibly_optimal(options: Options, n_jobs: int, capacity: int) -> IntArray:
@@ -160,6 +155,8 @@ def _possibly_optimal(options: Options, n_jobs: int, capacity: int) -> IntArray:
     (Fisher 1981).
     """
     starts = np.searchsorted(options.job, np.arange(n_jobs))
+    if not n_jobs:
+        return starts
     unpriced = _choice_at_price(options, starts, 0.0)
     if options.gpus[unpriced].sum() <= capacity:
         return unpriced
@@ -177,16 +174,13 @@ def _possibly_optimal(options: Options, n_jobs: int, capacity: int) -> IntArray:
     cost = options.value + high * options.gpus
     least = np.minimum.reduceat(cost, starts)
     choice = _greedily_enlarged(options, feasible, infeasible, capacity)
-    return possible_improvements(options, cost, least, choice, paid=high * capacity)[0]
+    return _possible_improvements(options, cost, least, choice, paid=high * capacity)
 
 
-def possible_improvements(
+def _possible_improvements(
     options: Options, cost: FloatArray, least: FloatArray, choice: IntArray, *, paid: float
-) -> tuple[IntArray, float]:
-    """Return the options that an allocation better than a given one can contain, and a lower bound.
-
-    The options of the given allocation are among them. Both results allow for rounding: the
-    difference of large, nearly equal sums is as uncertain as the sums themselves.
+) -> IntArray:
+    """Return the options that an allocation better than a given one can contain, and its own.
 
     Parameters
     ----------
@@ -198,11 +192,28 @@ def possible_improvements(
         Cost of all GPUs at the prices of the reduced costs.
     """
     value = options.value[choice]
-    rounding = _MARGIN * float(np.abs(least).sum() + np.abs(value).sum() + paid)
-    lower = float(least.sum()) - paid - rounding
+    lower = lower_bound(least, value, paid)
     is_open = cost - least[options.job] <= float(value.sum()) - lower
     is_open[choice] = True
-    return np.flatnonzero(is_open), lower
+    return np.flatnonzero(is_open)
+
+
+def lower_bound(least: FloatArray, value: FloatArray, paid: float) -> float:
+    """Return the Lagrangian bound of the sum of values.
+
+    It allows for rounding: the difference of large, nearly equal sums is as uncertain as the sums.
+
+    Parameters
+    ----------
+    least
+        The least reduced cost of each job, shape (n_jobs,).
+    value
+        The values with whose sum the bound is compared, shape (n_jobs,).
+    paid
+        Cost of all GPUs at the prices of the reduced costs.
+    """
+    rounding = _MARGIN * float(np.abs(least).sum() + np.abs(value).sum() + paid)
+    return float(least.sum()) - paid - rounding
 
 
 def _choice_at_price(options: Options, starts: IntArray, price: float) -> IntArray:
@@ -232,25 +243,6 @@ def _greedily_enlarged(
         if 0 < extra_gpus[job] <= remaining:
             choice[job], remaining = infeasible[job], remaining - int(extra_gpus[job])
     return choice
-
-
-def _extend(
-    best: Sequence[FloatArray], options: Options, rows: IntArray, omitted_weight: float
-) -> tuple[FloatArray, FloatArray, IntArray]:
-    """Return `best` with one more job, and the option of that job, by number of GPUs.
-
-    `best` holds the least weight left out and the least sum at that weight, by number of GPUs.
-    """
-    capacity = len(best[0]) - 1
-    previous = np.arange(capacity + 1)[None, :] + capacity + 1 - options.gpus[rows][:, None]
-    unreachable = np.full(capacity + 1, np.inf)
-    omitted, value = (np.concatenate([unreachable, values])[previous] for values in best)
-    omitted = np.concatenate([best[0][None, :] + omitted_weight, omitted])
-    value = np.concatenate([best[1][None, :], value + options.value[rows][:, None]])
-    least = omitted.min(axis=0)
-    best_rows = np.argmin(np.where(omitted <= least + _ROUNDING, value, np.inf), axis=0)
-    columns = np.arange(capacity + 1)
-    return least, value[best_rows, columns], np.concatenate([[NOTHING], rows])[best_rows]
 
 
 def allocate_first_fit(

@@ -1,23 +1,25 @@
 """Bounds of allocations over several kinds of GPU, from prices per GPU (Lagrange multipliers)."""
 
-from dataclasses import dataclass, field
-from typing import Final
+from dataclasses import dataclass, replace
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from app.decisions.allocation import (
-    NOTHING,
-    IntArray,
-    Options,
-    allocate_one_kind,
-    first_cheapest,
-    possible_improvements,
-)
+from app.decisions.allocation import NOTHING, IntArray, Options, allocate_one_kind, lower_bound
 from app.decisions.durations import FloatArray
 
-_ITERATIONS: Final = 240
-_ITERATIONS_PER_ALLOCATION: Final = 40
-_PATIENCE: Final = 12
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_ROUNDS: Final = 50
+_TOLERANCE: Final = 1e-6
+_INFEASIBLE: Final = 2
+"""HiGHS's status of a program without a solution."""
+
+_ROUNDING: Final = 1e-12
+_LARGEST_COST: Final = 1e4
+"""To which values are scaled: the solver's tolerances are absolute."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,153 +29,261 @@ class Bracket:
     Parameters
     ----------
     lower
-        No allocation of all jobs has a smaller sum.
+        No allocation of the jobs has a smaller sum; infinite where there is none.
     choice
-        An allocation with the sum `upper`, shape (n_jobs,); None where none was found.
+        An allocation, shape (n_jobs,); None where none was found.
     upper
         Its sum, infinite without one.
-    kept
-        The options of `choice` and of any better allocation; all others are ruled out.
+    excess
+        What the sum exceeds `lower` by at least if an option is taken, shape (n_options,).
+    priced
+        The options from which the prices came: good ones, whether ruled out or not.
     """
 
     lower: float
     choice: IntArray | None
     upper: float
-    kept: IntArray
+    excess: FloatArray
+    priced: IntArray
+
+    def better_than(self, upper: float) -> IntArray:
+        """Return the options that an allocation with a smaller sum can contain."""
+        return np.flatnonzero(self.excess <= upper - self.lower)
 
 
-@dataclass(slots=True)
-class _Search:
-    """Subgradient ascent on the prices; options are sorted by job and every job has some.
+@dataclass(frozen=True, slots=True)
+class Omissions:
+    """Which jobs may be left out.
 
-    `unit` is the magnitude of a value, by which the first steps aim to raise the bound.
+    Parameters
+    ----------
+    weights
+        Weights of the jobs, positive, shape (n_jobs,).
+    choice
+        An allocation, shape (n_jobs,); at most the weight that it leaves out may be left out.
+    """
+
+    weights: FloatArray
+    choice: IntArray
+
+
+@dataclass(frozen=True, slots=True)
+class _Relaxation:
+    """The linear relaxation; options sorted by job, kind and rising GPUs, and some for every job.
+
+    `sizes` are what the options take of the capacity of their kind. A group has the options of one
+    job and kind; `heads` are the first of each.
     """
 
     options: Options
-    n_jobs: int
-    capacity: IntArray
+    sizes: FloatArray
+    capacity: FloatArray
     starts: IntArray
-    prices: FloatArray
-    best_prices: FloatArray
-    unit: float
-    lower: float = -np.inf
-    upper: float = np.inf
-    choice: IntArray | None = None
-    step: float = 1.0
-    stalled: int = field(default=0)
+    group: IntArray
+    heads: IntArray
+
+    @classmethod
+    def of(cls, options: Options, sizes: FloatArray, capacity: FloatArray) -> "_Relaxation":
+        group = options.job * len(capacity) + options.kind
+        heads = np.flatnonzero(np.diff(group, prepend=-1))
+        starts = np.flatnonzero(np.diff(options.job, prepend=-1))
+        return cls(options, sizes, capacity, starts, group, heads)
 
     def reduced(self, prices: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the reduced cost of each option (value and GPUs), and the least of each job."""
-        cost = self.options.value + prices[self.options.kind] * self.options.gpus
+        cost = self.options.value + prices[self.options.kind] * self.sizes
         return cost, np.minimum.reduceat(cost, self.starts)
 
-    def ascend(self, *, is_allocating: bool) -> None:
-        """Take one step; if `is_allocating`, also make an allocation that the prices suggest."""
-        cost, least = self.reduced(self.prices)
-        bound = float(least.sum() - self.prices @ self.capacity)
-        chosen = first_cheapest(self.options, cost, least)
-        if is_allocating:
-            kinds = self._kinds(cost)
-            if (kinds != NOTHING).all():
-                self._allocate(kinds)
-        self.stalled += 1
-        if bound > self.lower:
-            self.lower, self.best_prices, self.stalled = bound, self.prices, 0
-        if self.stalled > _PATIENCE:
-            self.step, self.stalled = self.step / 2.0, 0
-            self.prices = self.best_prices
-        excess = (
-            np.bincount(self.options.kind[chosen], self.options.gpus[chosen], len(self.capacity))
-            - self.capacity
-        )
-        target = self.upper if np.isfinite(self.upper) else bound + 0.1 * abs(bound) + self.unit
-        step_length = self.step * max(target - bound, 0.0) / max(float(excess @ excess), 1.0)
-        self.prices = np.maximum(self.prices + step_length * excess, 0.0)
+    def prices(self) -> tuple[FloatArray, IntArray] | None:
+        """Return the prices with the highest bound, and the options from which they came.
+
+        The program grows from few options by those that its prices make the cheapest of their group
+        (column generation). None if the jobs do not fit even in parts.
+        """
+        scale = (float(np.abs(self.options.value).max()) or 1.0) / _LARGEST_COST
+        scaled = replace(self, options=replace(self.options, value=self.options.value / scale))
+        is_priced = np.zeros(len(self.sizes), dtype=bool)
+        is_priced[self.heads] = is_priced[np.append(self.heads[1:], len(is_priced)) - 1] = True
+        best, highest = np.zeros(len(self.capacity)), -np.inf
+        for _ in range(_ROUNDS):
+            rows = np.flatnonzero(is_priced)
+            duals = _duals(scaled.options.take(rows), self.sizes[rows], self.capacity)
+            if duals is None:
+                return None
+            prices, limit = duals
+            cost, least = scaled.reduced(prices)
+            bound = float(least.sum() - prices @ self.capacity)
+            if bound > highest:
+                best, highest = prices, bound
+            cheapest = self._cheapest_of_groups(cost)
+            is_cheaper = cost[cheapest] < limit[self.options.job[cheapest]] - _TOLERANCE
+            added = cheapest[is_cheaper & ~is_priced[cheapest]]
+            if not added.size:
+                break
+            is_priced[added] = True
+        return best * scale, np.flatnonzero(is_priced)
+
+    def _cheapest_of_groups(self, cost: FloatArray) -> IntArray:
+        """Return the first option of each group with the least cost."""
+        least = np.minimum.reduceat(cost, self.heads)
+        sizes = np.diff(np.append(self.heads, len(cost)))
+        rows = np.flatnonzero(cost <= np.repeat(least, sizes))
+        first: IntArray = rows[np.searchsorted(rows, self.heads)]
+        return first
+
+    def allocation(self, cost: FloatArray) -> IntArray | None:
+        """Return an allocation that reduced costs suggest, shape (n_jobs,); None without one."""
+        kinds = self._kinds(cost)
+        return None if (kinds == NOTHING).any() else self._allocation_of(kinds)
 
     def _kinds(self, cost: FloatArray) -> IntArray:
         """Return for each job the cheapest kind with room; jobs with the most regret come first."""
-        shape = (self.n_jobs, len(self.capacity))
-        group = self.options.job * shape[1] + self.options.kind
-        heads = np.flatnonzero(np.concatenate(([True], group[1:] != group[:-1])))
-        least = np.minimum.reduceat(cost, heads)
-        sizes = np.diff(np.append(heads, group.size))
-        rows = np.flatnonzero(cost <= np.repeat(least, sizes))
-        gpus = self.options.gpus[rows[np.searchsorted(group[rows], group[heads])]]
-        costs, preferred_gpus, fewest_gpus = np.full((3, *shape), np.inf)
-        costs.flat[group[heads]], preferred_gpus.flat[group[heads]] = least, gpus
-        fewest_gpus.flat[group[heads]] = self.options.gpus[heads]
+        shape = (len(self.starts), len(self.capacity))
+        cheapest, groups = self._cheapest_of_groups(cost), self.group[self.heads]
+        costs, preferred, fewest = np.full((3, *shape), np.inf)
+        costs.flat[groups], preferred.flat[groups] = cost[cheapest], self.sizes[cheapest]
+        fewest.flat[groups] = self.sizes[self.heads]
         ordered = np.sort(costs, axis=1)
         regret = ordered[:, min(1, shape[1] - 1)] - ordered[:, 0]
-        kinds = np.full(self.n_jobs, NOTHING, dtype=np.int64)
-        remaining, reserve = self.capacity.astype(np.float64), self.capacity.astype(np.float64)
+        kinds = np.full(shape[0], NOTHING, dtype=np.int64)
+        remaining, reserve = self.capacity.copy(), self.capacity.copy()
         for job in np.argsort(-regret, kind="stable").tolist():
-            feasible_costs = np.where(fewest_gpus[job] <= reserve, costs[job], np.inf)
+            feasible_costs = np.where(fewest[job] <= reserve, costs[job], np.inf)
             if not np.isfinite(feasible_costs).any():
                 break
-            fitting_costs = np.where(preferred_gpus[job] <= remaining, feasible_costs, np.inf)
+            fitting_costs = np.where(preferred[job] <= remaining, feasible_costs, np.inf)
             kind = int(
                 np.argmin(fitting_costs if np.isfinite(fitting_costs).any() else feasible_costs)
             )
             kinds[job] = kind
-            remaining[kind] -= preferred_gpus[job, kind]
-            reserve[kind] -= fewest_gpus[job, kind]
+            remaining[kind] -= preferred[job, kind]
+            reserve[kind] -= fewest[job, kind]
         return kinds
 
-    def _allocate(self, kinds: IntArray) -> None:
+    def _allocation_of(self, kinds: IntArray) -> IntArray:
         """Allocate each kind exactly among the jobs that were assigned to it."""
-        choice = np.full(self.n_jobs, NOTHING, dtype=np.int64)
-        for kind, gpus in enumerate(self.capacity.tolist()):
+        choice = np.full(len(kinds), NOTHING, dtype=np.int64)
+        for kind, capacity in enumerate(self.capacity.tolist()):
             is_of_kind = (self.options.kind == kind) & (kinds[self.options.job] == kind)
             rows = np.flatnonzero(is_of_kind)
             jobs, renumbered = np.unique(self.options.job[rows], return_inverse=True)
-            subproblem = Options(
-                renumbered,
-                self.options.kind[rows],
-                self.options.gpus[rows],
-                self.options.value[rows],
-            )
-            solution = allocate_one_kind(subproblem, jobs.size, gpus)
+            if not self.options.gpus[rows].any():
+                choice[jobs] = rows
+                continue
+            subproblem = replace(self.options.take(rows), job=renumbered)
+            solution = allocate_one_kind(subproblem, jobs.size, int(capacity))
             assert solution is not None
             choice[jobs] = rows[solution.choice]
-        value = float(self.options.value[choice].sum())
-        if value < self.upper:
-            self.upper, self.choice = value, choice
+        return choice
 
 
-def bracket(options: Options, n_jobs: int, capacity: IntArray) -> Bracket:
-    """Return bounds of the least sum of values when every job gets an option.
+def _duals(
+    options: Options, sizes: FloatArray, capacity: FloatArray
+) -> tuple[FloatArray, FloatArray] | None:
+    """Return the prices of the capacities and of the jobs at the optimum of the linear program."""
+    from scipy import sparse  # noqa: PLC0415 - heavy: not before it is needed
+    from scipy.optimize import linprog  # noqa: PLC0415 - heavy: not before it is needed
+
+    columns, n_jobs = np.arange(len(sizes)), int(options.job[-1]) + 1
+    usage = (sizes, (options.kind, columns)), (len(capacity), len(sizes))
+    assignment = (np.ones(len(sizes)), (options.job, columns)), (n_jobs, len(sizes))
+    solve: Callable[..., Any] = linprog  # its types know no sparse matrices
+    result = solve(
+        options.value,
+        A_ub=sparse.csr_array(*usage),
+        b_ub=capacity,
+        A_eq=sparse.csr_array(*assignment),
+        b_eq=np.ones(n_jobs),
+    )
+    if result.status == _INFEASIBLE:
+        return None
+    if result.x is None:
+        return np.zeros(len(capacity)), np.full(n_jobs, -np.inf)
+    return np.maximum(-result.ineqlin.marginals, 0.0), result.eqlin.marginals
+
+
+def bracket(options: Options, capacity: IntArray, omissions: Omissions | None = None) -> Bracket:
+    """Return bounds of the least sum of values.
 
     For any prices p >= 0 per GPU of each kind, the sum over jobs of the least ``value + p gpus``,
-    minus ``p capacity``, is a lower bound of the least sum. Prices are raised where GPUs are short
-    (subgradient ascent). An option whose reduced cost exceeds that of its job's best by more than
-    the gap is in no better allocation.
+    minus ``p capacity``, is a lower bound of the least sum (Lagrangian relaxation). The prices with
+    the highest bound are the duals of the linear relaxation, which grows by the options that its
+    prices make cheap. An option whose reduced cost exceeds that of its job's best by more than the
+    gap is in no better allocation. Leaving a job out is an option that takes its weight from one
+    more capacity, the weight that may be left out.
 
     Parameters
     ----------
     options
-        Sorted by job; every job has at least one.
-    n_jobs
-        The number of jobs.
+        Sorted by job, kind and rising GPUs; without `omissions` every job has at least one.
     capacity
         GPUs of each kind, shape (n_kinds,).
+    omissions
+        Which jobs may be left out; None: every job must get an option.
 
     References
     ----------
     Fisher (1981), The Lagrangian relaxation method for solving integer programming problems,
-    Management Science 27(1). Held, Wolfe, Crowder (1974), Validation of subgradient optimization,
-    Math. Programming 6.
+    Management Science 27(1). Geoffrion (1974), Lagrangean relaxation for integer programming, Math.
+    Programming Study 2. Lubbecke, Desrosiers (2005), Selected topics in column generation,
+    Operations Research 53(6).
     """
-    starts = np.searchsorted(options.job, np.arange(n_jobs))
-    zero = np.zeros(len(capacity))
-    unit = float(np.abs(options.value).mean()) or 1.0
-    search = _Search(options, n_jobs, capacity, starts, zero, zero, unit)
-    for iteration in range(_ITERATIONS):
-        search.ascend(
-            is_allocating=iteration % _ITERATIONS_PER_ALLOCATION == _ITERATIONS_PER_ALLOCATION - 1
-        )
-    if search.choice is None:
-        return Bracket(-np.inf, None, np.inf, np.arange(len(options.job)))
-    cost, least = search.reduced(search.best_prices)
-    paid = float(search.best_prices @ capacity)
-    kept, lower = possible_improvements(options, cost, least, search.choice, paid=paid)
-    return Bracket(lower, search.choice, search.upper, kept)
+    rows = np.arange(len(options.job))
+    extended, sizes = options, options.gpus.astype(np.float64)
+    capacities = capacity.astype(np.float64)
+    if omissions is not None:
+        extended, sizes, capacities, rows = _with_omissions(options, capacities, omissions)
+    relaxation = _Relaxation.of(extended, sizes, capacities)
+    priced = relaxation.prices()
+    if priced is None:
+        return Bracket(np.inf, None, np.inf, np.full(len(options.job), np.inf), rows[:0])
+    prices, columns = priced
+    cost, least = relaxation.reduced(prices)
+    choices = [relaxation.allocation(cost)]
+    if omissions is not None:
+        choices.append(_extended_rows(rows, omissions.choice))
+    found = [choice for choice in choices if choice is not None]
+    sums = [float(extended.value[choice].sum()) for choice in found]
+    upper, choice = min(zip(sums, found, strict=True), key=itemgetter(0), default=(np.inf, None))
+    paid = float(prices @ capacities)
+    taken = np.empty(0) if choice is None else extended.value[choice]
+    is_option = rows != NOTHING
+    return Bracket(
+        lower_bound(least, taken, paid),
+        None if choice is None else rows[choice],
+        upper,
+        (cost - least[extended.job])[is_option],
+        rows[columns[is_option[columns]]],
+    )
+
+
+def _with_omissions(
+    options: Options, capacity: FloatArray, omissions: Omissions
+) -> tuple[Options, FloatArray, FloatArray, IntArray]:
+    """Return options with those to leave jobs out, their sizes, the capacities, and their rows.
+
+    An option to leave a job out has no GPUs, a kind of its own, and no row (`NOTHING`).
+    """
+    n_jobs, n_kinds = len(omissions.weights), len(capacity)
+    jobs = np.arange(n_jobs)
+    nothing = np.full(n_jobs, NOTHING)
+    # Weights are brought to the magnitude of GPUs: the solver's tolerances are absolute.
+    weights = omissions.weights * float(capacity.sum()) / float(omissions.weights.sum())
+    left_out = float(weights[omissions.choice == NOTHING].sum()) + _ROUNDING * float(weights.sum())
+    extended = Options(
+        np.concatenate([options.job, jobs]),
+        np.concatenate([options.kind, np.full(n_jobs, n_kinds)]),
+        np.concatenate([options.gpus, np.zeros(n_jobs, dtype=np.int64)]),
+        np.concatenate([options.value, np.zeros(n_jobs)]),
+    )
+    sizes = np.concatenate([options.gpus.astype(np.float64), weights])
+    rows = np.concatenate([np.arange(len(options.job)), nothing])
+    order = np.argsort(extended.job, kind="stable")
+    return extended.take(order), sizes[order], np.append(capacity, left_out), rows[order]
+
+
+def _extended_rows(rows: IntArray, choice: IntArray) -> IntArray:
+    """Return a choice as rows of the options with those to leave jobs out."""
+    omissions = np.flatnonzero(rows == NOTHING)
+    options = np.flatnonzero(rows != NOTHING)
+    return np.where(choice == NOTHING, omissions, np.append(options, NOTHING)[choice])

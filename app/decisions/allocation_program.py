@@ -15,7 +15,7 @@ from app.decisions.allocation import (
     allocate_one_kind,
     undominated,
 )
-from app.decisions.allocation_bounds import bracket
+from app.decisions.allocation_bounds import Omissions, bracket
 from app.decisions.durations import FloatArray
 
 if TYPE_CHECKING:
@@ -30,6 +30,8 @@ _WEIGHT_TOLERANCE: Final = 1e-5
 """In units of the lightest job's weight: ten times the tolerance of HiGHS."""
 
 _MIN_TIME_LIMIT_S: Final = 1e-3
+_MOST_COLUMNS: Final = 10_000
+"""Of a program: the solver heeds its time limit less, the more there are."""
 
 
 class NotSolvedError(Exception):
@@ -46,15 +48,15 @@ def allocate(
 ) -> Solution | None:
     """Return the options with the least sum of values, for one or several kinds of GPU.
 
-    Where several kinds cannot be solved in time, jobs are placed first-fit and each kind is then
-    allocated exactly (heuristic); None where that does not place all required jobs either.
+    Where all jobs must get an option and no allocation was found in time, they are placed first-fit
+    and each kind is then allocated exactly (heuristic); None where that does not place all either.
     """
     if len(capacity) == 1:
         return allocate_one_kind(options, n_jobs, int(capacity[0]), weights)
     try:
         return allocate_kinds(options, n_jobs, capacity, weights, time_limit_s=time_limit_s)
     except NotSolvedError:
-        return allocate_first_fit(options, n_jobs, capacity, must_place_all=weights is None)
+        return allocate_first_fit(options, n_jobs, capacity, must_place_all=True)
 
 
 def allocate_kinds(
@@ -80,7 +82,8 @@ def allocate_kinds(
         GPUs of each kind, shape (n_kinds,).
     weights
         Weights of jobs that may be left out, positive, shape (n_jobs,): a first program finds the
-        most weight that fits, which the second must place. None: every job must get an option.
+        most weight that fits, which the second must place; where the first is not solved in time,
+        the second keeps the best weight found, without a gap. None: every job must get an option.
     time_limit_s
         Seconds after which the best solution so far is taken, with its gap to the bound.
 
@@ -91,91 +94,135 @@ def allocate_kinds(
     Raises
     ------
     NotSolvedError
-        If not even a first solution was found in time.
+        If every job must get an option and not even a first solution was found in time.
 
     References
     ----------
     Huangfu and Hall (2018), Parallelizing the dual revised simplex method, Math. Prog. Comp. 10
     (HiGHS).
     """
-    kept = undominated(options)
-    kept = kept[options.gpus[kept] <= capacity[options.kind[kept]]]
-    if weights is not None:
-        return _place_most(options, kept, n_jobs, capacity, weights, time_limit_s=time_limit_s)
-    if np.unique(options.job[kept]).size < n_jobs:
-        return None
-    return _place_all(options, kept, n_jobs, capacity, time_limit_s=time_limit_s)
-
-
-def _place_all(
-    options: Options, kept: IntArray, n_jobs: int, capacity: IntArray, *, time_limit_s: float
-) -> Solution | None:
-    """Return the best allocation of all jobs, by a program of the options left by bounds."""
     if not n_jobs:
         return Solution(np.empty(0, dtype=np.int64), "milp", is_exact=True, gap=0.0)
     ends_at = time.monotonic() + time_limit_s
-    bounds = bracket(options.take(kept), n_jobs, capacity)
-    open_rows = kept[bounds.kept]
-    candidates = options.take(open_rows)
-    remaining_s = max(ends_at - time.monotonic(), _MIN_TIME_LIMIT_S)
-    try:
-        solution = _Program(candidates, n_jobs, capacity, None).solve(candidates.value, remaining_s)
-    except NotSolvedError:
-        if bounds.choice is None:
-            raise
-        bounded = _solution(options, kept[bounds.choice], bounds.lower, is_optimal=False)
-        return replace(bounded, method="lagrangian")
-    if solution is None:
-        return None
-    choice = np.full(n_jobs, NOTHING, dtype=np.int64)
-    choice[candidates.job[solution.columns]] = open_rows[solution.columns]
-    if float(options.value[choice].sum()) > bounds.upper and bounds.choice is not None:
-        choice = kept[bounds.choice]
-    # Options that were ruled out are in no allocation better than `bounds.choice`.
-    lower = max(min(solution.bound, bounds.upper), bounds.lower)
-    return _solution(options, choice, lower, is_optimal=solution.is_optimal)
+    kept = _that_fit(options, capacity)
+    candidates = options.take(kept)
+    if weights is None:
+        is_placeable = np.unique(candidates.job).size == n_jobs
+        found = _least_sum(candidates, n_jobs, capacity, None, ends_at) if is_placeable else None
+    else:
+        heaviest, is_most = place_most(candidates, n_jobs, capacity, weights, time_limit_s / 2)
+        found = _least_sum(candidates, n_jobs, capacity, Omissions(weights, heaviest), ends_at)
+        if found is not None and not is_most:
+            found = replace(found, is_exact=False, gap=None)
+    return None if found is None else replace(found, choice=rows_of(kept, found.choice))
 
 
-def _solution(options: Options, choice: IntArray, lower: float, *, is_optimal: bool) -> Solution:
-    value = float(options.value[choice[choice != NOTHING]].sum())
-    gap = max(value - lower, 0.0) / max(abs(value), 1e-300)
-    is_exact = is_optimal and gap <= _ROUNDING
-    return Solution(choice, "milp", is_exact, 0.0 if is_exact else gap)
+def _that_fit(options: Options, capacity: IntArray) -> IntArray:
+    kept = undominated(options)
+    return kept[options.gpus[kept] <= capacity[options.kind[kept]]]
 
 
-def _place_most(
+def place_most(
+    options: Options, n_jobs: int, capacity: IntArray, weights: FloatArray, time_limit_s: float
+) -> tuple[IntArray, bool]:
+    """Return an allocation that places as much weight as possible, and whether that is proven.
+
+    Only the option of each job and kind with the fewest GPUs counts. If the program is not solved
+    in time, the heavier of its and the first-fit allocation is returned.
+
+    Parameters
+    ----------
+    options, n_jobs, capacity, weights, time_limit_s
+        As for `allocate_kinds`.
+    """
+    by_weight = replace(options, value=-weights[options.job])
+    rows = _that_fit(by_weight, capacity)
+    solution = _Program(by_weight, n_jobs, capacity, weights).solve(rows, time_limit_s)
+    choices = [] if solution.choice is None else [solution.choice]
+    if not solution.is_optimal:
+        first_fit = allocate_first_fit(options, n_jobs, capacity, must_place_all=False)
+        assert first_fit is not None
+        choices.append(first_fit.choice)
+    choice = max(choices, key=lambda each: float(weights[each != NOTHING].sum()))
+    return choice, solution.is_optimal
+
+
+def _least_sum(
     options: Options,
-    kept: IntArray,
     n_jobs: int,
     capacity: IntArray,
-    weights: FloatArray,
-    *,
-    time_limit_s: float,
+    omissions: Omissions | None,
+    ends_at: float,
 ) -> Solution | None:
-    """Return the best allocation of those that place the most weight."""
-    choice = np.full(n_jobs, NOTHING, dtype=np.int64)
-    if not kept.size:
-        return Solution(choice, "milp", is_exact=True, gap=0.0)
-    candidates = options.take(kept)
-    program = _Program(candidates, n_jobs, capacity, weights)
-    ends_at = time.monotonic() + time_limit_s
-    heaviest = program.solve(-weights[candidates.job], time_limit_s / 2)
-    assert heaviest is not None
-    # Even if this weight is not proven to be the most, it can be placed.
-    program = replace(program, least_weight=float(weights[candidates.job[heaviest.columns]].sum()))
-    solution = program.solve(candidates.value, max(ends_at - time.monotonic(), _MIN_TIME_LIMIT_S))
-    if solution is None:
+    """Return the best allocation, by a program of the options that are left by bounds.
+
+    Where bounds leave more than the options from which they came, a program of these comes first:
+    its solution rules out more, or is the answer where too many are left.
+    """
+    program = _Program(options, n_jobs, capacity)
+    if omissions is not None:
+        least_weight = float(omissions.weights[omissions.choice != NOTHING].sum())
+        program = replace(program, weights=omissions.weights, least_weight=least_weight)
+    bounds = bracket(options, capacity, omissions)
+    if bounds.lower == np.inf:
         return None
-    choice[candidates.job[solution.columns]] = kept[solution.columns]
-    is_optimal = heaviest.is_optimal and solution.is_optimal
-    return _solution(options, choice, solution.bound, is_optimal=is_optimal)
+    best = _Best(options.value, bounds.choice, bounds.upper, bounds.lower)
+    if len(bounds.better_than(best.upper)) > len(bounds.priced):
+        best.take(program.solve(bounds.priced, (ends_at - time.monotonic()) / 2), is_whole=False)
+    open_rows = bounds.better_than(best.upper)
+    if len(open_rows) <= max(_MOST_COLUMNS, len(bounds.priced)):
+        best.take(program.solve(open_rows, ends_at - time.monotonic()), is_whole=True)
+    if best.lower == np.inf:
+        return None
+    if best.choice is None:
+        raise NotSolvedError
+    gap = max(best.upper - best.lower, 0.0) / max(abs(best.upper), 1e-300)
+    is_exact = best.is_optimal and gap <= _ROUNDING
+    return Solution(best.choice, best.method, is_exact, 0.0 if is_exact else gap)
+
+
+def rows_of(rows: IntArray, choice: IntArray) -> IntArray:
+    """Return the rows that a choice takes of some rows, shape (n_jobs,)."""
+    return np.where(choice == NOTHING, NOTHING, np.append(rows, NOTHING)[choice])
 
 
 @dataclass(frozen=True, slots=True)
 class _ProgramSolution:
-    columns: IntArray
+    """The choice of a program, shape (n_jobs,), and a bound of its sum of values.
+
+    `choice` is None where none was found; then `bound` is infinite if there is none.
+    """
+
+    choice: IntArray | None
     bound: float
     is_optimal: bool
+
+
+@dataclass(slots=True)
+class _Best:
+    """The best allocation so far, its sum, and a bound of all sums."""
+
+    value: FloatArray
+    choice: IntArray | None
+    upper: float
+    lower: float
+    method: str = "lagrangian"
+    is_optimal: bool = False
+
+    def take(self, solution: _ProgramSolution, *, is_whole: bool) -> None:
+        """Take a program's solution if it is better; `is_whole` if no better option was left out.
+
+        Each program has the options with the fewest GPUs. One without an allocation means that
+        there is none.
+        """
+        if solution.choice is not None:
+            self.method = "milp"
+            upper = float(self.value[solution.choice[solution.choice != NOTHING]].sum())
+            if upper < self.upper:
+                self.choice, self.upper = solution.choice, upper
+        if is_whole or (solution.bound == np.inf and self.choice is None):
+            self.lower = max(self.lower, min(solution.bound, self.upper))
+            self.is_optimal = solution.is_optimal
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,33 +232,39 @@ class _Program:
     options: Options
     n_jobs: int
     capacity: IntArray
-    weights: FloatArray | None
+    weights: FloatArray | None = None
     least_weight: float = 0.0
 
-    def solve(self, value: FloatArray, time_limit_s: float) -> _ProgramSolution | None:
+    def solve(self, rows: IntArray, time_limit_s: float) -> _ProgramSolution:
+        """Return the options among some `rows` with the least sum of values."""
         from scipy.optimize import Bounds, milp  # noqa: PLC0415 - heavy: not before it is needed
 
+        choice = np.full(self.n_jobs, NOTHING, dtype=np.int64)
+        if not rows.size:
+            return _ProgramSolution(choice, 0.0, is_optimal=True)
+        options = self.options.take(rows)
         # HiGHS stops at an absolute gap of 1e-6 in any unit; scaling to large costs makes it small.
-        scale = (float(np.abs(value).max()) or 1.0) / _LARGEST_COST
+        scale = (float(np.abs(options.value).max()) or 1.0) / _LARGEST_COST
         result = milp(
-            value / scale,
-            integrality=np.ones(value.size, dtype=np.int64),
+            options.value / scale,
+            integrality=np.ones(rows.size, dtype=np.int64),
             bounds=Bounds(0, 1),
-            constraints=self._constraints(),
-            options={"time_limit": time_limit_s, "mip_rel_gap": 0.0},
+            constraints=self._constraints(options),
+            options={"time_limit": max(time_limit_s, _MIN_TIME_LIMIT_S), "mip_rel_gap": 0.0},
         )
         if result.status == _INFEASIBLE:
-            return None
+            return _ProgramSolution(None, np.inf, is_optimal=False)
         if result.x is None:
-            raise NotSolvedError
-        columns = np.flatnonzero(result.x > 0.5)  # noqa: PLR2004 - a binary, rounded
-        return _ProgramSolution(columns, float(result.mip_dual_bound) * scale, result.status == 0)
+            return _ProgramSolution(None, -np.inf, is_optimal=False)
+        chosen = np.flatnonzero(result.x > 0.5)  # noqa: PLR2004 - a binary, rounded
+        choice[options.job[chosen]] = rows[chosen]
+        return _ProgramSolution(choice, float(result.mip_dual_bound) * scale, result.status == 0)
 
-    def _constraints(self) -> "list[LinearConstraint]":
+    def _constraints(self, options: Options) -> "list[LinearConstraint]":
         from scipy import sparse  # noqa: PLC0415 - heavy: not before it is needed
         from scipy.optimize import LinearConstraint  # noqa: PLC0415 - heavy: not before it is needed
 
-        options, columns = self.options, np.arange(len(self.options.job))
+        columns = np.arange(len(options.job))
         assignment = sparse.csr_array(
             (np.ones(columns.size), (options.job, columns)), (self.n_jobs, columns.size)
         )
@@ -230,85 +283,3 @@ class _Program:
             least_weight = self.least_weight / unit - _WEIGHT_TOLERANCE
             constraints.append(LinearConstraint(weight[None, :], least_weight, np.inf))
         return constraints
-
-
-def allocate_makespan(
-    options: Options,
-    n_jobs: int,
-    capacity: IntArray,
-    weights: FloatArray | None = None,
-    *,
-    time_limit_s: float,
-) -> Solution | None:
-    """Return the options that minimise the largest value over all kinds of GPU.
-
-    This is a binary search over the distinct values. With a limit on the value, each job needs at
-    most one option of each kind (the one with the fewest GPUs), which leaves a small feasibility
-    program. Its bounds are far tighter than those of one program with the largest value as a
-    variable. Among the allocations with the least largest value, one with a small sum is taken.
-
-    Parameters
-    ----------
-    options, n_jobs, capacity, time_limit_s
-        As for `allocate_kinds`.
-    weights
-        Weights of jobs that may be left out, shape (n_jobs,): placing as much weight as possible
-        comes first. None: every job must get an option.
-    """
-    ends_at = time.monotonic() + time_limit_s
-    initial = _fewest_gpus(options, n_jobs, capacity, weights, time_limit_s)
-    if initial is None or not options.job.size:
-        return initial
-    least_weight = 0.0 if weights is None else float(weights[initial.choice != NOTHING].sum())
-    levels = np.unique(options.value)
-    best, highest_infeasible = initial, -1
-    high = _level_index(options, initial, levels)
-    low, is_proven = 0, initial.is_exact
-    while low < high and time.monotonic() < ends_at:
-        middle = (low + high) // 2
-        subset = options.take(rows := np.flatnonzero(options.value <= levels[middle]))
-        solution = _fewest_gpus(
-            subset, n_jobs, capacity, weights, max(ends_at - time.monotonic(), 0.01)
-        )
-        if solution is None or not _places_weight(solution, weights, least_weight):
-            is_proven &= len(capacity) == 1 or solution is None or solution.is_exact
-            low, highest_infeasible = middle + 1, middle
-            continue
-        choice = np.where(solution.choice == NOTHING, NOTHING, rows[solution.choice])
-        best = replace(solution, choice=choice)
-        high = _level_index(options, best, levels)
-    is_exact = is_proven and low >= high
-    lower_bound = float(levels[max(highest_infeasible + 1, 0)]) if is_proven else float(levels[0])
-    gap = 0.0 if is_exact or not levels[high] else 1.0 - lower_bound / float(levels[high])
-    rows = np.flatnonzero(options.value <= levels[high])
-    remaining_s = max(ends_at - time.monotonic(), _MIN_TIME_LIMIT_S)
-    balanced = allocate(options.take(rows), n_jobs, capacity, weights, time_limit_s=remaining_s)
-    choice = best.choice
-    if balanced is not None and _places_weight(balanced, weights, least_weight):
-        choice = np.where(balanced.choice == NOTHING, NOTHING, rows[balanced.choice])
-    return Solution(choice, best.method, is_exact, gap)
-
-
-def _fewest_gpus(
-    options: Options,
-    n_jobs: int,
-    capacity: IntArray,
-    weights: FloatArray | None,
-    time_limit_s: float,
-) -> Solution | None:
-    """Return an allocation with the fewest GPUs, as shares of the capacity of their kind."""
-    share = options.gpus / np.maximum(capacity[options.kind], 1)
-    by_share = replace(options, value=share)
-    return allocate(by_share, n_jobs, capacity, weights, time_limit_s=time_limit_s)
-
-
-def _places_weight(solution: Solution, weights: FloatArray | None, least_weight: float) -> bool:
-    if weights is None:
-        return True
-    return float(weights[solution.choice != NOTHING].sum()) >= least_weight * (1 - 1e-12)
-
-
-def _level_index(options: Options, solution: Solution, levels: FloatArray) -> int:
-    placed = solution.choice[solution.choice != NOTHING]
-    largest = float(options.value[placed].max()) if placed.size else float(levels[0])
-    return int(np.searchsorted(levels, largest))

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from app.decisions.allocation import NOTHING, IntArray, Options, Solution
-from app.decisions.allocation_program import allocate, allocate_makespan
+from app.decisions.allocation_program import allocate
 from app.decisions.durations import FloatArray
+from app.decisions.makespan import allocate_makespan
 from app.domain.allocations import (
     AllocatedJob,
     Allocation,
@@ -143,7 +144,8 @@ def _solve(request: AllocationRequest, problem: _Problem) -> Solution:
     remaining_s = max(ends_at - time.monotonic(), _MIN_LIMIT_S)
     partial = solver(*arguments, problem.weights, time_limit_s=remaining_s)
     assert partial is not None
-    if request.on_shortage is Shortage.REFUSE:
+    # That the jobs do not all fit is not proven where the time was short.
+    if request.on_shortage is Shortage.REFUSE and (partial.choice == NOTHING).any():
         raise _shortage(request, problem, partial)
     return partial
 

@@ -43,6 +43,9 @@ _CONSOLE = Console(width=132)
 def main() -> None:
     """Replay, print, plot."""
     arguments = _parse()
+    if arguments.allocations:
+        _print_allocations()
+        return
     if arguments.vary:
         _vary(arguments)
         return
@@ -207,16 +210,21 @@ def _cells(figures: Figures) -> tuple[str, ...]:
 
 
 def _print_allocations() -> None:
-    table = Table(title="Allocating 300 jobs over 512 GPUs, time limit 10 s")
-    for column in ("GPU types", "makes small", "seconds", "method", "exact", "gap"):
+    table = Table(title="Allocating GPUs to elastic jobs, time limit 10 s")
+    for column in (
+        *("jobs", "GPUs", "GPU types", "makes small", "seconds", "left out", "method", "exact"),
+        "gap",
+    ):
         table.add_column(column)
-    for row in time_allocations(300, 512, 10.0):
-        table.add_row(*row)
+    for jobs, gpus in ((300, 512), (1000, 16_384), (1000, 512)):
+        for row in time_allocations(jobs, gpus, 10.0):
+            table.add_row(str(jobs), str(gpus), *row)
     _CONSOLE.print(table)
 
 
 def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.scheduling", description=__doc__)
+    parser.add_argument("--allocations", action="store_true", help="time allocations, replay none")
     parser.add_argument("--trace", type=Path, help="CSV of jobs; generated without")
     parser.add_argument("--history", type=float, default=0.5, help="share of a trace learned from")
     parser.add_argument("--jobs", type=int, default=3000, help="replayed, when generated")

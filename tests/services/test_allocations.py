@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from app.decisions.allocation import NOTHING, Options
-from app.decisions.allocation_program import allocate, allocate_makespan
+from app.decisions.allocation_program import allocate
 from app.decisions.durations import DurationBeliefs
+from app.decisions.makespan import allocate_makespan
 from app.domain.allocations import AllocationRequest, ElasticJob, Goal, Placed
 from app.domain.configurations import Scenario
 from app.domain.identifiers import Slug
