@@ -1,22 +1,26 @@
 """Routes of what-if questions by query string: a point, a grid, a curve."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated, Any
 
+import orjson
 from fastapi import APIRouter, Query, Request, Response
 
 from app.api.dependencies import Reader, ServicesDep, WorkloadPath
 from app.api.documents.curves import curve_document, curve_text
 from app.api.documents.forecast_tables import forecast_csv
-from app.api.documents.forecasts import Document, forecast_document
+from app.api.documents.forecasts import FORECAST_MEMBERS, Document
 from app.api.forecasts import FORECAST_PROBLEMS
 from app.api.negotiation import CSV, JSON, TEXT
 from app.api.requests.bodies import json_response
-from app.api.requests.forecasts import read_forecast
+from app.api.requests.forecasts import read_forecast, read_together
 from app.api.schemas.curves import CurveOut, CurveQuery
 from app.api.schemas.flat_queries import query_parameters, read_grid, read_point
 from app.api.schemas.forecast_answers import ForecastOut, GridOut
+from app.domain.alike import AlikeRequests
 from app.domain.errors import DomainError
+from app.domain.forecasts import ForecastRequest
 from app.domain.negotiation import preferred
 
 router = APIRouter(prefix="/v1/workloads/{workload}", tags=["forecasts"])
@@ -39,30 +43,49 @@ _TEXTS: dict[str, Any] = {name: {"schema": {"type": "string"}} for name in (TEXT
 def ask_what_if(
     request: Request, workload: WorkloadPath, services: ServicesDep, caller: Reader
 ) -> Response:
+    from app.api.batches.forecasts import (  # noqa: PLC0415 - numpy and models are not for the start
+        forecast_texts,
+    )
+
     points = read_grid(request.query_params.multi_items(), workload)
-    requests = [read_forecast(point, location="query") for point in points]
-    if len(requests) == 1 and _media_type(request) == TEXT:
+    media_type = _media_type(request)
+    requests = _read_all(points)
+    if len(points) == 1 and media_type == TEXT:
         requests = [replace(requests[0], explain=True)]
-    now = services.context.now()
-    documents: list[Document] = []
-    for answer in services.forecasts.forecast_many(caller.project_id, requests):
-        if isinstance(answer, DomainError):
-            raise answer
-        documents.append(forecast_document(answer, now))
-    return _respond(request, documents)
+    answers = services.forecasts.ask_many(caller.project_id, requests)
+    refusal = next((answer for answer in answers if isinstance(answer, DomainError)), None)
+    if refusal is not None:
+        raise refusal
+    texts = forecast_texts(answers, services.context.now(), FORECAST_MEMBERS)
+    return _respond(texts, media_type)
+
+
+def _read_all(points: Sequence[object]) -> Sequence[ForecastRequest]:
+    """Return the questions of a grid.
+
+    Raises
+    ------
+    DomainError
+        If a point is refused; names each field of the first that is.
+    """
+    read = read_together(points)
+    if isinstance(read, AlikeRequests):
+        return read
+    return [read_forecast(point, location="query") for point in points]
 
 
 def _media_type(request: Request) -> str:
     return preferred(request.headers.get("accept"), (JSON, TEXT, CSV))
 
 
-def _respond(request: Request, documents: list[Document]) -> Response:
-    media_type = _media_type(request)
+def _respond(texts: Sequence[bytes], media_type: str) -> Response:
+    body = texts[0] if len(texts) == 1 else b'{"forecasts":[%b]}' % b",".join(texts)
+    if media_type == JSON:
+        return Response(body, media_type=JSON)
+    documents: list[Document] = orjson.loads(b"[%b]" % b",".join(texts))
     if media_type == CSV:
         return Response(forecast_csv(documents), media_type=CSV)
-    if media_type == TEXT:
-        return Response(_text(documents), media_type=TEXT)
-    return json_response(documents[0] if len(documents) == 1 else {"forecasts": documents})
+    return Response(_text(documents), media_type=TEXT)
 
 
 def _text(documents: list[Document]) -> str:

@@ -1,15 +1,18 @@
 """Answers in columns: one question alone is answered as among many, and only what is asked."""
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, is_dataclass
 from itertools import product
 
 import pytest
 
 from app.domain.access import DEFAULT_PROJECT
+from app.domain.alike import column_of
 from app.domain.configurations import Configuration, Purchase, Scenario, Work
 from app.domain.forecasts import ForecastRequest, SpotTerms
 from app.domain.identifiers import Slug
+from app.services.answering import columns, rows
 from app.services.answering.answers import answer_all
 from app.services.answering.columns import AnswerColumns
 from app.services.serving import RegressorCache, ServedRegressor
@@ -54,6 +57,27 @@ def leaves(value: object) -> Iterator[object]:
             yield from leaves(each)
     else:
         yield str(value) if isinstance(value, Exception) else value
+
+
+def test_members_of_questions_are_read_for_all_rows_at_once(
+    served: ServedRegressor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads: Counter[str] = Counter()
+
+    def counted(requests: Sequence[ForecastRequest], name: str) -> Sequence[object]:
+        reads[name] += 1
+        return column_of(requests, name)
+
+    for module in (columns, rows):
+        monkeypatch.setattr(module, "column_of", counted, raising=False)
+    answer_all(questions()[:4], served, make_book(make_price()), NOW)
+    few = Counter(reads)
+    reads.clear()
+
+    answer_all(questions(), served, make_book(make_price()), NOW)
+
+    assert few["workload"] == 1
+    assert reads == few
 
 
 def test_a_question_alone_is_answered_as_among_many(served: ServedRegressor) -> None:

@@ -104,6 +104,11 @@ class AnswerColumns:
         return self._figures_and_refusals[1]
 
     @once
+    def workloads(self) -> Sequence[Slug]:
+        """The workload that each row asks about."""
+        return column_of(self.requests, "workload")
+
+    @once
     def digests(self) -> list[str]:
         """The digests of the scenarios."""
         return digests_of(self.scenarios)

@@ -6,7 +6,6 @@ from itertools import repeat
 
 from typing_extensions import override
 
-from app.domain.alike import column_of
 from app.domain.columns import Rows
 from app.domain.configurations import Scenario
 from app.domain.energy import EnergyForecast
@@ -53,7 +52,7 @@ class Answered:
     @property
     def workload(self) -> Slug:
         """The workload whose regressor answered."""
-        return Slug(column_of(self.columns.requests, "workload")[self.row])
+        return self.columns.workloads[self.row]
 
     @property
     def workload_id(self) -> WorkloadId:
