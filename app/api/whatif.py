@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated, Any
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any
 
 import orjson
 from fastapi import APIRouter, Query, Request, Response
 
+from app.api.batches.responses import list_response
 from app.api.dependencies import Reader, ServicesDep, WorkloadPath
 from app.api.documents.curves import curve_document, curve_text
 from app.api.documents.forecast_tables import forecast_csv
@@ -14,14 +16,17 @@ from app.api.documents.forecasts import FORECAST_MEMBERS, Document
 from app.api.forecasts import FORECAST_PROBLEMS
 from app.api.negotiation import CSV, JSON, TEXT
 from app.api.requests.bodies import json_response
-from app.api.requests.forecasts import read_forecast, read_together
+from app.api.requests.columns import NotColumnsError
+from app.api.requests.forecasts import read_columns, read_forecast
 from app.api.schemas.curves import CurveOut, CurveQuery
-from app.api.schemas.flat_queries import query_parameters, read_grid, read_point
+from app.api.schemas.flat_queries import Grid, query_parameters, read_grid, read_point
 from app.api.schemas.forecast_answers import ForecastOut, GridOut
-from app.domain.alike import AlikeRequests
 from app.domain.errors import DomainError
 from app.domain.forecasts import ForecastRequest
 from app.domain.negotiation import preferred
+
+if TYPE_CHECKING:
+    from app.services.answering.rows import AllAnswered
 
 router = APIRouter(prefix="/v1/workloads/{workload}", tags=["forecasts"])
 _TEXTS: dict[str, Any] = {name: {"schema": {"type": "string"}} for name in (TEXT, CSV)}
@@ -43,24 +48,22 @@ _TEXTS: dict[str, Any] = {name: {"schema": {"type": "string"}} for name in (TEXT
 def ask_what_if(
     request: Request, workload: WorkloadPath, services: ServicesDep, caller: Reader
 ) -> Response:
-    from app.api.batches.forecasts import (  # noqa: PLC0415 - numpy and models are not for the start
-        forecast_texts,
+    from app.services.answering.rows import (  # noqa: PLC0415 - numpy and models are not for the start
+        AllAnswered,
     )
 
-    points = read_grid(request.query_params.multi_items(), workload)
+    grid = read_grid(request.query_params.multi_items(), workload)
     media_type = _media_type(request)
-    requests = _read_all(points)
-    if len(points) == 1 and media_type == TEXT:
+    requests = _read_all(grid)
+    if len(grid) == 1 and media_type == TEXT:
         requests = [replace(requests[0], explain=True)]
     answers = services.forecasts.ask_many(caller.project_id, requests)
-    refusal = next((answer for answer in answers if isinstance(answer, DomainError)), None)
-    if refusal is not None:
-        raise refusal
-    texts = forecast_texts(answers, services.context.now(), FORECAST_MEMBERS)
-    return _respond(texts, media_type)
+    if not isinstance(answers, AllAnswered):
+        raise next(answer for answer in answers if isinstance(answer, DomainError))
+    return _response(answers, services.context.now(), media_type)
 
 
-def _read_all(points: Sequence[object]) -> Sequence[ForecastRequest]:
+def _read_all(grid: Grid) -> Sequence[ForecastRequest]:
     """Return the questions of a grid.
 
     Raises
@@ -68,20 +71,28 @@ def _read_all(points: Sequence[object]) -> Sequence[ForecastRequest]:
     DomainError
         If a point is refused; names each field of the first that is.
     """
-    read = read_together(points)
-    if isinstance(read, AlikeRequests):
-        return read
-    return [read_forecast(point, location="query") for point in points]
+    try:
+        return read_columns(next(grid.points()), grid.varied(), len(grid))
+    except NotColumnsError:
+        return [read_forecast(point, location="query") for point in grid.points()]
 
 
 def _media_type(request: Request) -> str:
     return preferred(request.headers.get("accept"), (JSON, TEXT, CSV))
 
 
-def _respond(texts: Sequence[bytes], media_type: str) -> Response:
-    body = texts[0] if len(texts) == 1 else b'{"forecasts":[%b]}' % b",".join(texts)
+def _response(answers: "AllAnswered", now: datetime, media_type: str) -> Response:
+    from app.api.batches.forecasts import (  # noqa: PLC0415 - as above
+        forecast_blocks,
+        forecast_texts,
+    )
+
+    if media_type == JSON and len(answers) > 1:
+        blocks = forecast_blocks(answers, b",", now, FORECAST_MEMBERS)
+        return list_response(b'{"forecasts":[', blocks, b",", b"]}")
+    texts = forecast_texts(answers, now, FORECAST_MEMBERS)
     if media_type == JSON:
-        return Response(body, media_type=JSON)
+        return Response(texts[0], media_type=JSON)
     documents: list[Document] = orjson.loads(b"[%b]" % b",".join(texts))
     if media_type == CSV:
         return Response(forecast_csv(documents), media_type=CSV)

@@ -1,7 +1,7 @@
 """Thousands of configurations in one request, relative to one evaluation of as many rows."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 import httpx2
@@ -15,20 +15,27 @@ from models import FeatureTable, FittedPortfolio
 _ALONE: Final = "evaluation alone"
 _WHOLE: Final = Goal("forecasts:batch of 10,000, whole answers", _ALONE, 1.5)
 _TRIMMED: Final = Goal("forecasts:batch of 10,000, `fields`: duration_seconds", _ALONE, 1.5)
+_GRID: Final = Goal("what-if grid of 10,000 points", _ALONE, 1.5)
 _RECOMMEND: Final = Goal("recommendation over 5,000 candidates", _ALONE, 1.5)
+_Request = tuple[str, bytes | None]
+"""The path after `/v1/`, with its query, and a body to post."""
+
 _BATCH, _CANDIDATES, _GPUS = 10_000, 5_000, 2
 _REGIONS: Final = [f"region-{number}" for number in range(5)]
 
 
 def measure_batches(stage: Stage, slices: int, _seconds: float) -> Iterator[Figure]:
-    """Yield the figures of a batch: with whole answers, and with only the durations."""
+    """Yield the figures of a batch, with whole answers and with only the durations, and a grid."""
     questions = generate_features(_BATCH, 7)
     with started_service(stage.database_url) as service:
         for goal, fields in ((_WHOLE, None), (_TRIMMED, ["duration_seconds"])):
-            body = _batch_body(questions, fields)
+            request = "forecasts:batch", _batch_body(questions, fields)
             yield _compare_with_evaluation(
-                goal, service, "forecasts:batch", body, stage.portfolio, questions, slices
+                goal, service, request, stage.portfolio, questions, slices
             )
+        yield _compare_with_evaluation(
+            _GRID, service, (_grid_path(), None), stage.portfolio, questions, slices
+        )
 
 
 def measure_recommendations(stage: Stage, slices: int, _seconds: float) -> Iterator[Figure]:
@@ -38,8 +45,7 @@ def measure_recommendations(stage: Stage, slices: int, _seconds: float) -> Itera
         yield _compare_with_evaluation(
             _RECOMMEND,
             service,
-            "recommendations",
-            _recommendation_body(),
+            ("recommendations", _recommendation_body()),
             stage.portfolio,
             questions,
             slices,
@@ -57,8 +63,7 @@ def evaluate(portfolio: FittedPortfolio, questions: FeatureTable) -> None:
 def _compare_with_evaluation(
     goal: Goal,
     service: Server,
-    path: str,
-    body: bytes,
+    request: _Request,
     portfolio: FittedPortfolio,
     questions: FeatureTable,
     slices: int,
@@ -66,29 +71,31 @@ def _compare_with_evaluation(
     """Compare the CPU time of the service for a request with that of an evaluation here."""
     refused: list[int] = []
     with httpx2.Client(timeout=120) as client:
-        request = _timed_request(client, service, path, body, refused)
+        timed = _timed_request(client, service, request, refused)
         timings: Slices = alternate(
-            request, cpu_seconds(lambda: evaluate(portfolio, questions)), slices
+            timed, cpu_seconds(lambda: evaluate(portfolio, questions)), slices
         )
     note = f"CPU time; the evaluation took {1e3 * min(timings.floor):.0f} ms at best"
     return Figure.of(goal, timings, failures=len(refused), note=note)
 
 
 def _timed_request(
-    client: httpx2.Client, service: Server, path: str, body: bytes, refused: list[int]
+    client: httpx2.Client, service: Server, request: _Request, refused: list[int]
 ) -> Callable[[], float]:
+    path, body = request
+    method = "GET" if body is None else "POST"
     url = f"http://127.0.0.1:{service.port}/v1/{path}"
     headers = {"Content-Type": "application/json"}
 
-    def request() -> float:
+    def timed() -> float:
         before = service.cpu_seconds()
-        answer = client.post(url, content=body, headers=headers)
+        answer = client.request(method, url, content=body, headers=headers)
         seconds = service.cpu_seconds() - before
         if not answer.is_success or answer.json().get("failed"):
             refused.append(answer.status_code)
         return seconds
 
-    return request
+    return timed
 
 
 def _batch_body(questions: FeatureTable, fields: list[str] | None) -> bytes:
@@ -111,6 +118,18 @@ def _batch_body(questions: FeatureTable, fields: list[str] | None) -> bytes:
     if fields is not None:
         document["fields"] = fields
     return json.dumps(document).encode()
+
+
+def _grid_path() -> str:
+    axes: dict[str, Iterable[object]] = {
+        "gpu_type": ["T4", "K80"],
+        "workers": [4, 8, 16, 32, 64],
+        "dataset_size": range(20_000, 1_020_000, 20_000),
+        "batch_size": [256, 512],
+        "param.layers": range(4, 44, 4),
+    }
+    query = "&".join(f"{name}={','.join(map(str, values))}" for name, values in axes.items())
+    return f"workloads/{WORKLOAD}/forecast?{query}"
 
 
 def _recommendation_body() -> bytes:

@@ -1,6 +1,6 @@
 """Answers a batch: completes the requests, evaluates all at once, trims the answers."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -10,7 +10,7 @@ from fastapi import Response
 from pydantic import TypeAdapter
 
 from app.api import problems
-from app.api.batches.responses import PartsResponse
+from app.api.batches.responses import PartsResponse, list_response
 from app.api.documents.forecasts import FORECAST_MEMBERS, Document
 from app.api.negotiation import JSON
 from app.api.requests.bodies import check, parse_json
@@ -76,17 +76,7 @@ def _complete_response(
     )
 
     blocks = forecast_blocks(answers, _heads(refs), now, fields)
-    n_bytes = len(_BEGIN) - len(_NEXT) + blocks.n_bytes + len(_end(0))
-    return PartsResponse(_document(blocks.blocks), n_bytes)
-
-
-def _document(blocks: Iterator[bytes]) -> Iterator[bytes]:
-    """Yield the document from blocks whose rows each begin with the end of the previous row."""
-    last = _BEGIN + next(blocks)[len(_NEXT) :]
-    for block in blocks:
-        yield last
-        last = block
-    yield last + _end(0)
+    return list_response(_BEGIN, blocks, _NEXT, _end(0))
 
 
 def _partial_response(

@@ -1,12 +1,13 @@
 """A response of megabytes, built and sent in parts."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 from typing_extensions import override
 
+from app.api.batches.joined_texts import Blocks
 from app.api.negotiation import JSON
 
 
@@ -39,3 +40,27 @@ class PartsResponse(Response):
             await asyncio.sleep(0)  # lets other requests run before the next part is built
             part = following
         await send({"type": "http.response.body", "body": part})
+
+
+def list_response(begin: bytes, blocks: Blocks, separator: bytes, end: bytes) -> PartsResponse:
+    """Return a list in JSON.
+
+    Parameters
+    ----------
+    begin, end
+        The text before and after the rows.
+    blocks
+        The rows, at least one; each begins with the separator.
+    separator
+        It is left out before the first row.
+    """
+    n_bytes = len(begin) - len(separator) + blocks.n_bytes + len(end)
+    return PartsResponse(_parts(begin, blocks.blocks, separator, end), n_bytes)
+
+
+def _parts(begin: bytes, blocks: Iterator[bytes], separator: bytes, end: bytes) -> Iterator[bytes]:
+    last = begin + next(blocks)[len(separator) :]
+    for block in blocks:
+        yield last
+        last = block
+    yield last + end

@@ -1,6 +1,7 @@
 """Reads the flat fields of a what-if query: upload columns, with comma lists as a grid."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import product
 from math import prod
 from typing import Any, Final
@@ -58,11 +59,53 @@ _PARAMETERS: Final = {
     "example": {"param.width": "24", "param.precision": "fp16"},
 }
 
-Documents = list[dict[str, Any]]
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """The forecast requests of a query: all combinations; the last field varies fastest.
+
+    Parameters
+    ----------
+    axes
+        The values of each field, at least one.
+    workload
+        The workload asked about.
+    """
+
+    axes: Mapping[str, Sequence[str]]
+    workload: str
+
+    def __len__(self) -> int:
+        return prod(map(len, self.axes.values()))
+
+    def points(self) -> Iterator[dict[str, Any]]:
+        """Yield the requests."""
+        for point in product(*self.axes.values()):
+            yield _document(zip(self.axes, point, strict=True), self.workload)
+
+    def varied(self) -> dict[str, dict[str, Sequence[str]]]:
+        """Return the values of the fields that have several, for each request, by group and name.
+
+        Examples
+        --------
+        >>> grid = Grid({"nodes": ["1"], "workers": ["2", "4"], "epochs": ["1", "9"]}, "a")
+        >>> grid.varied()["work"]
+        {'epochs': ['1', '9', '1', '9']}
+        """
+        members: dict[str, dict[str, Sequence[str]]] = {"": {}}
+        outer, inner = 1, len(self)
+        for field, values in self.axes.items():
+            inner //= len(values)
+            if len(values) > 1:
+                group, name = _path_of(field) or ("", field)
+                column = [value for value in values for _ in range(inner)] * outer
+                members.setdefault(group, {})[name] = column
+            outer *= len(values)
+        return members
 
 
-def read_grid(items: Iterable[tuple[str, str]], workload: str) -> Documents:
-    """Return the forecast requests of a query; the last field varies fastest.
+def read_grid(items: Iterable[tuple[str, str]], workload: str) -> Grid:
+    """Return the forecast requests of a query.
 
     Parameters
     ----------
@@ -89,15 +132,13 @@ def read_grid(items: Iterable[tuple[str, str]], workload: str) -> Documents:
             "A list has no value.",
             [Fault("It names no value.", "Give one, or leave it out.", field=n) for n in empty],
         )
-    if prod(len(values) for values in axes.values()) > MAX_POINTS:
+    grid = Grid(axes, workload)
+    if len(grid) > MAX_POINTS:
         raise InvalidRequestError(
             f"The grid has more than {MAX_POINTS} points.",
             [Fault("The comma lists multiply.", "Shorten them, or ask in several requests.")],
         )
-    return [
-        _document(dict(zip(axes, point, strict=True)), workload)
-        for point in product(*axes.values())
-    ]
+    return grid
 
 
 def read_point(items: Iterable[tuple[str, str]], workload: str) -> dict[str, Any]:
@@ -111,12 +152,12 @@ def read_point(items: Iterable[tuple[str, str]], workload: str) -> dict[str, Any
         If a field has several values.
     """
     fields = list(items)
-    points = read_grid(fields, workload)
-    if len(points) > 1:
-        several = [name for name, text in merge(fields).items() if len(_values(name, text)) > 1]
+    grid = read_grid(fields, workload)
+    if len(grid) > 1:
+        several = [name for name, values in grid.axes.items() if len(values) > 1]
         faults = [Fault("It has several values.", "Give one.", field=name) for name in several]
         raise InvalidRequestError("Each field takes one value here.", faults)
-    return points[0]
+    return next(grid.points())
 
 
 def merge(items: Iterable[tuple[str, str]]) -> dict[str, str]:
@@ -140,9 +181,9 @@ def _values(name: str, text: str) -> list[str]:
     return split_list(text)
 
 
-def _document(point: Mapping[str, str], workload: str) -> dict[str, Any]:
+def _document(point: Iterable[tuple[str, str]], workload: str) -> dict[str, Any]:
     document: dict[str, Any] = {"workload": workload, "record": False}
-    for name, text in point.items():
+    for name, text in point:
         *path, last = _path_of(name) or ()
         target = document
         for step in path:
