@@ -284,9 +284,24 @@ def _change(
     if not since.any():
         return 0.0
     overall = float(np.median(ratios[before])) if before.any() else 0.0
-    baselines = {
-        group: float(np.median(ratios[before & (groups == group)]))
-        for group in set(groups[before].tolist())
-    }
-    expected = [baselines.get(group, overall) for group in groups[since].tolist()]
+    known, baselines = _medians(ratios[before], groups[before])
+    places = np.searchsorted(known, groups[since])
+    is_known = np.append(known, -1)[places] == groups[since]
+    expected = np.where(is_known, np.append(baselines, overall)[places], overall)
     return float(np.median(ratios[since] - expected))
+
+
+def _medians(values: FloatArray, groups: NDArray[np.int64]) -> tuple[NDArray[np.int64], FloatArray]:
+    """Return the groups in rising order and the median of each.
+
+    Examples
+    --------
+    >>> groups, medians = _medians(np.array([5.0, 1.0, 3.0, 2.0]), np.array([7, 4, 7, 4]))
+    >>> groups.tolist(), medians.tolist()
+    ([4, 7], [1.5, 4.0])
+    """
+    order = np.lexsort((values, groups))
+    starts = np.flatnonzero(np.diff(groups[order], prepend=-1))
+    counts = np.diff(np.append(starts, len(order)))
+    lower, upper = (values[order[starts + (counts - 1 + odd) // 2]] for odd in (0, 1))
+    return groups[order[starts]], (lower + upper) / 2.0
