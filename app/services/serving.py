@@ -2,8 +2,10 @@
 
 import threading
 from collections import OrderedDict
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from typing import Final
 
 from app.domain import deadlines
 from app.domain.availability_errors import StorageUnavailableError
@@ -20,7 +22,7 @@ from app.pricing.energy import MeasuredPowers
 from app.services.context import ServiceContext
 from app.services.recently_used import CacheFigures
 from app.services.renewals import Renewals
-from app.services.workload_names import unknown_workload
+from app.services.workload_names import unknown_workload, unknown_workloads
 from app.storage.stores import Stores
 from models import (
     FORMAT_VERSION,
@@ -31,6 +33,9 @@ from models import (
     Inquiry,
     loads,
 )
+
+_MANY_NAMES: Final = 16
+"""From so many workloads on that are not known, one query asks which exist."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +178,22 @@ class RegressorCache:
             with self._lock:
                 self._pointers.pop(key, None)
             raise
+
+    def unknown(
+        self, project_id: ProjectId, slugs: Collection[Slug]
+    ) -> dict[Slug, UnknownWorkloadError]:
+        """Return the refusals of workloads that the project does not have, where there are many.
+
+        `get` refuses them too, each with queries of its own.
+        """
+        unread = [slug for slug in slugs if (project_id, slug) not in self._pointers]
+        if len(unread) < _MANY_NAMES:
+            return {}
+        try:
+            with self._context.database.reading() as stores:
+                return unknown_workloads(stores, project_id, unread)
+        except StorageUnavailableError:
+            return {}
 
     def find(self, project_id: ProjectId, slug: Slug, version: int) -> ServedRegressor | None:
         """Return a version as `get` does, None where it can no longer answer.

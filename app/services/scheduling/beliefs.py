@@ -104,8 +104,12 @@ class BeliefReader:
         groups: defaultdict[_Group, list[int]] = defaultdict(list)
         for row, request in enumerate(requests):
             groups[request.workload, request.regressor_version].append(row)
+        unknown = self._regressors.unknown(project_id, dict.fromkeys(slug for slug, _ in groups))
         gathered = []
         for key, rows in groups.items():
+            if key[0] in unknown:
+                problems.update(dict.fromkeys(rows, unknown[key[0]]))
+                continue
             try:
                 served = self._regressors.get(project_id, *key)
                 gathered.append(
