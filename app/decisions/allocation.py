@@ -246,17 +246,22 @@ def _greedily_enlarged(
 
 
 def allocate_first_fit(
-    options: Options, n_jobs: int, capacity: IntArray, *, must_place_all: bool
+    options: Options, n_jobs: int, capacity: IntArray, weights: FloatArray | None = None
 ) -> Solution | None:
     """Return an allocation without a bound on how good it is (heuristic).
 
-    Jobs are placed by falling minimal demand; each takes the kind where its smallest option is the
-    smallest share of the remaining capacity. Each kind is then allocated exactly among its jobs.
-    None if `must_place_all` and a job finds no place.
+    Jobs are placed by falling minimal demand or, where not all find a place and their `weights` say
+    that some may be left out, by falling weight per GPU of it. Each takes the kind where its
+    smallest option is the smallest share of the remaining capacity. Each kind is then allocated
+    exactly among its jobs. None if a job that must be placed finds no place.
     """
-    kinds = _first_kinds(options, n_jobs, capacity)
-    if must_place_all and (kinds == NOTHING).any():
-        return None
+    fewest = _least_demand(options, n_jobs, len(capacity))
+    demand = fewest.min(axis=1)
+    kinds = _first_kinds(fewest, demand, capacity)
+    if (kinds == NOTHING).any():
+        if weights is None:
+            return None
+        kinds = _first_kinds(fewest, weights / demand, capacity)
     choice = np.full(n_jobs, NOTHING, dtype=np.int64)
     for kind, gpus in enumerate(capacity.tolist()):
         rows = np.flatnonzero((options.kind == kind) & (kinds[options.job] == kind))
@@ -270,12 +275,18 @@ def allocate_first_fit(
     return Solution(choice, "first_fit", is_exact=False, gap=None)
 
 
-def _first_kinds(options: Options, n_jobs: int, capacity: IntArray) -> IntArray:
-    fewest = np.full((n_jobs, len(capacity)), np.inf)
+def _least_demand(options: Options, n_jobs: int, n_kinds: int) -> FloatArray:
+    """Return, by job and kind, the GPUs of the smallest option, infinite without one."""
+    fewest = np.full((n_jobs, n_kinds), np.inf)
     np.minimum.at(fewest, (options.job, options.kind), options.gpus)
-    kinds = np.full(n_jobs, NOTHING, dtype=np.int64)
+    return fewest
+
+
+def _first_kinds(fewest: FloatArray, urgency: FloatArray, capacity: IntArray) -> IntArray:
+    """Return the kind of each job, placed by falling urgency."""
+    kinds = np.full(len(fewest), NOTHING, dtype=np.int64)
     remaining = capacity.astype(np.float64)
-    for job in np.argsort(-fewest.min(axis=1), kind="stable"):
+    for job in np.argsort(-urgency, kind="stable"):
         share = np.where(fewest[job] <= remaining, fewest[job] / np.maximum(remaining, 1.0), np.inf)
         if np.isfinite(share).any():
             kinds[job] = int(np.argmin(share))

@@ -52,22 +52,6 @@ class Bracket:
 
 
 @dataclass(frozen=True, slots=True)
-class Omissions:
-    """Which jobs may be left out.
-
-    Parameters
-    ----------
-    weights
-        Weights of the jobs, positive, shape (n_jobs,).
-    choice
-        An allocation, shape (n_jobs,); at most the weight that it leaves out may be left out.
-    """
-
-    weights: FloatArray
-    choice: IntArray
-
-
-@dataclass(frozen=True, slots=True)
 class _Relaxation:
     """The linear relaxation; options sorted by job, kind and rising GPUs, and some for every job.
 
@@ -97,13 +81,13 @@ class _Relaxation:
     def prices(self) -> tuple[FloatArray, IntArray] | None:
         """Return the prices with the highest bound, and the options from which they came.
 
-        The program grows from few options by those that its prices make the cheapest of their group
-        (column generation). None if the jobs do not fit even in parts.
+        The program grows from the options with the fewest GPUs by those that its prices make the
+        cheapest of their group (column generation). None if the jobs do not fit even in parts.
         """
         scale = (float(np.abs(self.options.value).max()) or 1.0) / _LARGEST_COST
         scaled = replace(self, options=replace(self.options, value=self.options.value / scale))
         is_priced = np.zeros(len(self.sizes), dtype=bool)
-        is_priced[self.heads] = is_priced[np.append(self.heads[1:], len(is_priced)) - 1] = True
+        is_priced[self.heads] = True
         best, highest = np.zeros(len(self.capacity)), -np.inf
         for _ in range(_ROUNDS):
             rows = np.flatnonzero(is_priced)
@@ -202,7 +186,12 @@ def _duals(
     return np.maximum(-result.ineqlin.marginals, 0.0), result.eqlin.marginals
 
 
-def bracket(options: Options, capacity: IntArray, omissions: Omissions | None = None) -> Bracket:
+def bracket(
+    options: Options,
+    capacity: IntArray,
+    known: IntArray | None = None,
+    weights: FloatArray | None = None,
+) -> Bracket:
     """Return bounds of the least sum of values.
 
     For any prices p >= 0 per GPU of each kind, the sum over jobs of the least ``value + p gpus``,
@@ -215,11 +204,14 @@ def bracket(options: Options, capacity: IntArray, omissions: Omissions | None = 
     Parameters
     ----------
     options
-        Sorted by job, kind and rising GPUs; without `omissions` every job has at least one.
+        Sorted by job, kind and rising GPUs; without `weights` every job has at least one.
     capacity
         GPUs of each kind, shape (n_kinds,).
-    omissions
-        Which jobs may be left out; None: every job must get an option.
+    known
+        An allocation, shape (n_jobs,), without `weights` of all jobs; None if none is known.
+    weights
+        Positive, shape (n_jobs,): jobs may be left out, at most the weight that `known` leaves out.
+        None: every job must get an option.
 
     References
     ----------
@@ -231,8 +223,8 @@ def bracket(options: Options, capacity: IntArray, omissions: Omissions | None = 
     rows = np.arange(len(options.job))
     extended, sizes = options, options.gpus.astype(np.float64)
     capacities = capacity.astype(np.float64)
-    if omissions is not None:
-        extended, sizes, capacities, rows = _with_omissions(options, capacities, omissions)
+    if known is not None and weights is not None:
+        extended, sizes, capacities, rows = _with_omissions(options, capacities, known, weights)
     relaxation = _Relaxation.of(extended, sizes, capacities)
     priced = relaxation.prices()
     if priced is None:
@@ -240,8 +232,8 @@ def bracket(options: Options, capacity: IntArray, omissions: Omissions | None = 
     prices, columns = priced
     cost, least = relaxation.reduced(prices)
     choices = [relaxation.allocation(cost)]
-    if omissions is not None:
-        choices.append(_extended_rows(rows, omissions.choice))
+    if known is not None:
+        choices.append(_extended_rows(rows, known))
     found = [choice for choice in choices if choice is not None]
     sums = [float(extended.value[choice].sum()) for choice in found]
     upper, choice = min(zip(sums, found, strict=True), key=itemgetter(0), default=(np.inf, None))
@@ -258,18 +250,18 @@ def bracket(options: Options, capacity: IntArray, omissions: Omissions | None = 
 
 
 def _with_omissions(
-    options: Options, capacity: FloatArray, omissions: Omissions
+    options: Options, capacity: FloatArray, known: IntArray, weights: FloatArray
 ) -> tuple[Options, FloatArray, FloatArray, IntArray]:
     """Return options with those to leave jobs out, their sizes, the capacities, and their rows.
 
     An option to leave a job out has no GPUs, a kind of its own, and no row (`NOTHING`).
     """
-    n_jobs, n_kinds = len(omissions.weights), len(capacity)
+    n_jobs, n_kinds = len(weights), len(capacity)
     jobs = np.arange(n_jobs)
     nothing = np.full(n_jobs, NOTHING)
     # Weights are brought to the magnitude of GPUs: the solver's tolerances are absolute.
-    weights = omissions.weights * float(capacity.sum()) / float(omissions.weights.sum())
-    left_out = float(weights[omissions.choice == NOTHING].sum()) + _ROUNDING * float(weights.sum())
+    weights = weights * float(capacity.sum()) / float(weights.sum())
+    left_out = float(weights[known == NOTHING].sum()) + _ROUNDING * float(weights.sum())
     extended = Options(
         np.concatenate([options.job, jobs]),
         np.concatenate([options.kind, np.full(n_jobs, n_kinds)]),
@@ -284,6 +276,8 @@ def _with_omissions(
 
 def _extended_rows(rows: IntArray, choice: IntArray) -> IntArray:
     """Return a choice as rows of the options with those to leave jobs out."""
-    omissions = np.flatnonzero(rows == NOTHING)
-    options = np.flatnonzero(rows != NOTHING)
-    return np.where(choice == NOTHING, omissions, np.append(options, NOTHING)[choice])
+    extended = np.append(np.flatnonzero(rows != NOTHING), NOTHING)[choice]
+    is_left_out = choice == NOTHING
+    if is_left_out.any():
+        extended[is_left_out] = np.flatnonzero(rows == NOTHING)[is_left_out]
+    return extended

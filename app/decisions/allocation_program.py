@@ -15,7 +15,7 @@ from app.decisions.allocation import (
     allocate_one_kind,
     undominated,
 )
-from app.decisions.allocation_bounds import Omissions, bracket
+from app.decisions.allocation_bounds import bracket
 from app.decisions.durations import FloatArray
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ _WEIGHT_TOLERANCE: Final = 1e-5
 """In units of the lightest job's weight: ten times the tolerance of HiGHS."""
 
 _MIN_TIME_LIMIT_S: Final = 1e-3
-_MOST_COLUMNS: Final = 10_000
+_MOST_COLUMNS: Final = 16_000
 """Of a program: the solver heeds its time limit less, the more there are."""
 
 
@@ -56,7 +56,7 @@ def allocate(
     try:
         return allocate_kinds(options, n_jobs, capacity, weights, time_limit_s=time_limit_s)
     except NotSolvedError:
-        return allocate_first_fit(options, n_jobs, capacity, must_place_all=True)
+        return allocate_first_fit(options, n_jobs, capacity)
 
 
 def allocate_kinds(
@@ -108,10 +108,13 @@ def allocate_kinds(
     candidates = options.take(kept)
     if weights is None:
         is_placeable = np.unique(candidates.job).size == n_jobs
-        found = _least_sum(candidates, n_jobs, capacity, None, ends_at) if is_placeable else None
+        found = _least_sum(candidates, n_jobs, capacity, ends_at) if is_placeable else None
     else:
         heaviest, is_most = place_most(candidates, n_jobs, capacity, weights, time_limit_s / 2)
-        found = _least_sum(candidates, n_jobs, capacity, Omissions(weights, heaviest), ends_at)
+        is_short = bool((heaviest == NOTHING).any())
+        found = _least_sum(
+            candidates, n_jobs, capacity, ends_at, heaviest, weights if is_short else None
+        )
         if found is not None and not is_most:
             found = replace(found, is_exact=False, gap=None)
     return None if found is None else replace(found, choice=rows_of(kept, found.choice))
@@ -127,8 +130,8 @@ def place_most(
 ) -> tuple[IntArray, bool]:
     """Return an allocation that places as much weight as possible, and whether that is proven.
 
-    Only the option of each job and kind with the fewest GPUs counts. If the program is not solved
-    in time, the heavier of its and the first-fit allocation is returned.
+    Only the option of each job and kind with the fewest GPUs counts. If the program is too large or
+    not solved in time, the heavier of its and the first-fit allocation is returned.
 
     Parameters
     ----------
@@ -137,10 +140,12 @@ def place_most(
     """
     by_weight = replace(options, value=-weights[options.job])
     rows = _that_fit(by_weight, capacity)
-    solution = _Program(by_weight, n_jobs, capacity, weights).solve(rows, time_limit_s)
+    solution = _UNSOLVED
+    if len(rows) <= _MOST_COLUMNS:
+        solution = _Program(by_weight, n_jobs, capacity, weights).solve(rows, time_limit_s)
     choices = [] if solution.choice is None else [solution.choice]
     if not solution.is_optimal:
-        first_fit = allocate_first_fit(options, n_jobs, capacity, must_place_all=False)
+        first_fit = allocate_first_fit(options, n_jobs, capacity, weights)
         assert first_fit is not None
         choices.append(first_fit.choice)
     choice = max(choices, key=lambda each: float(weights[each != NOTHING].sum()))
@@ -151,8 +156,9 @@ def _least_sum(
     options: Options,
     n_jobs: int,
     capacity: IntArray,
-    omissions: Omissions | None,
     ends_at: float,
+    known: IntArray | None = None,
+    weights: FloatArray | None = None,
 ) -> Solution | None:
     """Return the best allocation, by a program of the options that are left by bounds.
 
@@ -160,10 +166,10 @@ def _least_sum(
     its solution rules out more, or is the answer where too many are left.
     """
     program = _Program(options, n_jobs, capacity)
-    if omissions is not None:
-        least_weight = float(omissions.weights[omissions.choice != NOTHING].sum())
-        program = replace(program, weights=omissions.weights, least_weight=least_weight)
-    bounds = bracket(options, capacity, omissions)
+    if known is not None and weights is not None:
+        least_weight = float(weights[known != NOTHING].sum())
+        program = replace(program, weights=weights, least_weight=least_weight)
+    bounds = bracket(options, capacity, known, weights)
     if bounds.lower == np.inf:
         return None
     best = _Best(options.value, bounds.choice, bounds.upper, bounds.lower)
@@ -196,6 +202,9 @@ class _ProgramSolution:
     choice: IntArray | None
     bound: float
     is_optimal: bool
+
+
+_UNSOLVED: Final = _ProgramSolution(None, -np.inf, is_optimal=False)
 
 
 @dataclass(slots=True)
@@ -255,7 +264,7 @@ class _Program:
         if result.status == _INFEASIBLE:
             return _ProgramSolution(None, np.inf, is_optimal=False)
         if result.x is None:
-            return _ProgramSolution(None, -np.inf, is_optimal=False)
+            return _UNSOLVED
         chosen = np.flatnonzero(result.x > 0.5)  # noqa: PLR2004 - a binary, rounded
         choice[options.job[chosen]] = rows[chosen]
         return _ProgramSolution(choice, float(result.mip_dual_bound) * scale, result.status == 0)

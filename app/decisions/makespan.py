@@ -150,7 +150,7 @@ def _fewest_gpus(
     try:
         return allocate_kinds(by_share, n_jobs, capacity, time_limit_s=time_limit_s), True
     except NotSolvedError:
-        return allocate_first_fit(by_share, n_jobs, capacity, must_place_all=True), False
+        return allocate_first_fit(by_share, n_jobs, capacity), False
 
 
 def _weight_of(choice: IntArray, weights: FloatArray) -> float:

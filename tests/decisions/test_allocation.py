@@ -186,15 +186,18 @@ def test_bounds_hold_and_rule_out_no_better_allocation() -> None:
             assert set(best.tolist()) <= set(allocation.better_than(allocation.upper).tolist())
 
 
-def test_first_fit_leaves_out_what_has_no_place() -> None:
+def test_first_fit_leaves_out_the_least_weight_per_gpu() -> None:
     options = Options(np.array([0, 1]), np.array([0, 0]), np.array([2, 3]), np.array([5.0, 4.0]))
     capacity = np.array([3, 1])
 
-    left_out = allocate_first_fit(options, 2, capacity, must_place_all=False)
-    refused = allocate_first_fit(options, 2, capacity, must_place_all=True)
+    lighter = allocate_first_fit(options, 2, capacity, np.array([1.0, 1.4]))
+    heavier = allocate_first_fit(options, 2, capacity, np.array([1.0, 1.6]))
+    refused = allocate_first_fit(options, 2, capacity)
 
-    assert left_out is not None
-    assert left_out.choice.tolist() == [NOTHING, 1]
+    assert lighter is not None
+    assert lighter.choice.tolist() == [0, NOTHING]
+    assert heavier is not None
+    assert heavier.choice.tolist() == [NOTHING, 1]
     assert refused is None
 
 
