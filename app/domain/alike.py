@@ -22,7 +22,7 @@ from app.domain.configurations import (
     parameter_fact,
 )
 from app.domain.forecasts import ForecastRequest
-from app.domain.identifiers import Slug
+from app.domain.identifiers import RegressorKey
 
 _REQUEST_MEMBERS: Final = tuple(field.name for field in fields(ForecastRequest))
 _WORK_MEMBERS: Final = tuple(field.name for field in fields(Work))
@@ -165,7 +165,7 @@ def column_of(requests: Sequence[ForecastRequest], name: str) -> Sequence[Any]:
 
 def rows_by_regressor(
     requests: Sequence[ForecastRequest],
-) -> Mapping[tuple[Slug, int | None], list[int]]:
+) -> Mapping[RegressorKey, list[int]]:
     """Return the rows that ask each version of each workload's regressor, in the order asked."""
     key_columns = column_of(requests, "workload"), column_of(requests, "regressor_version")
     shared = [
@@ -175,7 +175,7 @@ def rows_by_regressor(
     ]
     if requests and len(shared) == len(key_columns):
         return {(shared[0], shared[1]): list(range(len(requests)))}
-    groups: defaultdict[tuple[Slug, int | None], list[int]] = defaultdict(list)
+    groups: defaultdict[RegressorKey, list[int]] = defaultdict(list)
     for row, regressor in enumerate(zip(*key_columns, strict=True)):
         groups[regressor].append(row)
     return groups

@@ -19,6 +19,9 @@ PriceId = NewType("PriceId", str)
 ExchangeRateId = NewType("ExchangeRateId", str)
 GridFactorId = NewType("GridFactorId", str)
 
+RegressorKey = tuple[Slug, int | None]
+"""A workload's name and the version asked for, None for the one that answers."""
+
 SLUG_PATTERN: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")
 _MAX_CACHED_CHARACTERS: Final = 200
 ALPHABET: Final = "0123456789abcdefghjkmnpqrstvwxyz"

@@ -120,11 +120,11 @@ class ForecastService:
         groups = rows_by_regressor(requests)
         if len(groups) == 1:
             return self._group(project_id, *next(iter(groups)), requests, book)
-        unknown = self._regressors.unknown(project_id, dict.fromkeys(slug for slug, _ in groups))
+        refusals = self._regressors.refusals(project_id, groups)
         answers: list[LazyAnswer] = []
         for (slug, version), rows in groups.items():
-            if slug in unknown:
-                answers += [unknown[slug]] * len(rows)
+            if (slug, version) in refusals:
+                answers += [refusals[slug, version]] * len(rows)
                 continue
             group = [requests[row] for row in rows]
             answers += self._group(project_id, slug, version, group, book)

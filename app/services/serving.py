@@ -10,19 +10,19 @@ from typing import Final
 from app.domain import deadlines
 from app.domain.availability_errors import StorageUnavailableError
 from app.domain.errors import (
-    FitPendingError,
+    DomainError,
     NoRegressorError,
     NotFoundError,
     RegressorUnavailableError,
     UnknownWorkloadError,
 )
-from app.domain.fits import NEEDED_RUNS
-from app.domain.identifiers import ProjectId, Slug, WorkloadId
+from app.domain.identifiers import ProjectId, RegressorKey, Slug, WorkloadId
 from app.pricing.energy import MeasuredPowers
 from app.services.context import ServiceContext
 from app.services.recently_used import CacheFigures
+from app.services.refused_regressors import no_regressor, refused_regressors
 from app.services.renewals import Renewals
-from app.services.workload_names import unknown_workload, unknown_workloads
+from app.services.workload_names import unknown_workload
 from app.storage.stores import Stores
 from models import (
     FORMAT_VERSION,
@@ -35,7 +35,7 @@ from models import (
 )
 
 _MANY_NAMES: Final = 16
-"""From so many workloads on that are not known, one query asks which exist."""
+"""From so many workloads on that are not in memory, one question asks which cannot answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,19 +179,19 @@ class RegressorCache:
                 self._pointers.pop(key, None)
             raise
 
-    def unknown(
-        self, project_id: ProjectId, slugs: Collection[Slug]
-    ) -> dict[Slug, UnknownWorkloadError]:
-        """Return the refusals of workloads that the project does not have, where there are many.
+    def refusals(
+        self, project_id: ProjectId, keys: Collection[RegressorKey]
+    ) -> dict[RegressorKey, DomainError]:
+        """Return the refusals of those that are known not to answer, where many may be.
 
         `get` refuses them too, each with queries of its own.
         """
-        unread = [slug for slug in slugs if (project_id, slug) not in self._pointers]
+        unread = [key for key in keys if (project_id, key[0]) not in self._pointers]
         if len(unread) < _MANY_NAMES:
             return {}
         try:
             with self._context.database.reading() as stores:
-                return unknown_workloads(stores, project_id, unread)
+                return refused_regressors(stores, project_id, unread)
         except StorageUnavailableError:
             return {}
 
@@ -278,11 +278,7 @@ def _load_unpublished(
         served = _load(stores, slug, workload.workload_id, version)
         return _with_currency(served, workload.declaration.currency)
     n_usable = stores.runs.count_usable(workload.workload_id)
-    if fit := stores.fits.active(workload.workload_id):
-        raise FitPendingError(
-            slug, found=n_usable, needed=NEEDED_RUNS, fit_id=fit.fit_id, state=fit.state
-        )
-    raise NoRegressorError(slug, found=n_usable, needed=NEEDED_RUNS)
+    raise no_regressor(slug, n_usable, stores.fits.active(workload.workload_id))
 
 
 def _with_currency(served: ServedRegressor, currency: str) -> ServedRegressor:

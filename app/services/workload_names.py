@@ -1,16 +1,10 @@
 """Looks up workloads by the names that callers give them."""
 
-from collections.abc import Sequence
-from typing import Final
-
 from app.domain.errors import UnknownWorkloadError
 from app.domain.identifiers import ProjectId, Slug
 from app.domain.spelling import nearest_field
 from app.domain.workloads import Workload
 from app.storage.stores import Stores
-
-_MAX_COMPARED: Final = 20
-"""So many unknown names of one question are compared with those of the project."""
 
 
 def require_workload(stores: Stores, project_id: ProjectId, slug: Slug) -> Workload:
@@ -44,21 +38,6 @@ def held_workload(stores: Stores, project_id: ProjectId, slug: Slug) -> Workload
 def unknown_workload(stores: Stores, project_id: ProjectId, slug: Slug) -> UnknownWorkloadError:
     """Return the refusal of a name that is no workload of the project."""
     return UnknownWorkloadError(slug, nearest_workload(stores, project_id, slug))
-
-
-def unknown_workloads(
-    stores: Stores, project_id: ProjectId, slugs: Sequence[Slug]
-) -> dict[Slug, UnknownWorkloadError]:
-    """Return the refusals of those names that are no workloads of the project.
-
-    The first name the nearest workload; to look for it is slow.
-    """
-    existing = stores.workloads.existing(project_id, slugs)
-    unknown = [slug for slug in slugs if slug not in existing]
-    refusals = {slug: UnknownWorkloadError(slug, None) for slug in unknown}
-    for slug in unknown[:_MAX_COMPARED]:
-        refusals[slug] = unknown_workload(stores, project_id, slug)
-    return refusals
 
 
 def nearest_workload(stores: Stores, project_id: ProjectId, slug: Slug) -> str | None:

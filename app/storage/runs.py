@@ -282,6 +282,15 @@ class RunStore:
         )
         return self._count(newest)
 
+    def count_usable_of(self, workload_ids: Iterable[WorkloadId]) -> dict[WorkloadId, int]:
+        """Return how many runs `usable_for_fit` returns, of the workloads that have any."""
+        query = (
+            sa.select(RunRow.workload_id, sa.func.count())
+            .where(RunRow.workload_id.in_(list(workload_ids)), *IS_USABLE)
+            .group_by(RunRow.workload_id)
+        )
+        return {WorkloadId(key): count for key, count in self._session.execute(query)}
+
     def count_new(self, workload_id: WorkloadId, since: datetime | None, *, at_most: int) -> int:
         """Return how many usable runs were stored or included from an instant on.
 

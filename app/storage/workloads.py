@@ -22,7 +22,6 @@ from app.storage.tables import PublicationRow, WorkloadParameterRow, WorkloadRow
 from app.storage.upserts import insert_into
 
 _MAX_LENGTH_DIFFERENCE: Final = 4
-_NAMES_A_QUERY: Final = 500
 _PREFIX_LENGTH: Final = 3
 _MAX_COMPARED: Final = 32
 _Parameters = Mapping[str, ParameterDeclaration]
@@ -76,19 +75,6 @@ class WorkloadStore:
             sa.and_(WorkloadRow.project_id == project_id, WorkloadRow.slug.in_(named))
         )
         return {workload.slug: workload for workload in workloads}
-
-    def existing(self, project_id: ProjectId, slugs: Sequence[Slug]) -> set[Slug]:
-        """Return which of some names a project's workloads have."""
-        found: set[Slug] = set()
-        for begin in range(0, len(slugs), _NAMES_A_QUERY):
-            named = slugs[begin : begin + _NAMES_A_QUERY]
-            rows = self._session.execute(
-                sa.select(WorkloadRow.slug).where(
-                    WorkloadRow.project_id == project_id, WorkloadRow.slug.in_(named)
-                )
-            )
-            found.update(map(Slug, rows.scalars()))
-        return found
 
     def slugs_like(self, project_id: ProjectId, slug: Slug) -> list[Slug]:
         """Return names of similar length, few enough to compare them all.

@@ -1,6 +1,5 @@
 """What published regressors forecast for many jobs, with one evaluation per workload."""
 
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -9,10 +8,11 @@ from typing import NamedTuple
 import numpy as np
 
 from app.decisions.durations import DurationBeliefs
+from app.domain.alike import rows_by_regressor
 from app.domain.configurations import Scenario
 from app.domain.errors import DomainError
 from app.domain.forecasts import ForecastRequest
-from app.domain.identifiers import ProjectId, Slug
+from app.domain.identifiers import ProjectId
 from app.pricing.offers import Offer
 from app.pricing.resolution import PriceBook
 from app.services.answering.durations import features_of, interrupted, is_spot, offers_for
@@ -20,8 +20,6 @@ from app.services.answering.questions import ScenarioResolver, may_need_prices
 from app.services.prices import PriceService
 from app.services.serving import RegressorCache, ServedRegressor
 from models import NORMAL_KNOTS, FloatArray, Inquiry, IntArray
-
-_Group = tuple[Slug, int | None]
 
 
 class Answered(NamedTuple):
@@ -101,14 +99,12 @@ class BeliefReader:
         needs_book = priced or any(map(_needs_prices, requests))
         book = self._prices.book(project_id) if needs_book else None
         problems: dict[int, DomainError] = {}
-        groups: defaultdict[_Group, list[int]] = defaultdict(list)
-        for row, request in enumerate(requests):
-            groups[request.workload, request.regressor_version].append(row)
-        unknown = self._regressors.unknown(project_id, dict.fromkeys(slug for slug, _ in groups))
+        groups = rows_by_regressor(requests)
+        refusals = self._regressors.refusals(project_id, groups)
         gathered = []
         for key, rows in groups.items():
-            if key[0] in unknown:
-                problems.update(dict.fromkeys(rows, unknown[key[0]]))
+            if key in refusals:
+                problems.update(dict.fromkeys(rows, refusals[key]))
                 continue
             try:
                 served = self._regressors.get(project_id, *key)
