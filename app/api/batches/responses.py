@@ -2,13 +2,16 @@
 
 import asyncio
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 from typing_extensions import override
 
-from app.api.batches.joined_texts import Blocks
 from app.api.negotiation import JSON
+
+if TYPE_CHECKING:  # numpy is not for the start
+    from app.api.batches.joined_texts import Blocks
 
 
 class PartsResponse(Response):
@@ -42,7 +45,7 @@ class PartsResponse(Response):
         await send({"type": "http.response.body", "body": part})
 
 
-def list_response(begin: bytes, blocks: Blocks, separator: bytes, end: bytes) -> PartsResponse:
+def list_response(begin: bytes, blocks: "Blocks", separator: bytes, end: bytes) -> PartsResponse:
     """Return a list in JSON.
 
     Parameters
