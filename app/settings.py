@@ -195,12 +195,13 @@ class Settings(BaseSettings):
         description="how long a crashed request blocks the retry with its key",
     )
     regressor_cache_size: int = Field(
-        256, ge=1, description="regressors, and projects' prices, a web process keeps in memory"
+        4096, ge=1, description="regressors a web process keeps in memory"
     )
     regressor_cache_bytes: int = Field(
         2**28,
         ge=0,
-        description="bytes of their artefacts; in memory they take up to twice as much",
+        description="bytes of their artefacts, with 50 kB more for each; in memory they take up to"
+        " twice as much",
     )
     answer_cache_size: int = Field(
         8192,

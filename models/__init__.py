@@ -1,8 +1,9 @@
 """The regression library: measured runs of a workload in, forecasts of durations out."""
 
-from models.accelerator_memory.law import Feasibility
+from models.accelerator_memory.law import Feasibility, MemoryLaw
 from models.answers.departures import Departure
 from models.answers.inquiry import Inquiry
+from models.answers.standing import Standing
 from models.answers.support import SupportColumns
 from models.artefacts.serialization import FORMAT_VERSION, dumps, loads
 from models.candidates import REGRESSOR_NAMES
@@ -79,6 +80,7 @@ __all__ = [
     "JointForecast",
     "Lesson",
     "MemoryCounts",
+    "MemoryLaw",
     "MemoryRuns",
     "NoiseScale",
     "NotEnoughRunsError",
@@ -89,6 +91,7 @@ __all__ = [
     "PoolingReport",
     "PriorForecast",
     "RunTable",
+    "Standing",
     "Support",
     "SupportColumns",
     "UnfinishedCounts",

@@ -212,7 +212,8 @@ def build_convergence(arrays: Mapping[str, FloatArray]) -> ConvergenceLaw | None
     """
     if "convergence.curves" not in arrays:
         return None
-    curves, scope = arrays["convergence.curves"], arrays["convergence.scope"]
+    # Copied: a view would keep the whole artefact in memory as long as the law.
+    curves, scope = arrays["convergence.curves"].copy(), arrays["convergence.scope"]
     if curves.shape != (4, N_NOISE_SCALES) or scope.shape != (3,):
         raise ArtifactError("The artefact's convergence law does not fit together.")
     grid, probability, location, variance = curves

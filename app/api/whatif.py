@@ -57,7 +57,7 @@ def ask_what_if(
     requests = _read_all(grid)
     if len(grid) == 1 and media_type == TEXT:
         requests = [replace(requests[0], explain=True)]
-    answers = services.forecasts.ask_many(caller.project_id, requests)
+    _, answers = next(services.forecasts.ask_parts(caller.project_id, requests))
     if not isinstance(answers, AllAnswered):
         raise next(answer for answer in answers if isinstance(answer, DomainError))
     return _response(answers, services.context.now(), media_type)

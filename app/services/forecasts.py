@@ -1,8 +1,9 @@
 """The use cases of forecasting a configuration's duration and cost."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
-from itertools import chain
+from itertools import islice
+from typing import Final, NamedTuple
 
 from app.domain.alike import rows_by_regressor
 from app.domain.errors import DomainError, NotFoundError
@@ -20,7 +21,17 @@ from app.services.answering.memo import AnswerMemo, Grounds, WeakGrounds
 from app.services.context import ServiceContext
 from app.services.ledger import LedgerWriter
 from app.services.prices import PriceService
-from app.services.serving import RegressorCache, ServedRegressor
+from app.services.serving import PreparedRegressors, RegressorCache, ServedRegressor
+
+_MOST_AT_ONCE: Final = 64
+"""Of so many regressors at most, the answers are in memory at once."""
+
+
+class AnsweredPart(NamedTuple):
+    """Answers to some of many requests, and the places of these."""
+
+    rows: Sequence[int]
+    answers: Sequence[LazyAnswer]
 
 
 class ForecastService:
@@ -110,39 +121,45 @@ class ForecastService:
         StorageUnavailableError
             If the database does not answer and something is not in memory.
         """
-        return [whole(answer) for answer in self.ask_many(project_id, requests)]
+        answers: dict[int, Answer] = {}
+        for part in self.ask_parts(project_id, requests):
+            answers.update(zip(part.rows, map(whole, part.answers), strict=True))
+        return [answers[row] for row in range(len(requests))]
 
-    def ask_many(
+    def ask_parts(
         self, project_id: ProjectId, requests: Sequence[ForecastRequest]
-    ) -> Sequence[LazyAnswer]:
-        """Return the same as `forecast_many`, but compute only what is asked for."""
-        book = self._prices.book(project_id)
-        groups = rows_by_regressor(requests)
+    ) -> Iterator[AnsweredPart]:
+        """Yield the same as `forecast_many` in parts, which compute only what is asked for.
+
+        Questions about one version of one workload are one part. The answers of a part keep its
+        regressors in memory.
+        """
+        book, groups = self._prices.book(project_id), rows_by_regressor(requests)
+        regressors = self._regressors.prepare(project_id, groups)
         if len(groups) == 1:
-            return self._group(project_id, *next(iter(groups)), requests, book)
-        refusals = self._regressors.refusals(project_id, groups)
-        answers: list[LazyAnswer] = []
-        for (slug, version), rows in groups.items():
-            if (slug, version) in refusals:
-                answers += [refusals[slug, version]] * len(rows)
-                continue
-            group = [requests[row] for row in rows]
-            answers += self._group(project_id, slug, version, group, book)
-        positions = {
-            row: position for position, row in enumerate(chain.from_iterable(groups.values()))
-        }
-        return [answers[positions[row]] for row in range(len(requests))]
+            answers = self._group(regressors, *next(iter(groups)), requests, book)
+            yield AnsweredPart(range(len(requests)), answers)
+            return
+        remaining = iter(groups.items())
+        while part := list(islice(remaining, _MOST_AT_ONCE)):
+            rows: list[int] = []
+            lazy_answers: list[LazyAnswer] = []
+            for key, own_rows in part:
+                rows += own_rows
+                group = [requests[row] for row in own_rows]
+                lazy_answers += self._group(regressors, *key, group, book)
+            yield AnsweredPart(rows, lazy_answers)
 
     def _group(
         self,
-        project_id: ProjectId,
+        regressors: PreparedRegressors,
         slug: Slug,
         version: int | None,
         requests: Sequence[ForecastRequest],
         book: PriceBook,
     ) -> Sequence[LazyAnswer]:
         try:
-            served = self._regressors.get(project_id, slug, version)
+            served = regressors.get(slug, version)
         except DomainError as error:
             return [error.with_traceback(None)] * len(requests)
         return self.ask_on(Grounds(served, book, version), requests, self._context.now())

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from operator import attrgetter
+from typing import Final
 
 from app.domain.access import Principal
 from app.domain.ages import day_after
@@ -22,6 +23,7 @@ from app.services.renewals import Renewals
 
 _CATALOGUE_TOKEN = "catalogue."  # noqa: S105 - a page token, no secret
 _MAX_DIGITS = 9
+_MOST_BOOKS: Final = 256
 _ALL_PRICES = PriceFilter()
 _NEVER = datetime.max.replace(tzinfo=UTC)
 
@@ -153,7 +155,7 @@ class PriceService:
         book = PriceBook(self._read(project_id), now)
         with self._lock:
             self._cached[project_id] = _CachedBook.of(project_id, book, now)
-            if len(self._cached) > self._context.settings.regressor_cache_size:
+            if len(self._cached) > _MOST_BOOKS:
                 oldest = min(self._cached.values(), key=attrgetter("read_at"))
                 del self._cached[oldest.project_id]
         return book

@@ -2,7 +2,7 @@
 
 import threading
 from collections import OrderedDict
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final
@@ -34,8 +34,11 @@ from models import (
     loads,
 )
 
-_MANY_NAMES: Final = 16
-"""From so many workloads on that are not in memory, one question asks which cannot answer."""
+_BYTES_BESIDE: Final = 50_000
+"""Added to each artefact's bytes: what a regressor takes in memory is up to twice the sum."""
+
+_MANY_WORKLOADS: Final = 16
+"""From so many on, one query asks which of their versions answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +103,8 @@ _Key = tuple[ProjectId, Slug]
 class RegressorCache:
     """The regressors of one process; the least recently used are dropped first.
 
-    At most `regressor_cache_size` are kept, with artefacts of at most `regressor_cache_bytes` in
-    total; the last one used is kept whatever its size. No more published versions are known.
+    At most `regressor_cache_size` are kept, which weigh at most `regressor_cache_bytes` in total;
+    the last one used is kept whatever its size. No more published versions are known.
 
     Parameters
     ----------
@@ -116,6 +119,7 @@ class RegressorCache:
         self._renewals = Renewals(patience_s=context.settings.database_patience_s)
         self._pointers: dict[_Key, _Pointer] = {}
         self._regressors: OrderedDict[tuple[WorkloadId, int], ServedRegressor] = OrderedDict()
+        self._n_bytes = 0
         self._lock = threading.Lock()
         self.figures = CacheFigures()
 
@@ -141,8 +145,16 @@ class RegressorCache:
         self.figures.hits += served is not None
         return served
 
-    def get(self, project_id: ProjectId, slug: Slug, version: int | None = None) -> ServedRegressor:
+    def get(
+        self,
+        project_id: ProjectId,
+        slug: Slug,
+        version: int | None = None,
+        asked_at: datetime | None = None,
+    ) -> ServedRegressor:
         """Return the published regressor, or the named version, loading it if needed.
+
+        What was known `asked_at` suffices; None: now.
 
         Raises
         ------
@@ -158,7 +170,8 @@ class RegressorCache:
             If the database does not answer and the regressor is not in memory; one in memory is
             returned as stale.
         """
-        served = self.in_memory(project_id, slug, version, self._context.now())
+        asked_at = asked_at or self._context.now()
+        served = self.in_memory(project_id, slug, version, asked_at)
         if served is not None:
             return served
         key = (project_id, slug)
@@ -179,21 +192,61 @@ class RegressorCache:
                 self._pointers.pop(key, None)
             raise
 
-    def refusals(
+    def prepare(
         self, project_id: ProjectId, keys: Collection[RegressorKey]
-    ) -> dict[RegressorKey, DomainError]:
-        """Return the refusals of those that are known not to answer, where many may be.
+    ) -> "PreparedRegressors":
+        """Ask at once which versions answer many workloads.
 
-        `get` refuses them too, each with queries of its own.
+        `get` asks for each workload by itself, which suffices for few.
         """
-        unread = [key for key in keys if (project_id, key[0]) not in self._pointers]
-        if len(unread) < _MANY_NAMES:
-            return {}
-        try:
-            with self._context.database.reading() as stores:
-                return refused_regressors(stores, project_id, unread)
-        except StorageUnavailableError:
-            return {}
+        now = self._context.now()
+        old = [key for key in keys if not self._is_new(project_id, key[0], now)]
+        refusals: dict[RegressorKey, DomainError] = {}
+
+        def read() -> None:
+            refusals.update(self._read_pointers(project_id, old, now))
+
+        if len(old) >= _MANY_WORKLOADS:
+            try:
+                self._renewals.wait_for(object(), read)
+            except StorageUnavailableError as error:
+                refusal = error.with_traceback(None)
+                missing = [key for key in old if not self._keeps(project_id, *key, now)]
+                refusals = dict.fromkeys(missing, refusal)
+        return PreparedRegressors(self, project_id, now, refusals)
+
+    def _is_new(self, project_id: ProjectId, slug: Slug, now: datetime) -> bool:
+        pointer = self._pointers.get((project_id, slug))
+        return pointer is not None and now - pointer.read_at <= self._renew_after
+
+    def _keeps(self, project_id: ProjectId, slug: Slug, version: int | None, now: datetime) -> bool:
+        """Answer with what is in memory while the database is away; return whether it can."""
+        pointer = self._pointers.get((project_id, slug))
+        if pointer is None or self._held(pointer, version) is None:
+            return False
+        pointer.read_at, pointer.is_stale = now, True
+        return True
+
+    def _read_pointers(
+        self, project_id: ProjectId, keys: Collection[RegressorKey], now: datetime
+    ) -> dict[RegressorKey, DomainError]:
+        slugs = {slug for slug, _ in keys}
+        with self._context.database.reading() as stores:
+            answering = stores.regressors.answering(project_id, slugs, FORMAT_VERSION)
+            others = [key for key in keys if key[0] not in answering]
+            refusals = refused_regressors(stores, project_id, others) if others else {}
+        with self._lock:
+            for slug in slugs:
+                self._pointers.pop((project_id, slug), None)
+            for slug, found in answering.items():
+                pointer = _Pointer(*found, read_at=now)
+                self._pointers[project_id, slug] = pointer
+                held = self._regressors.get((pointer.workload_id, pointer.version))
+                if held is not None:
+                    self._regressors[held.workload_id, held.version] = _with_currency(
+                        held, pointer.currency
+                    )
+        return refusals
 
     def find(self, project_id: ProjectId, slug: Slug, version: int) -> ServedRegressor | None:
         """Return a version as `get` does, None where it can no longer answer.
@@ -231,10 +284,10 @@ class RegressorCache:
         project_id, slug = key
         now = self._context.now()
         with self._context.database.reading() as stores:
-            answering = stores.regressors.answering(project_id, slug, FORMAT_VERSION)
-            if answering is None:
+            answering = stores.regressors.answering(project_id, [slug], FORMAT_VERSION)
+            if slug not in answering:
                 return _load_unpublished(stores, project_id, slug, version)
-            pointer = _Pointer(*answering, read_at=now)
+            pointer = _Pointer(*answering[slug], read_at=now)
             served = self._held(pointer, version)
             if served is None:
                 self.figures.misses += 1
@@ -242,19 +295,24 @@ class RegressorCache:
             served = _with_currency(served, pointer.currency)
         with self._lock:
             self._pointers[key] = pointer
-            self._regressors[served.workload_id, served.version] = served
+            self._keep(served)
             self._forget()
         return served
+
+    def _keep(self, served: ServedRegressor) -> None:
+        key = served.workload_id, served.version
+        before = self._regressors.pop(key, None)
+        self._regressors[key] = served
+        self._n_bytes += _weight_of(served) - (0 if before is None else _weight_of(before))
 
     def _forget(self) -> None:
         """Drop what exceeds the limits."""
         settings = self._context.settings
-        n_bytes = sum(served.artifact_bytes for served in self._regressors.values())
         while len(self._regressors) > 1 and (
             len(self._regressors) > settings.regressor_cache_size
-            or n_bytes > settings.regressor_cache_bytes
+            or self._n_bytes > settings.regressor_cache_bytes
         ):
-            n_bytes -= self._regressors.popitem(last=False)[1].artifact_bytes
+            self._n_bytes -= _weight_of(self._regressors.popitem(last=False)[1])
         if len(self._pointers) > settings.regressor_cache_size:
             held = {workload_id for workload_id, _ in self._regressors}
             self._pointers = {
@@ -268,6 +326,26 @@ class RegressorCache:
         self._renewals.close()
 
 
+@dataclass(frozen=True, slots=True)
+class PreparedRegressors:
+    """The regressors of one question, each loaded when it is asked for.
+
+    Which of them answer was known `asked_at`; `refusals` are those of the others, as far as known.
+    """
+
+    cache: RegressorCache
+    project_id: ProjectId
+    asked_at: datetime
+    refusals: Mapping[RegressorKey, DomainError]
+
+    def get(self, slug: Slug, version: int | None) -> ServedRegressor:
+        """Return a regressor; raises as `RegressorCache.get` does."""
+        refusal = self.refusals.get((slug, version))
+        if refusal is not None:
+            raise refusal
+        return self.cache.get(self.project_id, slug, version, self.asked_at)
+
+
 def _load_unpublished(
     stores: Stores, project_id: ProjectId, slug: Slug, version: int | None
 ) -> ServedRegressor:
@@ -279,6 +357,10 @@ def _load_unpublished(
         return _with_currency(served, workload.declaration.currency)
     n_usable = stores.runs.count_usable(workload.workload_id)
     raise no_regressor(slug, n_usable, stores.fits.active(workload.workload_id))
+
+
+def _weight_of(served: ServedRegressor) -> int:
+    return served.artifact_bytes + _BYTES_BESIDE
 
 
 def _with_currency(served: ServedRegressor, currency: str) -> ServedRegressor:

@@ -1,6 +1,6 @@
 """The store of regressor versions and of which one is published."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, fields
 from datetime import datetime
 from hashlib import sha256
@@ -191,16 +191,17 @@ class RegressorStore:
         return self._session.execute(query).scalar_one_or_none()
 
     def answering(
-        self, project_id: ProjectId, slug: Slug, format_version: int
-    ) -> tuple[WorkloadId, int, str] | None:
-        """Return a workload's key, the version that answers for it and its currency.
+        self, project_id: ProjectId, slugs: Collection[Slug], format_version: int
+    ) -> dict[Slug, tuple[WorkloadId, int, str]]:
+        """Return workloads' keys, the versions that answer for them and their currencies.
 
         For a reader of one artefact format, that is the published version if it has this format,
         else the last published version that has it; if none has, the published version all the
-        same. None without a published version.
+        same. Workloads without a published version are left out.
         """
-        row = self._session.execute(
+        rows = self._session.execute(
             sa.select(
+                WorkloadRow.slug,
                 PublicationRow.workload_id,
                 PublicationRow.version,
                 RegressorRow.format_version,
@@ -208,14 +209,15 @@ class RegressorStore:
             )
             .join(WorkloadRow, WorkloadRow.id == PublicationRow.workload_id)
             .join(RegressorRow, IS_PUBLISHED)
-            .where(WorkloadRow.project_id == project_id, WorkloadRow.slug == slug)
-        ).one_or_none()
-        if row is None:
-            return None
-        workload_id, version = WorkloadId(row.workload_id), row.version
-        if row.format_version != format_version:
-            version = self._last_published(workload_id, format_version) or version
-        return workload_id, version, row.currency
+            .where(WorkloadRow.project_id == project_id, WorkloadRow.slug.in_(slugs))
+        )
+        answering = {}
+        for row in rows:
+            workload_id, version = WorkloadId(row.workload_id), row.version
+            if row.format_version != format_version:
+                version = self._last_published(workload_id, format_version) or version
+            answering[Slug(row.slug)] = workload_id, version, row.currency
+        return answering
 
     def _last_published(self, workload_id: WorkloadId, format_version: int) -> int | None:
         return self._session.execute(

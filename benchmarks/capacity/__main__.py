@@ -47,7 +47,7 @@ def main() -> None:
     )
     console.print(_queue_table(demand, outcomes, "at once"))
     console.print(_queue_table(demand, in_portions, f"in {arguments.portions} portions"))
-    lines = [_services(arguments), _fitters(arguments, chosen), *_storage(arguments)]
+    lines = [*_services(arguments), _fitters(arguments, chosen), *_storage(arguments)]
     console.print(_plan_table(lines))
 
 
@@ -70,7 +70,8 @@ def _parse() -> argparse.Namespace:
     measured.add_argument("--fit-spread", type=float, default=0.7, help="of its logarithm")
     measured.add_argument("--bytes-a-run", type=float, default=606)
     measured.add_argument("--bytes-a-forecast", type=float, default=2150)
-    measured.add_argument("--bytes-a-version", type=float, default=36_000)
+    measured.add_argument("--bytes-a-version", type=float, default=2_000_000)
+    measured.add_argument("--memory-a-version", type=float, default=1.6, help="in its bytes")
     assumed = parser.add_argument_group("what is assumed")
     assumed.add_argument("--utilisation", type=float, default=0.6, help="of the services' cores")
     assumed.add_argument("--usd-per-core-hour", type=float, default=0.05)
@@ -83,11 +84,17 @@ def _parse() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _services(arguments: argparse.Namespace) -> Line:
+def _services(arguments: argparse.Namespace) -> list[Line]:
     busy = arguments.forecasts_per_s * arguments.forecast_ms / 1e3
     cores = math.ceil(busy / arguments.utilisation) + 1
     usd = cores * arguments.usd_per_core_hour * _HOURS_A_MONTH
-    return Line("service", f"{cores} replicas of one core, one of them spare", usd)
+    bytes_of_all = arguments.workloads * arguments.bytes_a_version * arguments.memory_a_version
+    megabytes = bytes_of_all / (cores - 1) / 1e6
+    routed = f"{megabytes:,.0f} MB of each replica, each workload on one"
+    return [
+        Line("service", f"{cores} replicas of one core, one of them spare", usd),
+        Line("regressors in memory", routed, 0.0),
+    ]
 
 
 def _fitters(arguments: argparse.Namespace, chosen: Outcome) -> Line:

@@ -1,4 +1,4 @@
-"""Measure the cost of forecasts and fits, for `--forecast-ms`, `--fit-s`, `--bytes-a-forecast`.
+"""Measure what forecasts and fits cost: the defaults of `benchmarks.capacity`.
 
     python -m benchmarks.capacity.costs [--runs 900] [--rounds 7] [--postgresql-url URL]
 
@@ -81,6 +81,7 @@ def main() -> None:
     table.add_row(f"fit of {arguments.runs} runs, all regressors", *_cells(fits[1:], "s"))
     console = Console(width=110)
     console.print(table)
+    console.print(f"The artefact takes {len(stage.artifact):,} bytes.")
     if size is not None:
         console.print(f"A recorded forecast takes {size:,.0f} bytes in PostgreSQL.")
 

@@ -58,10 +58,10 @@ def _fit(services: Services) -> bytes:
     while Fitter(FittingService(context), InProcessComputer(), context.settings).step():
         pass
     with context.database.reading() as stores:
-        answering = stores.regressors.answering(DEFAULT_PROJECT, WORKLOAD, FORMAT_VERSION)
-        if answering is None:
+        answering = stores.regressors.answering(DEFAULT_PROJECT, [WORKLOAD], FORMAT_VERSION)
+        if WORKLOAD not in answering:
             raise SystemExit("The generated workload could not be fitted.")
-        workload_id, version, _ = answering
+        workload_id, version, _ = answering[WORKLOAD]
         return stores.regressors.load_artifact(workload_id, version)
 
 

@@ -65,4 +65,5 @@ def build_law(header: object, arrays: Mapping[str, FloatArray]) -> MemoryLaw | N
     check_bounded(draws, (len(draws), len(means)), "a memory law")
     capacities = dict(parsed.capacities)
     demand(all(abs(size) <= MAX_LOG for size in capacities.values()), "a memory is out of range")
-    return MemoryLaw(features, capacities, parsed.latent, draws, parsed.counts)
+    # Copied: a view would keep the whole artefact in memory as long as the law.
+    return MemoryLaw(features, capacities, parsed.latent, draws.copy(), parsed.counts)

@@ -6,8 +6,9 @@ from math import sqrt
 
 import numpy as np
 
-from models.answers.departures import Departure, MeasuredBounds
+from models.answers.departures import MeasuredBounds
 from models.answers.memory import Memory, row_signatures
+from models.answers.standing import Standing
 from models.answers.support import SupportColumns, SupportGrounds
 from models.calibration.intervals import tempered, variance_of_levels
 from models.calibration.lopsided import AsymmetricIntervals
@@ -26,7 +27,7 @@ from models.questions.regimes import RegimeMap
 from models.reports import Support
 from models.runs.jitter import Jitter
 from models.runs.noise_tails import NoiseTails
-from models.tables import BoolArray, FeatureTable, FloatArray, IntArray
+from models.tables import FeatureTable, FloatArray, IntArray
 
 MAX_LOG_DISTANCE = 15.0
 """No forecast is further from the median duration of the runs than this, in log units."""
@@ -109,10 +110,6 @@ class Inquiry:
         self.features = features if placement is None else placement.filled(features)
         """The questions, with open nodes filled in."""
 
-    def about(self, rows: IntArray) -> "Inquiry":
-        """Return the answers to some of the questions alone."""
-        return Inquiry(self._grounds, self._questions.take(rows), self._phase_law)
-
     @once
     def encoded(self) -> Encoded:
         """The encoded rows."""
@@ -174,20 +171,15 @@ class Inquiry:
         return grounds.noise_tails.widened(noise / scale, below, above)
 
     @once
-    def within_range(self) -> BoolArray:
-        """Which rows are within all that was measured, shape (n,); cheaper than `departures`."""
-        return self._grounds.bounds.within(self.features, self.encoded)
-
-    @once
-    def departures(self) -> Mapping[int, Departure]:
-        """Where the rows that leave what was measured do so; cheaper than `supports`."""
-        return self._grounds.bounds.departures(self.features, self.encoded)
+    def standing(self) -> Standing:
+        """Where the rows leave what was measured."""
+        return Standing(self._grounds.bounds, self.features, self.encoded)
 
     @once
     def supports(self) -> SupportColumns:
         """How well the runs support the rows, in columns."""
         return self._grounds.supports.describe(
-            self.features, self.encoded, self._signatures, self.departures
+            self.features, self.encoded, self._signatures, self.standing.departures
         )
 
     @once

@@ -27,6 +27,11 @@ class Readings:
     shift: FloatArray
     names: tuple[tuple[str, ...], ...]
 
+    def take(self, rows: IntArray) -> "Readings":
+        """Return some of the rows, in the given order."""
+        names = tuple(self.names[row] for row in rows)
+        return Readings(self.X[rows], self.variance[rows], self.shift[rows], names)
+
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
@@ -62,6 +67,20 @@ class Encoded:
     shift: FloatArray
     codes: IntArray
     readings: Readings | None = None
+
+    def take(self, rows: IntArray) -> "Encoded":
+        """Return some of the rows, in the given order."""
+        readings = self.readings
+        return Encoded(
+            self.X[rows],
+            self.distances[rows],
+            self.excess[rows],
+            self.missing[rows],
+            self.variance[rows],
+            self.shift[rows],
+            self.codes[rows],
+            None if readings is None else readings.take(rows),
+        )
 
     def has_open_levels(self) -> bool:
         """Whether any level is unseen or unspecified."""

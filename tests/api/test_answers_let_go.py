@@ -19,6 +19,8 @@ from tests.support.regressors import publish_regressor
 pytestmark = pytest.mark.lengthy
 
 NAMES = ("first", "second", "third")
+MORE_PROJECTS = 256
+"""So many as a process keeps prices of."""
 
 
 @pytest.fixture
@@ -98,7 +100,8 @@ def test_prices_of_a_project_that_asks_no_more_leave_memory(
     ask(client, "first")
     book = weakref.ref(published.prices.book(DEFAULT_PROJECT))
 
-    published.prices.book(ProjectId("other"))
+    for number in range(MORE_PROJECTS):
+        published.prices.book(ProjectId(f"other-{number}"))
     codes = [ask(client, "first"), ask(client, "second")]
     gc.collect()
 

@@ -1,5 +1,6 @@
 """Forecasts written in columns: each text is the document of its row."""
 
+from itertools import chain
 from typing import Any
 
 import orjson
@@ -32,7 +33,8 @@ def published(services: Services) -> Services:
 
 def answered(services: Services, asked: list[dict[str, Any]]) -> list[Answered]:
     requests = [each for each in read_forecasts(asked) if isinstance(each, ForecastRequest)]
-    answers = services.forecasts.ask_many(DEFAULT_PROJECT, requests)
+    parts = services.forecasts.ask_parts(DEFAULT_PROJECT, requests)
+    answers = chain.from_iterable(part.answers for part in parts)
     return [each for each in answers if not isinstance(each, DomainError)]
 
 

@@ -88,9 +88,9 @@ def test_another_projects_workloads_never_contribute(
     assert pooling_of(client, "mine")["workloads"] == ["ours"]
     assert support_of(client, "mine")["pooled_from"] == ["ours"]
     with context.database.reading() as stores:
-        answering = stores.regressors.answering(OTHER_PROJECT, Slug("theirs"), FORMAT_VERSION)
-        assert answering is not None
-        version = stores.regressors.get(*answering[:2])
+        answering = stores.regressors.answering(OTHER_PROJECT, [Slug("theirs")], FORMAT_VERSION)
+        workload_id, number, _ = answering[Slug("theirs")]
+        version = stores.regressors.get(workload_id, number)
     assert version is not None
     assert version.pooling.workloads == ()
 

@@ -38,12 +38,13 @@ def test_range_is_told_alike_with_and_without_the_rest_of_the_support(
     without = {name: value for name, value in ROW.items() if name not in change}
     rows = make_features([ROW, ROW | change, *([without] if change else [])])
 
-    within = portfolio.ask(rows).within_range.tolist()
+    within = portfolio.ask(rows).standing.within_range.tolist()
 
     assert within == [support.within_range for support in portfolio.support(rows)]
     assert within[0]
     assert [
-        portfolio.ask(rows.take(np.array([row]))).within_range[0] for row in range(rows.n_rows)
+        portfolio.ask(rows.take(np.array([row]))).standing.within_range[0]
+        for row in range(rows.n_rows)
     ] == within
 
 
@@ -200,7 +201,7 @@ def test_empty_question_has_an_empty_answer(portfolio: FittedPortfolio) -> None:
 
     assert portfolio.predict(nothing).median().shape == (0,)
     assert portfolio.support(nothing) == []
-    assert portfolio.ask(nothing).within_range.shape == (0,)
+    assert portfolio.ask(nothing).standing.within_range.shape == (0,)
 
 
 def test_ten_thousand_rows_are_answered_as_one_by_one(portfolio: FittedPortfolio) -> None:
@@ -295,7 +296,7 @@ def test_departures_are_those_of_the_support(portfolio: FittedPortfolio, n_rows:
     ]
     questions = make_features([ROW | change for change in changes[:n_rows]])
 
-    departures = portfolio.ask(questions).departures
+    departures = portfolio.ask(questions).standing.departures
 
     supports = portfolio.support(questions)
     assert departures.keys() == {

@@ -97,8 +97,8 @@ def fitter_with(
 
 def published(services: Services) -> int | None:
     with services.context.database.reading() as stores:
-        found = stores.regressors.answering(DEFAULT_PROJECT, SLUG, FORMAT_VERSION)
-    return None if found is None else found[1]
+        found = stores.regressors.answering(DEFAULT_PROJECT, [SLUG], FORMAT_VERSION)
+    return found[SLUG][1] if SLUG in found else None
 
 
 def test_step_without_a_queued_fit_does_nothing(services: Services) -> None:

@@ -28,7 +28,6 @@ from app.services.wiring import Services
 if TYPE_CHECKING:
     from app.services.answering.answers import LazyAnswer
     from app.services.answering.rows import AllAnswered
-    from app.services.forecasts import ForecastService
 
 _BATCH_IN: TypeAdapter[BatchIn] = TypeAdapter(BatchIn)
 _MIN_BYTES_OF_COLUMNS: Final = 1 << 16
@@ -60,11 +59,18 @@ def answer_batch(services: Services, project_id: ProjectId, body: bytes) -> Resp
     )
 
     requests, refs, fields = _questions(body)
-    answers = _answers(services.forecasts, project_id, requests)
+    valid_rows, valid = _valid(requests)
     now = services.context.now()
-    if isinstance(answers, AllAnswered):
-        return _complete_response(refs, answers, now, fields)
-    return _partial_response(refs, answers, now, fields)
+    entries = _Entries(refs, now, fields)
+    for part in services.forecasts.ask_parts(project_id, valid):
+        if isinstance(part.answers, AllAnswered) and len(part.answers) == len(requests):
+            return _complete_response(refs, part.answers, now, fields)
+        entries.add([valid_rows[place] for place in part.rows], part.answers)
+    if len(valid) < len(requests):
+        for row, request in enumerate(requests):
+            if isinstance(request, DomainError):
+                entries.refuse(row, request)
+    return entries.response()
 
 
 def _complete_response(
@@ -79,23 +85,46 @@ def _complete_response(
     return list_response(_BEGIN, blocks, _NEXT, _end(0))
 
 
-def _partial_response(
-    refs: Sequence[Any], answers: "Sequence[LazyAnswer]", now: datetime, fields: Sequence[str]
-) -> Response:
-    """Return the response of a batch that may contain refusals."""
-    from app.api.batches.forecasts import forecast_texts  # noqa: PLC0415 - as above
+class _Entries:
+    """The entries of a response that may contain refusals, in any order.
 
-    if not answers:
-        return Response(_BEGIN + _end(0)[1:], media_type=JSON)
-    texts = iter(forecast_texts(answers, now, fields))
-    entries = [
-        b'{"ref":%b,"problem":%b' % (orjson.dumps(ref), _problem_json(answer))
-        if isinstance(answer, DomainError)
-        else b'{"ref":%b,"forecast":%b' % (orjson.dumps(ref), next(texts))
-        for ref, answer in zip(refs, answers, strict=True)
-    ]
-    failed = sum(isinstance(answer, DomainError) for answer in answers)
-    return Response(b"".join((_BEGIN, _NEXT.join(entries), _end(failed))), media_type=JSON)
+    Parameters
+    ----------
+    refs
+        The `ref` of each entry.
+    now
+        The current time.
+    fields
+        The forecast members to return.
+    """
+
+    def __init__(self, refs: Sequence[Any], now: datetime, fields: Sequence[str]) -> None:
+        self._refs, self._now, self._fields = refs, now, fields
+        self._texts: list[bytes] = [b""] * len(refs)
+        self._failed = 0
+
+    def refuse(self, row: int, error: DomainError) -> None:
+        """Write the refusal of an entry."""
+        problem = orjson.dumps(problems.document_of(error, instance=_PATH))
+        self._texts[row] = b'{"ref":%b,"problem":%b' % (orjson.dumps(self._refs[row]), problem)
+        self._failed += 1
+
+    def add(self, rows: Sequence[int], answers: "Sequence[LazyAnswer]") -> None:
+        """Write the answers to some entries; no answer is needed afterwards."""
+        from app.api.batches.forecasts import forecast_texts  # noqa: PLC0415 - as above
+
+        texts = iter(forecast_texts(answers, self._now, self._fields))
+        for row, answer in zip(rows, answers, strict=True):
+            if isinstance(answer, DomainError):
+                self.refuse(row, answer)
+            else:
+                ref = orjson.dumps(self._refs[row])
+                self._texts[row] = b'{"ref":%b,"forecast":%b' % (ref, next(texts))
+
+    def response(self) -> Response:
+        """Return the response with all entries, none of which may be missing."""
+        end = _end(self._failed) if self._texts else _end(0)[1:]
+        return Response(b"".join((_BEGIN, _NEXT.join(self._texts), end)), media_type=JSON)
 
 
 def _heads(refs: Sequence[Any]) -> bytes | list[bytes]:
@@ -125,24 +154,14 @@ def _checked(body: object) -> BatchIn:
     return check(_BATCH_IN, {**body, "requests": []}).model_copy(update={"requests": entries})
 
 
-def _answers(
-    forecasts: "ForecastService",
-    project_id: ProjectId,
+def _valid(
     requests: Sequence[ForecastRequest | DomainError],
-) -> "Sequence[LazyAnswer]":
-    """Return the answer to each question, or its refusal."""
+) -> tuple[Sequence[int], Sequence[ForecastRequest]]:
+    """Return the questions that can be asked, and their places."""
     if isinstance(requests, AlikeRequests):
-        return forecasts.ask_many(project_id, requests)
-    valid = [request for request in requests if isinstance(request, ForecastRequest)]
-    valid_answers = iter(forecasts.ask_many(project_id, valid))
-    return [
-        next(valid_answers) if isinstance(request, ForecastRequest) else request
-        for request in requests
-    ]
-
-
-def _problem_json(error: DomainError) -> bytes:
-    return orjson.dumps(problems.document_of(error, instance=_PATH))
+        return range(len(requests)), requests
+    valid = {row: each for row, each in enumerate(requests) if isinstance(each, ForecastRequest)}
+    return list(valid), list(valid.values())
 
 
 def _checked_fields(fields: list[str] | None) -> Sequence[str]:

@@ -19,7 +19,7 @@ from app.services.answering.energy import energy_rate, place_of
 from app.services.answering.interruptions import with_interruptions
 from app.services.answering.questions import Hardware, ScenarioResolver
 from app.services.serving import ServedRegressor
-from models import FeatureTable, FloatArray
+from models import FeatureTable, FloatArray, MemoryLaw
 
 _Place = tuple[str | None, str | None]
 
@@ -107,10 +107,10 @@ def evaluate(
             cost_bound=cost_bound,
             energy_kwh=duration * energy,
             kg_co2e=duration * carbon,
-            within_range=inquiry.within_range[kept]
+            within_range=inquiry.standing.within_range[kept]
             if request.require_within_range
             else np.ones(kept.size, dtype=np.bool_),
-            fits_probability=fits_probability(inquiry.features, served)[kept],
+            fits_probability=fits_probability(inquiry.features, served.portfolio.memory_law)[kept],
         ),
         infeasible=[
             Infeasible(resolved[row], refusal.checkpoint_interval_s)
@@ -167,9 +167,8 @@ def _nan_if_none(figure: float | None) -> float:
     return np.nan if figure is None else figure
 
 
-def fits_probability(features: FeatureTable, served: ServedRegressor) -> FloatArray:
+def fits_probability(features: FeatureTable, law: MemoryLaw | None) -> FloatArray:
     """Return the probability that memory suffices; 1 where nothing measured says otherwise."""
-    law = served.portfolio.memory_law
     if not features.n_rows or law is None or not law.is_tested:
         return np.ones(features.n_rows)
     feasibility = law.feasibility(features)

@@ -140,7 +140,8 @@ class FittedGround:
 
     def is_too_large(self) -> list[bool]:
         """Return for each candidate whether a run would sooner run out of memory than succeed."""
-        probabilities = fits_probability(self._of_candidates, self._served)
+        law = self._served.portfolio.memory_law
+        probabilities = fits_probability(self._of_candidates, law)
         return [
             bool(fits < _EVEN) or is_too_large
             for fits, is_too_large in zip(probabilities, self._too_large_since, strict=True)

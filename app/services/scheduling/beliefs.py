@@ -1,6 +1,6 @@
 """What published regressors forecast for many jobs, with one evaluation per workload."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import NamedTuple
@@ -12,22 +12,37 @@ from app.domain.alike import rows_by_regressor
 from app.domain.configurations import Scenario
 from app.domain.errors import DomainError
 from app.domain.forecasts import ForecastRequest
-from app.domain.identifiers import ProjectId
+from app.domain.identifiers import ProjectId, Slug
 from app.pricing.offers import Offer
 from app.pricing.resolution import PriceBook
 from app.services.answering.durations import features_of, interrupted, is_spot, offers_for
 from app.services.answering.questions import ScenarioResolver, may_need_prices
 from app.services.prices import PriceService
 from app.services.serving import RegressorCache, ServedRegressor
-from models import NORMAL_KNOTS, FloatArray, Inquiry, IntArray
+from models import NORMAL_KNOTS, ConvergenceLaw, FloatArray, IntArray, MemoryLaw, Standing
 
 
 class Answered(NamedTuple):
-    """A regressor with the places in `known` of what it answered, and its answers."""
+    """What remains of a regressor that answered: small, since thousands may have.
 
-    served: ServedRegressor
+    Parameters
+    ----------
+    workload
+        Whose regressor it is.
+    places
+        The places in `known` of what it answered.
+    standing
+        Where these leave what was measured.
+    category_levels, memory_law, convergence
+        Those of its portfolio.
+    """
+
+    workload: Slug
     places: IntArray
-    inquiry: Inquiry
+    standing: Standing
+    category_levels: Mapping[str, tuple[str, ...]]
+    memory_law: MemoryLaw | None
+    convergence: ConvergenceLaw | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +75,12 @@ class Beliefs:
 
 @dataclass(slots=True)
 class _WorkloadForecasts:
-    """Rows of the forecasts of one workload; the arrays are the arguments of `from_widths`."""
+    """Rows of the forecasts of one workload; the arrays are the arguments of `from_widths`.
 
-    served: ServedRegressor
-    inquiry: Inquiry
+    The places of `answered` are those among `rows`.
+    """
+
+    answered: Answered
     rows: list[int]
     scenarios: list[Scenario]
     offers: list[Offer | None]
@@ -100,19 +117,16 @@ class BeliefReader:
         book = self._prices.book(project_id) if needs_book else None
         problems: dict[int, DomainError] = {}
         groups = rows_by_regressor(requests)
-        refusals = self._regressors.refusals(project_id, groups)
+        regressors = self._regressors.prepare(project_id, groups)
         gathered = []
         for key, rows in groups.items():
-            if key in refusals:
-                problems.update(dict.fromkeys(rows, refusals[key]))
-                continue
             try:
-                served = self._regressors.get(project_id, *key)
+                served = regressors.get(*key)
                 gathered.append(
                     _forecast_workload(rows, requests, served, book, problems, priced=priced)
                 )
             except DomainError as error:
-                problems.update(dict.fromkeys(rows, error))
+                problems.update(dict.fromkeys(rows, error.with_traceback(None)))
         return _merge(gathered, problems)
 
 
@@ -151,9 +165,19 @@ def _forecast_workload(
     center, below, above = forecast.widths()
     problems.update({answerable[row]: refusal for row, refusal in refusals.items()})
     feasible = [row for row in range(len(answerable)) if row not in refusals]
+    portfolio = served.portfolio
+    places, standing = np.array(feasible, dtype=np.intp), inquiry.standing
+    if refusals:
+        places, standing = np.arange(len(feasible)), standing.about(places)
     return _WorkloadForecasts(
-        served,
-        inquiry.about(np.array(feasible, dtype=np.intp)) if refusals else inquiry,
+        Answered(
+            served.workload,
+            places,
+            standing,
+            portfolio.report.category_levels,
+            portfolio.memory_law,
+            portfolio.convergence,
+        ),
         [answerable[row] for row in feasible],
         [scenarios[row] for row in feasible],
         [offers[row] for row in feasible],
@@ -193,7 +217,7 @@ def _merge(gathered: Sequence[_WorkloadForecasts], problems: dict[int, DomainErr
         offers=[offers[position] for position in positions],
         problems=problems,
         answers=[
-            Answered(part.served, places[end - len(part.rows) : end], part.inquiry)
+            part.answered._replace(places=places[end - len(part.rows) : end])
             for part, end in zip(gathered, ends, strict=True)
             if part.rows
         ],

@@ -24,10 +24,10 @@ def grounds_of(beliefs: Beliefs, *, ranged: bool) -> tuple[FloatArray, BoolArray
     """
     n = len(beliefs.known)
     fits, is_within = np.ones(n), np.ones(n, dtype=np.bool_)
-    for served, places, inquiry in beliefs.answers:
-        fits[places] = fits_probability(inquiry.features, served)
+    for answered in beliefs.answers:
+        fits[answered.places] = fits_probability(answered.standing.features, answered.memory_law)
         if ranged:
-            is_within[places] = inquiry.within_range
+            is_within[answered.places] = answered.standing.within_range
     return fits, is_within
 
 
@@ -50,17 +50,19 @@ def warnings_of(
     warnings: list[tuple[ForecastWarning, ...]] = [()] * len(places)
     row_at = np.full(len(beliefs.known), -1)
     row_at[places] = np.arange(len(places))
-    for served, answered, inquiry in beliefs.answers:
-        asked = np.flatnonzero(row_at[answered] >= 0)
+    for answered in beliefs.answers:
+        asked = np.flatnonzero(row_at[answered.places] >= 0)
         if not asked.size:
             continue
-        rows = row_at[answered[asked]]
-        own = inquiry if len(asked) == len(answered) else inquiry.about(asked)
-        departures = own.departures
-        fits = served.portfolio.feasibility(own.features).probability
+        rows = row_at[answered.places[asked]]
+        is_all = len(asked) == len(answered.places)
+        standing = answered.standing if is_all else answered.standing.about(asked)
+        departures, fits = standing.departures, np.full(len(rows), np.nan)
         # Where nothing is known of the memory, the probability is NaN, which is not smaller.
+        if answered.memory_law is not None:
+            fits = answered.memory_law.feasibility(standing.features).probability
         fits = np.where(is_running[rows], np.nan, fits)
-        levels = served.portfolio.report.category_levels
+        levels = answered.category_levels
         for index in {*np.flatnonzero(fits < confidence).tolist(), *departures}:
             warnings[rows[index]] = tuple(
                 on_question(float(fits[index]), confidence, departures.get(index), levels)

@@ -189,8 +189,7 @@ def forecasts_of(
     jobs = [request.jobs[option.job] for option in forecast_options]
     pairs = list(zip(jobs, forecast_options, strict=True))
     job_batches = {(option.job, option.placed.batch_size) for option in forecast_options}
-    regressors = [answered.served for answered in beliefs.answers]
-    laws = {served.workload: served.portfolio.convergence for served in regressors}
+    laws = {answered.workload: answered.convergence for answered in beliefs.answers}
     factors = {
         (index, batch): samples_factor(
             request.jobs[index], batch, laws.get(request.jobs[index].workload)
