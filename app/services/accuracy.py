@@ -23,7 +23,8 @@ from app.services.judging.drift import DriftWatch, Load, version_before
 from app.services.judging.runs import judge_runs
 from app.services.ledger import LedgerWriter
 from app.services.prices import PriceService
-from app.services.serving import RegressorCache, ServedRegressor
+from app.services.served_regressors import ServedRegressor
+from app.services.serving import RegressorCache
 from app.services.workload_names import require_workload
 from models import FloatArray
 

@@ -9,7 +9,8 @@ from app.domain.runs import ASSESSED_CONFIDENCE, Assessment, Run, Verdict
 from app.pricing.resolution import PriceBook
 from app.services.judging.runs import judge_runs
 from app.services.prices import PriceService
-from app.services.serving import RegressorCache, ServedRegressor
+from app.services.served_regressors import ServedRegressor
+from app.services.serving import RegressorCache
 
 
 class AssessmentService:

@@ -21,7 +21,8 @@ from app.services.answering.memo import AnswerMemo, Grounds, WeakGrounds
 from app.services.context import ServiceContext
 from app.services.ledger import LedgerWriter
 from app.services.prices import PriceService
-from app.services.serving import PreparedRegressors, RegressorCache, ServedRegressor
+from app.services.served_regressors import ServedRegressor
+from app.services.serving import PreparedRegressors, RegressorCache
 
 _MOST_AT_ONCE: Final = 64
 """Of so many regressors at most, the answers are in memory at once."""

@@ -46,7 +46,8 @@ from app.services.profiling_plans.newer_runs import resolved_scenarios, unfitted
 from app.services.profiling_plans.spending import Spending, currency_of, spending_of
 from app.services.profiling_plans.warnings import plan_warnings
 from app.services.searching.room import Misplaced, misplaced
-from app.services.serving import RegressorCache, ServedRegressor
+from app.services.served_regressors import ServedRegressor
+from app.services.serving import RegressorCache
 from app.services.tables.implied_gpus import with_implied_pairs
 from app.services.workload_names import require_workload
 from models import BoolArray, FloatArray

@@ -20,7 +20,8 @@ from app.services.context import ServiceContext
 from app.services.prices import PriceService
 from app.services.scheduling.beliefs import BeliefReader
 from app.services.scheduling.grounds import warnings_of
-from app.services.serving import RegressorCache, ServedRegressor
+from app.services.served_regressors import ServedRegressor
+from app.services.serving import RegressorCache
 from models import joint_forecast
 
 

@@ -2,12 +2,12 @@
 
 import threading
 from collections import OrderedDict
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Final
 
-from app.domain import deadlines
 from app.domain.availability_errors import StorageUnavailableError
 from app.domain.errors import (
     DomainError,
@@ -17,21 +17,18 @@ from app.domain.errors import (
     UnknownWorkloadError,
 )
 from app.domain.identifiers import ProjectId, RegressorKey, Slug, WorkloadId
-from app.pricing.energy import MeasuredPowers
 from app.services.context import ServiceContext
 from app.services.recently_used import CacheFigures
-from app.services.refused_regressors import no_regressor, refused_regressors
+from app.services.refused_regressors import refused_regressors
 from app.services.renewals import Renewals
-from app.services.workload_names import unknown_workload
-from app.storage.stores import Stores
+from app.services.served_regressors import (
+    ServedRegressor,
+    in_currency,
+    load_unpublished,
+    load_version,
+)
 from models import (
     FORMAT_VERSION,
-    ArtifactError,
-    FeatureTable,
-    FittedPortfolio,
-    ForecastDistribution,
-    Inquiry,
-    loads,
 )
 
 _BYTES_BESIDE: Final = 50_000
@@ -40,49 +37,8 @@ _BYTES_BESIDE: Final = 50_000
 _MANY_WORKLOADS: Final = 16
 """From so many on, one query asks which of their versions answer."""
 
-
-@dataclass(frozen=True, slots=True)
-class ServedRegressor:
-    """A regressor in memory, with its workload's currency and the power that its runs measured.
-
-    `is_stale` if the database could not be asked for a newer one.
-    """
-
-    workload: Slug
-    workload_id: WorkloadId
-    version: int
-    fitted_at: datetime
-    portfolio: FittedPortfolio
-    is_stale: bool = False
-    currency: str = "USD"
-    power: MeasuredPowers = field(default_factory=dict)
-    artifact_bytes: int = 0
-
-    @property
-    def gpu_types(self) -> tuple[str, ...] | None:
-        """The GPU types that it knows, None if it was fitted without any."""
-        return self.portfolio.report.category_levels.get("gpu_type")
-
-    def ask(self, features: FeatureTable) -> tuple[Inquiry, ForecastDistribution]:
-        """Return the answers to questions, each computed when needed, and their forecasts.
-
-        Raises
-        ------
-        RegressorUnavailableError
-            If a forecast is not finite: the artefact is forged or damaged.
-        DeadlineExceededError
-            If the time of the request has run out.
-        """
-        deadlines.require_time()
-        inquiry = self.portfolio.ask(features)
-        try:
-            return inquiry, inquiry.forecast
-        except ArtifactError as error:
-            raise RegressorUnavailableError(self.workload, self.version, str(error)) from error
-
-    def predict(self, features: FeatureTable) -> ForecastDistribution:
-        """Return the forecasts of questions, shape (n_rows,); refuses as `ask` does."""
-        return self.ask(features)[1]
+_WORKLOADS_A_READ: Final = 500
+"""So few that a database that answers does so in less time than one waits for a silent one."""
 
 
 @dataclass(slots=True)
@@ -202,51 +158,65 @@ class RegressorCache:
         now = self._context.now()
         old = [key for key in keys if not self._is_new(project_id, key[0], now)]
         refusals: dict[RegressorKey, DomainError] = {}
-
-        def read() -> None:
-            refusals.update(self._read_pointers(project_id, old, now))
-
         if len(old) >= _MANY_WORKLOADS:
+            unread = [key for key in old if not self._holds(project_id, *key)]
+            in_memory = {slug for slug, _ in old}.difference(slug for slug, _ in unread)
+            self._renew_many(project_id, sorted(in_memory), now)
             try:
-                self._renewals.wait_for(object(), read)
+                refusals = self._refusals(project_id, unread, now) if unread else {}
             except StorageUnavailableError as error:
-                refusal = error.with_traceback(None)
-                missing = [key for key in old if not self._keeps(project_id, *key, now)]
-                refusals = dict.fromkeys(missing, refusal)
+                refusals = dict.fromkeys(unread, error.with_traceback(None))
         return PreparedRegressors(self, project_id, now, refusals)
 
     def _is_new(self, project_id: ProjectId, slug: Slug, now: datetime) -> bool:
         pointer = self._pointers.get((project_id, slug))
         return pointer is not None and now - pointer.read_at <= self._renew_after
 
-    def _keeps(self, project_id: ProjectId, slug: Slug, version: int | None, now: datetime) -> bool:
-        """Answer with what is in memory while the database is away; return whether it can."""
+    def _holds(self, project_id: ProjectId, slug: Slug, version: int | None) -> bool:
         pointer = self._pointers.get((project_id, slug))
-        if pointer is None or self._held(pointer, version) is None:
-            return False
-        pointer.read_at, pointer.is_stale = now, True
-        return True
+        return pointer is not None and self._held(pointer, version) is not None
 
-    def _read_pointers(
-        self, project_id: ProjectId, keys: Collection[RegressorKey], now: datetime
+    def _renew_many(self, project_id: ProjectId, slugs: Sequence[Slug], now: datetime) -> None:
+        """Read which versions answer; while the database is away, those known stay in use."""
+        for begin in range(0, len(slugs), _WORKLOADS_A_READ):
+            part = slugs[begin : begin + _WORKLOADS_A_READ]
+            try:
+                self._renewals.wait_for(object(), partial(self._read_many, project_id, part, now))
+            except StorageUnavailableError:
+                for slug in slugs[begin:]:
+                    pointer = self._pointers.get((project_id, slug))
+                    if pointer is not None:
+                        pointer.read_at, pointer.is_stale = now, True
+                return
+
+    def _refusals(
+        self, project_id: ProjectId, keys: Sequence[RegressorKey], now: datetime
     ) -> dict[RegressorKey, DomainError]:
-        slugs = {slug for slug, _ in keys}
+        """Read which versions answer, and return the refusals of workloads without."""
+        answering = self._read_many(project_id, list({slug for slug, _ in keys}), now)
+        others = [key for key in keys if key[0] not in answering]
+        if not others:
+            return {}
+        with self._context.database.reading() as stores:
+            return refused_regressors(stores, project_id, others)
+
+    def _read_many(
+        self, project_id: ProjectId, slugs: Collection[Slug], now: datetime
+    ) -> Collection[Slug]:
+        """Read which versions answer; return the workloads for which one does."""
         with self._context.database.reading() as stores:
             answering = stores.regressors.answering(project_id, slugs, FORMAT_VERSION)
-            others = [key for key in keys if key[0] not in answering]
-            refusals = refused_regressors(stores, project_id, others) if others else {}
         with self._lock:
-            for slug in slugs:
+            for slug in answering.keys() ^ slugs:
                 self._pointers.pop((project_id, slug), None)
             for slug, found in answering.items():
                 pointer = _Pointer(*found, read_at=now)
                 self._pointers[project_id, slug] = pointer
                 held = self._regressors.get((pointer.workload_id, pointer.version))
                 if held is not None:
-                    self._regressors[held.workload_id, held.version] = _with_currency(
-                        held, pointer.currency
-                    )
-        return refusals
+                    key = held.workload_id, held.version
+                    self._regressors[key] = in_currency(held, pointer.currency)
+        return answering.keys()
 
     def find(self, project_id: ProjectId, slug: Slug, version: int) -> ServedRegressor | None:
         """Return a version as `get` does, None where it can no longer answer.
@@ -286,13 +256,13 @@ class RegressorCache:
         with self._context.database.reading() as stores:
             answering = stores.regressors.answering(project_id, [slug], FORMAT_VERSION)
             if slug not in answering:
-                return _load_unpublished(stores, project_id, slug, version)
+                return load_unpublished(stores, project_id, slug, version)
             pointer = _Pointer(*answering[slug], read_at=now)
             served = self._held(pointer, version)
             if served is None:
                 self.figures.misses += 1
-                served = _load(stores, slug, pointer.workload_id, version or pointer.version)
-            served = _with_currency(served, pointer.currency)
+                served = load_version(stores, slug, pointer.workload_id, version or pointer.version)
+            served = in_currency(served, pointer.currency)
         with self._lock:
             self._pointers[key] = pointer
             self._keep(served)
@@ -346,43 +316,5 @@ class PreparedRegressors:
         return self.cache.get(self.project_id, slug, version, self.asked_at)
 
 
-def _load_unpublished(
-    stores: Stores, project_id: ProjectId, slug: Slug, version: int | None
-) -> ServedRegressor:
-    workload = stores.workloads.get(project_id, slug)
-    if workload is None:
-        raise unknown_workload(stores, project_id, slug)
-    if version is not None:
-        served = _load(stores, slug, workload.workload_id, version)
-        return _with_currency(served, workload.declaration.currency)
-    n_usable = stores.runs.count_usable(workload.workload_id)
-    raise no_regressor(slug, n_usable, stores.fits.active(workload.workload_id))
-
-
 def _weight_of(served: ServedRegressor) -> int:
     return served.artifact_bytes + _BYTES_BESIDE
-
-
-def _with_currency(served: ServedRegressor, currency: str) -> ServedRegressor:
-    return served if served.currency == currency else replace(served, currency=currency)
-
-
-def _load(stores: Stores, slug: Slug, workload_id: WorkloadId, version: int) -> ServedRegressor:
-    entry = stores.regressors.get(workload_id, version)
-    if entry is None:
-        raise NotFoundError("regressor version", f"{slug}/{version}")
-    try:
-        artifact = stores.regressors.load_artifact(workload_id, version)
-        portfolio = loads(artifact)
-    except ArtifactError as error:
-        raise RegressorUnavailableError(slug, version, str(error)) from error
-    power = stores.runs.measured_power(workload_id)
-    return ServedRegressor(
-        slug,
-        workload_id,
-        version,
-        entry.created_at,
-        portfolio,
-        power=power,
-        artifact_bytes=len(artifact),
-    )

@@ -15,7 +15,8 @@ from app.domain.identifiers import Slug
 from app.services.answering import columns, rows
 from app.services.answering.answers import answer_all
 from app.services.answering.columns import AnswerColumns
-from app.services.serving import RegressorCache, ServedRegressor
+from app.services.served_regressors import ServedRegressor
+from app.services.serving import RegressorCache
 from app.services.wiring import Services
 from tests.support.prices import NOW, make_book, make_price
 from tests.support.regressors import publish_regressor

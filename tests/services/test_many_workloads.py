@@ -13,7 +13,7 @@ from app.domain.access import DEFAULT_PROJECT
 from app.domain.configurations import Configuration, Scenario, Work
 from app.domain.forecasts import Forecast, ForecastRequest
 from app.domain.identifiers import Slug
-from app.services import serving
+from app.services import served_regressors
 from app.services.scheduling.grounds import grounds_of
 from app.services.wiring import Services
 from app.settings import Settings
@@ -67,7 +67,7 @@ def alive(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
         gc.collect()
         return sum(portfolio() is not None for portfolio in loaded)
 
-    monkeypatch.setattr(serving, "loads", load)
+    monkeypatch.setattr(served_regressors, "loads", load)
     return count
 
 
@@ -171,3 +171,29 @@ def test_without_the_database_many_are_answered_from_memory(
     for answer in from_memory:
         assert "stale_regressor" in {warning.code for warning in answer.warnings}
     assert {type(answer).__name__ for answer in others} == {"StorageUnavailableError"}
+
+
+class TestWithoutPatience:
+    """Of a process that takes each answer of the database for too late where it has another."""
+
+    @pytest.fixture
+    def settings(self, settings: Settings) -> Settings:
+        return settings.model_copy(update={"database_patience_s": 0.0})
+
+    def test_what_is_in_memory_answers_and_the_rest_is_waited_for(
+        self, services: Services, requests: list[ForecastRequest], clock: FakeClock
+    ) -> None:
+        half = N_WORKLOADS // 2
+        answers_of(services, requests[:half])
+        clock.advance(1.5)
+        unknown = [
+            ForecastRequest(workload=Slug(f"unknown-{number}"), scenario=SCENARIO)
+            for number in range(20)
+        ]
+
+        answers = services.forecasts.forecast_many(DEFAULT_PROJECT, [*requests, *unknown])
+
+        assert all(isinstance(answer, Forecast) for answer in answers[:N_WORKLOADS])
+        assert {type(answer).__name__ for answer in answers[N_WORKLOADS:]} == {
+            "UnknownWorkloadError"
+        }

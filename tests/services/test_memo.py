@@ -12,7 +12,8 @@ from app.domain.forecasts import ForecastRequest
 from app.domain.identifiers import Slug
 from app.services.answering.answers import Answer, answer_all
 from app.services.answering.memo import AnswerMemo
-from app.services.serving import RegressorCache, ServedRegressor
+from app.services.served_regressors import ServedRegressor
+from app.services.serving import RegressorCache
 from app.services.wiring import Services
 from tests.support.prices import NOW, make_book, make_price
 from tests.support.regressors import fit, publish_regressor

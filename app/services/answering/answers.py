@@ -11,7 +11,7 @@ from app.pricing.resolution import PriceBook
 from app.services.answering.columns import AnswerColumns
 from app.services.answering.questions import ScenarioResolver
 from app.services.answering.rows import AllAnswered, Answered
-from app.services.serving import ServedRegressor
+from app.services.served_regressors import ServedRegressor
 
 Answer = Forecast | DomainError
 LazyAnswer = Answered | DomainError

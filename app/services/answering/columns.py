@@ -47,7 +47,7 @@ from app.services.answering.purchases import counterpart_of
 from app.services.answering.rounding import significant
 from app.services.answering.targets import targets_of
 from app.services.answering.warnings import Warnings
-from app.services.serving import ServedRegressor
+from app.services.served_regressors import ServedRegressor
 from app.services.tables.machine_sizes import statable_columns
 from models import FloatArray, IntArray, Support, SupportColumns, once
 

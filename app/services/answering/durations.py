@@ -13,7 +13,7 @@ from app.pricing.offers import Offer
 from app.pricing.resolution import PriceBook
 from app.services.answering.interruptions import InterruptedForecast, with_interruptions
 from app.services.answering.questions import to_cluster, to_features
-from app.services.serving import ServedRegressor
+from app.services.served_regressors import ServedRegressor
 from app.services.tables.frames import alike_features, scenario_features
 from app.services.tables.machine_sizes import INSTANCE_VCPUS, with_sizes
 from models import FeatureTable, FloatArray, ForecastDistribution

@@ -18,7 +18,7 @@ from app.services.answering.durations import features_of, is_spot, machines_of
 from app.services.answering.energy import energy_rate, place_of
 from app.services.answering.interruptions import with_interruptions
 from app.services.answering.questions import Hardware, ScenarioResolver
-from app.services.serving import ServedRegressor
+from app.services.served_regressors import ServedRegressor
 from models import FeatureTable, FloatArray, MemoryLaw
 
 _Place = tuple[str | None, str | None]

@@ -9,7 +9,7 @@ from app.domain.forecasts import ForecastRequest
 from app.pricing.resolution import PriceBook
 from app.services.answering.answers import Answer
 from app.services.recently_used import CacheFigures, RecentlyUsed
-from app.services.serving import ServedRegressor
+from app.services.served_regressors import ServedRegressor
 
 
 class WeakGrounds:

@@ -17,7 +17,7 @@ from app.domain.flat_fields import PARAMETER
 from app.domain.spelling import nearest_field
 from app.pricing.gpus import resolve_gpu
 from app.pricing.resolution import PriceBook
-from app.services.serving import ServedRegressor
+from app.services.served_regressors import ServedRegressor
 from app.services.tables.implied_gpus import implied_gpu
 from models import FitReport, nodes_for
 

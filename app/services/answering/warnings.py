@@ -19,7 +19,7 @@ from app.pricing.holding import is_stale
 from app.pricing.offers import Offer
 from app.pricing.price_index import gpu_names
 from app.pricing.resolution import PriceBook
-from app.services.serving import ServedRegressor
+from app.services.served_regressors import ServedRegressor
 from app.services.tables.machine_sizes import statable_columns
 from models import Departure, Support, SupportColumns
 

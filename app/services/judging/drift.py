@@ -10,7 +10,7 @@ from app.domain.regressors import Publication
 from app.domain.runs import Run
 from app.pricing.resolution import PriceBook
 from app.services.judging.runs import JudgedRuns, cells_of, judge_runs, since_last_change
-from app.services.serving import ServedRegressor
+from app.services.served_regressors import ServedRegressor
 
 Load = Callable[[int], ServedRegressor | None]
 """Return a version of the workload's regressor, None where it cannot be used."""

@@ -13,7 +13,7 @@ from app.domain.runs import Run
 from app.pricing.resolution import PriceBook
 from app.services.judging.bounds import MeasuredByWork, bound_of, measured_by_work
 from app.services.judging.runs import JudgedRuns, cells_of, judge_runs, since_last_change
-from app.services.serving import ServedRegressor
+from app.services.served_regressors import ServedRegressor
 from models import FloatArray
 
 CHANGE_DEVIATION: Final = 0.5

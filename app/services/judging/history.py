@@ -24,7 +24,8 @@ from app.services.context import ServiceContext
 from app.services.judging.drift import DriftWatch, Load
 from app.services.judging.expectations import CHANGE_DEVIATION
 from app.services.judging.runs import judge_runs
-from app.services.serving import RegressorCache, ServedRegressor
+from app.services.served_regressors import ServedRegressor
+from app.services.serving import RegressorCache
 from app.services.workload_names import nearest_workload
 from app.storage.stores import Stores
 

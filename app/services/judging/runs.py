@@ -12,7 +12,7 @@ from app.domain.runs import Run, RunStatus
 from app.pricing.resolution import PriceBook
 from app.services.answering.durations import features_of
 from app.services.answering.questions import ScenarioResolver
-from app.services.serving import ServedRegressor
+from app.services.served_regressors import ServedRegressor
 from models import FeatureTable, FloatArray, ForecastDistribution
 
 _ONE_DEVIATION: Final = 0.8413447460685429

@@ -20,7 +20,7 @@ from app.services.answering.durations import features_of, interrupted, offers_fo
 from app.services.answering.evaluation import fits_probability
 from app.services.answering.interruptions import InterruptedForecast
 from app.services.profiling_plans.candidates import Identity, identity_of
-from app.services.serving import ServedRegressor
+from app.services.served_regressors import ServedRegressor
 from app.services.tables.frames import hardware_descriptions, scenario_features
 from models import (
     Design,

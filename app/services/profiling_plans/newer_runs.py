@@ -10,7 +10,7 @@ from app.domain.identifiers import WorkloadId
 from app.domain.runs import RunColumns
 from app.services.profiling_plans.candidates import distinct
 from app.services.profiling_plans.grounds import scenarios_of
-from app.services.serving import ServedRegressor
+from app.services.served_regressors import ServedRegressor
 from app.storage.stores import Stores
 
 _MAX_RUNS: Final = 10_000

@@ -18,7 +18,8 @@ from app.pricing.resolution import PriceBook
 from app.services.answering.durations import features_of, interrupted, is_spot, offers_for
 from app.services.answering.questions import ScenarioResolver, may_need_prices
 from app.services.prices import PriceService
-from app.services.serving import RegressorCache, ServedRegressor
+from app.services.served_regressors import ServedRegressor
+from app.services.serving import RegressorCache
 from models import NORMAL_KNOTS, ConvergenceLaw, FloatArray, IntArray, MemoryLaw, Standing
 
 

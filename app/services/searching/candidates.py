@@ -12,7 +12,7 @@ from app.pricing.resolution import PriceBook
 from app.services.answering.questions import Hardware, ScenarioResolver
 from app.services.searching.hardware import hardware_of
 from app.services.searching.terms import Buying, Terms, narrowed, refuse_beyond
-from app.services.serving import ServedRegressor
+from app.services.served_regressors import ServedRegressor
 from models import nodes_for
 
 MAX_CANDIDATES: Final = 10_000

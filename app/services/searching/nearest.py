@@ -19,7 +19,7 @@ from app.services.answering.evaluation import Evaluated, evaluate
 from app.services.answering.interruptions import interruptions_of
 from app.services.answering.questions import ScenarioResolver
 from app.services.searching.room import Misplaced
-from app.services.serving import ServedRegressor
+from app.services.served_regressors import ServedRegressor
 
 _SIZES: Final = 64
 _SIX_DIGITS_DOWN: Final = Context(prec=6, rounding=ROUND_FLOOR)
