@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass, replace
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from app.decisions.allocation import NOTHING, IntArray, Options, allocate_one_kind, lower_bound
 from app.decisions.durations import FloatArray
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _ROUNDS: Final = 50
+_ADDED_A_JOB: Final = 3
+_MANY_HEADS: Final = 10_000
 _TOLERANCE: Final = 1e-6
 _INFEASIBLE: Final = 2
 """HiGHS's status of a program without a solution."""
@@ -37,7 +40,8 @@ class Bracket:
     excess
         What the sum exceeds `lower` by at least if an option is taken, shape (n_options,).
     priced
-        The options from which the prices came: good ones, whether ruled out or not.
+        The options from which the prices came: good ones, whether ruled out or not. Without a
+        `choice`, the options with the fewest GPUs too: if these do not fit, none do.
     """
 
     lower: float
@@ -81,31 +85,41 @@ class _Relaxation:
     def prices(self) -> tuple[FloatArray, IntArray] | None:
         """Return the prices with the highest bound, and the options from which they came.
 
-        The program grows from the options with the fewest GPUs by those that its prices make the
-        cheapest of their group (column generation). None if the jobs do not fit even in parts.
+        The program starts with the options of the fewest GPUs, of which it keeps, if they are many,
+        those that its solution takes. It grows by the options that its prices make the cheapest of
+        their group, a few of each job at a time (column generation). None if the jobs do not fit
+        even in parts.
         """
         scale = (float(np.abs(self.options.value).max()) or 1.0) / _LARGEST_COST
         scaled = replace(self, options=replace(self.options, value=self.options.value / scale))
-        is_priced = np.zeros(len(self.sizes), dtype=bool)
-        is_priced[self.heads] = True
+        rows = self.heads
         best, highest = np.zeros(len(self.capacity)), -np.inf
-        for _ in range(_ROUNDS):
-            rows = np.flatnonzero(is_priced)
+        for number in range(_ROUNDS):
             duals = _duals(scaled.options.take(rows), self.sizes[rows], self.capacity)
             if duals is None:
                 return None
-            prices, limit = duals
-            cost, least = scaled.reduced(prices)
-            bound = float(least.sum() - prices @ self.capacity)
+            cost, least = scaled.reduced(duals.prices)
+            bound = float(least.sum() - duals.prices @ self.capacity)
             if bound > highest:
-                best, highest = prices, bound
-            cheapest = self._cheapest_of_groups(cost)
-            is_cheaper = cost[cheapest] < limit[self.options.job[cheapest]] - _TOLERANCE
-            added = cheapest[is_cheaper & ~is_priced[cheapest]]
-            if not added.size:
+                best, highest = duals.prices, bound
+            added = self._cheapest_of_jobs(cost, duals.limits)
+            if np.isin(added, rows).all():
                 break
-            is_priced[added] = True
-        return best * scale, np.flatnonzero(is_priced)
+            if number == 0 and len(rows) > _MANY_HEADS:
+                rows = rows[duals.is_taken]
+            rows = np.union1d(rows, added)
+        return best * scale, rows
+
+    def _cheapest_of_jobs(self, cost: FloatArray, limits: FloatArray) -> IntArray:
+        """Return some options of each job that cost less than a limit, each of another group."""
+        cheapest = self._cheapest_of_groups(cost)
+        excess = cost[cheapest] - limits[self.options.job[cheapest]]
+        cheapest, excess = cheapest[excess < -_TOLERANCE], excess[excess < -_TOLERANCE]
+        jobs = self.options.job[cheapest]
+        order = np.lexsort((excess, jobs))
+        starts = np.flatnonzero(np.diff(jobs[order], prepend=-1))
+        ranks = np.arange(len(order)) - np.repeat(starts, np.diff(np.append(starts, len(order))))
+        return cheapest[order[ranks < _ADDED_A_JOB]]
 
     def _cheapest_of_groups(self, cost: FloatArray) -> IntArray:
         """Return the first option of each group with the least cost."""
@@ -161,10 +175,16 @@ class _Relaxation:
         return choice
 
 
-def _duals(
-    options: Options, sizes: FloatArray, capacity: FloatArray
-) -> tuple[FloatArray, FloatArray] | None:
-    """Return the prices of the capacities and of the jobs at the optimum of the linear program."""
+class _Duals(NamedTuple):
+    """The optimum of the linear program: prices of GPUs, limits of jobs' costs, options taken."""
+
+    prices: FloatArray
+    limits: FloatArray
+    is_taken: npt.NDArray[np.bool_]
+
+
+def _duals(options: Options, sizes: FloatArray, capacity: FloatArray) -> _Duals | None:
+    """Return the optimum of the linear program, None if there is none."""
     from scipy import sparse  # noqa: PLC0415 - heavy: not before it is needed
     from scipy.optimize import linprog  # noqa: PLC0415 - heavy: not before it is needed
 
@@ -182,8 +202,11 @@ def _duals(
     if result.status == _INFEASIBLE:
         return None
     if result.x is None:
-        return np.zeros(len(capacity)), np.full(n_jobs, -np.inf)
-    return np.maximum(-result.ineqlin.marginals, 0.0), result.eqlin.marginals
+        return _Duals(
+            np.zeros(len(capacity)), np.full(n_jobs, -np.inf), np.ones(len(sizes), np.bool_)
+        )
+    prices = np.maximum(-result.ineqlin.marginals, 0.0)
+    return _Duals(prices, result.eqlin.marginals, result.x > 0.0)
 
 
 def bracket(
@@ -237,6 +260,8 @@ def bracket(
     found = [choice for choice in choices if choice is not None]
     sums = [float(extended.value[choice].sum()) for choice in found]
     upper, choice = min(zip(sums, found, strict=True), key=itemgetter(0), default=(np.inf, None))
+    if choice is None:
+        columns = np.union1d(columns, relaxation.heads)
     paid = float(prices @ capacities)
     taken = np.empty(0) if choice is None else extended.value[choice]
     is_option = rows != NOTHING

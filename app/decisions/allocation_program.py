@@ -221,8 +221,8 @@ class _Best:
     def take(self, solution: _ProgramSolution, *, is_whole: bool) -> None:
         """Take a program's solution if it is better; `is_whole` if no better option was left out.
 
-        Each program has the options with the fewest GPUs. One without an allocation means that
-        there is none.
+        As long as none is known, each program has the options with the fewest GPUs. One without an
+        allocation then means that there is none.
         """
         if solution.choice is not None:
             self.method = "milp"

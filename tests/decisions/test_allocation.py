@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from app.decisions import allocation_bounds
 from app.decisions.allocation import (
     NOTHING,
     Options,
@@ -50,6 +51,21 @@ def test_least_sum_equals_brute_force(n_kinds: int, part: int) -> None:
         assert total(options, allocation.choice) == pytest.approx(
             min(total(options, choice) for choice in fitting), rel=1e-9
         )
+
+
+def test_least_sum_over_many_types_equals_brute_force(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(allocation_bounds, "_MANY_HEADS", 0)
+    monkeypatch.setattr(allocation_bounds, "_ADDED_A_JOB", 1)
+    for seed in range(100):
+        options, n_jobs, capacity, weights = instance(seed, 3)
+        fitting = every_choice(options, n_jobs, capacity, may_leave_out=True)
+
+        allocation = allocate(options, n_jobs, capacity, weights, time_limit_s=LIMIT_S)
+
+        expected = min((-weight_of(each, weights), total(options, each)) for each in fitting)
+        assert allocation is not None
+        assert -weight_of(allocation.choice, weights) == expected[0]
+        assert total(options, allocation.choice) == pytest.approx(expected[1], rel=1e-9)
 
 
 @pytest.mark.parametrize("n_kinds", [1, 2])
@@ -161,6 +177,18 @@ def test_without_any_time_jobs_that_may_be_left_out_are_placed_where_they_fit() 
     options, capacity = large(60, 3)
 
     solution = allocate(options, 60, capacity, np.ones(60), time_limit_s=1e-9)
+
+    assert solution is not None
+    assert fits(options, solution, capacity)
+    assert (solution.choice != NOTHING).all()
+    assert solution.gap is not None
+    assert solution.gap < 0.05
+
+
+def test_forty_types_get_an_allocation_and_a_bound() -> None:
+    options, capacity = large(300, 40)
+
+    solution = allocate(options, 300, capacity, time_limit_s=1e-9)
 
     assert solution is not None
     assert fits(options, solution, capacity)
