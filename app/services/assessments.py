@@ -10,7 +10,7 @@ from app.pricing.resolution import PriceBook
 from app.services.judging.runs import judge_runs
 from app.services.prices import PriceService
 from app.services.served_regressors import ServedRegressor
-from app.services.serving import RegressorCache
+from app.services.serving import PreparedRegressors, RegressorCache
 
 
 class AssessmentService:
@@ -25,18 +25,19 @@ class AssessmentService:
         groups: defaultdict[Slug, list[int]] = defaultdict(list)
         for index, run in enumerate(runs):
             groups[run.workload].append(index)
+        regressors = self._regressors.prepare(project_id, [(slug, None) for slug in groups])
         verdicts: dict[int, Assessment] = {}
         for slug, rows in groups.items():
             group = [runs[row] for row in rows]
-            verdicts.update(zip(rows, self._assess_group(project_id, slug, group), strict=True))
+            verdicts.update(zip(rows, self._assess_group(regressors, slug, group), strict=True))
         return [verdicts[index] for index in range(len(runs))]
 
     def _assess_group(
-        self, project_id: ProjectId, slug: Slug, runs: Sequence[Run]
+        self, regressors: PreparedRegressors, slug: Slug, runs: Sequence[Run]
     ) -> list[Assessment]:
         try:
-            served = self._regressors.get(project_id, slug)
-            book = self._prices.book(project_id)
+            served = regressors.get(slug, None)
+            book = self._prices.book(regressors.project_id)
         except (UnknownWorkloadError, NoRegressorError):
             # The workload may only be created by the upload that is judged.
             return [_unknown(f"Workload {slug!r} has no published regressor yet.") for _ in runs]
