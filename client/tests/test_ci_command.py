@@ -58,6 +58,8 @@ def test_the_gate_is_the_callers(step: Step, client: Client, workload: str) -> N
     assert missing.code == 1
     assert lenient.code == 0
     assert json.loads(lenient.out)["verdict"] == "pass"
+    assert "slower by 500 % fail the build; 5 % would be --min-effect 0.05" in lenient.err
+    assert "--min-effect" not in missing.err
 
 
 def test_github_gets_annotations_a_summary_outputs_and_one_comment(

@@ -56,6 +56,7 @@ _EXIT_CODES: Final = (
 def main(arguments: Sequence[str], *, program: str = "trainfare") -> int:
     """Run `trainfare ci ...`, or the same of another `program`; return the exit code."""
     options = _parser(program).parse_args(arguments)
+    _check_gate(options)
     build = _build(options)
     try:
         settings = read_settings(url=options.url, api_key=options.api_key, spool=options.spool)
@@ -119,7 +120,7 @@ def _add_gate(parser: argparse.ArgumentParser) -> None:
         "--fail-probability", type=number, help="how often an unchanged report may fail (0.01)"
     )
     parser.add_argument(
-        "--min-effect", type=number, help="least slow-down that matters (0.05, 5 %%)"
+        "--min-effect", type=number, help="least slow-down that matters, as a fraction (0.05)"
     )
     parser.add_argument("--on-insufficient-data", choices=["pass", "warn", "fail"])
     parser.add_argument("--runs-per-month", type=int, help="for the cost per month")
@@ -131,6 +132,15 @@ def _add_outputs(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-comment", action="store_true", help="leave the pull request alone")
     parser.add_argument("--strict", action="store_true", help="fail while the service is away")
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
+
+
+def _check_gate(options: argparse.Namespace) -> None:
+    effect = options.min_effect
+    if effect is not None and effect > 1.0:
+        sys.stderr.write(
+            f"Only runs slower by {100 * effect:g} % fail the build; {effect:g} % would be"
+            f" --min-effect {effect / 100:g}.\n"
+        )
 
 
 def _build(options: argparse.Namespace) -> Build:
