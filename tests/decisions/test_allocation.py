@@ -24,62 +24,33 @@ from app.decisions.allocation_program import (
 from app.decisions.makespan import allocate_makespan
 from tests.support.allocations import (
     LIMIT_S,
+    assert_least_of_all,
+    assert_most_weight_first,
     every_choice,
     fits,
     instance,
     large,
     make_options,
     total,
-    weight_of,
 )
 
 
 @pytest.mark.parametrize("n_kinds", [1, 2])
 @pytest.mark.parametrize("part", range(4))
 def test_least_sum_equals_brute_force(n_kinds: int, part: int) -> None:
-    for seed in range(50 * part, 50 * (part + 1)):
-        options, n_jobs, capacity, _ = instance(seed, n_kinds)
-        fitting = every_choice(options, n_jobs, capacity, may_leave_out=False)
-
-        allocation = allocate(options, n_jobs, capacity, time_limit_s=LIMIT_S)
-
-        if not fitting:
-            assert allocation is None
-            continue
-        assert allocation is not None
-        assert allocation.is_exact
-        assert total(options, allocation.choice) == pytest.approx(
-            min(total(options, choice) for choice in fitting), rel=1e-9
-        )
+    assert_least_of_all(allocate, total, n_kinds, range(50 * part, 50 * (part + 1)), rel=1e-9)
 
 
 def test_least_sum_over_many_types_equals_brute_force(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(allocation_bounds, "_MANY_HEADS", 0)
     monkeypatch.setattr(allocation_bounds, "_ADDED_A_JOB", 1)
-    for seed in range(100):
-        options, n_jobs, capacity, weights = instance(seed, 3)
-        fitting = every_choice(options, n_jobs, capacity, may_leave_out=True)
 
-        allocation = allocate(options, n_jobs, capacity, weights, time_limit_s=LIMIT_S)
-
-        expected = min((-weight_of(each, weights), total(options, each)) for each in fitting)
-        assert allocation is not None
-        assert -weight_of(allocation.choice, weights) == expected[0]
-        assert total(options, allocation.choice) == pytest.approx(expected[1], rel=1e-9)
+    assert_most_weight_first(allocate, total, 3, range(100), rel=1e-9)
 
 
 @pytest.mark.parametrize("n_kinds", [1, 2])
 def test_most_weight_is_placed_first_then_the_value_decides(n_kinds: int) -> None:
-    for seed in range(60):
-        options, n_jobs, capacity, weights = instance(seed, n_kinds)
-
-        allocation = allocate(options, n_jobs, capacity, weights, time_limit_s=LIMIT_S)
-
-        fitting = every_choice(options, n_jobs, capacity, may_leave_out=True)
-        expected = min((-weight_of(each, weights), total(options, each)) for each in fitting)
-        assert allocation is not None
-        assert -weight_of(allocation.choice, weights) == expected[0]
-        assert total(options, allocation.choice) == pytest.approx(expected[1], rel=1e-6)
+    assert_most_weight_first(allocate, total, n_kinds, range(60), rel=1e-6)
 
 
 @settings(max_examples=50)

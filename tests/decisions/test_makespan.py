@@ -11,45 +11,27 @@ from app.decisions.allocation_program import NotSolvedError, allocate_kinds
 from app.decisions.makespan import allocate_makespan
 from tests.support.allocations import (
     LIMIT_S,
+    assert_least_of_all,
+    assert_most_weight_first,
     every_choice,
     fits,
     instance,
     large,
     largest,
-    weight_of,
 )
 
 
 @pytest.mark.parametrize("n_kinds", [1, 2])
 @pytest.mark.parametrize("part", range(4))
 def test_least_largest_value_equals_brute_force(n_kinds: int, part: int) -> None:
-    for seed in range(50 * part, 50 * (part + 1)):
-        options, n_jobs, capacity, _ = instance(seed, n_kinds)
-        fitting = every_choice(options, n_jobs, capacity, may_leave_out=False)
+    seeds = range(50 * part, 50 * (part + 1))
 
-        allocation = allocate_makespan(options, n_jobs, capacity, time_limit_s=LIMIT_S)
-
-        if not fitting:
-            assert allocation is None
-            continue
-        assert allocation is not None
-        assert allocation.is_exact
-        best = min(largest(options, choice) for choice in fitting)
-        assert largest(options, allocation.choice) == pytest.approx(best, rel=1e-12)
+    assert_least_of_all(allocate_makespan, largest, n_kinds, seeds, rel=1e-12)
 
 
 @pytest.mark.parametrize("n_kinds", [1, 2])
 def test_most_weight_is_placed_first_then_the_largest_value_decides(n_kinds: int) -> None:
-    for seed in range(40):
-        options, n_jobs, capacity, weights = instance(seed, n_kinds)
-
-        allocation = allocate_makespan(options, n_jobs, capacity, weights, time_limit_s=LIMIT_S)
-
-        fitting = every_choice(options, n_jobs, capacity, may_leave_out=True)
-        expected = min((-weight_of(each, weights), largest(options, each)) for each in fitting)
-        assert allocation is not None
-        assert -weight_of(allocation.choice, weights) == expected[0]
-        assert largest(options, allocation.choice) == pytest.approx(expected[1], rel=1e-9)
+    assert_most_weight_first(allocate_makespan, largest, n_kinds, range(40), rel=1e-9)
 
 
 def test_without_any_time_the_largest_value_has_a_bound() -> None:

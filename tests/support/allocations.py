@@ -1,9 +1,11 @@
 """Allocations to try: small ones with all their choices, and large ones."""
 
 import itertools
+from collections.abc import Callable
 from typing import Final
 
 import numpy as np
+import pytest
 
 from app.decisions.allocation import NOTHING, IntArray, Options, Solution
 from app.decisions.durations import FloatArray
@@ -41,6 +43,51 @@ def every_choice(
         if (used <= capacity).all():
             fitting.append(choice)
     return fitting
+
+
+def assert_least_of_all(
+    solve: Callable[..., Solution | None],
+    measure: Callable[[Options, IntArray], float],
+    n_kinds: int,
+    seeds: range,
+    *,
+    rel: float,
+) -> None:
+    """Check that allocations of all jobs have the least measure, or that there is none."""
+    for seed in seeds:
+        options, n_jobs, capacity, _ = instance(seed, n_kinds)
+        fitting = every_choice(options, n_jobs, capacity, may_leave_out=False)
+
+        allocation = solve(options, n_jobs, capacity, time_limit_s=LIMIT_S)
+
+        if not fitting:
+            assert allocation is None
+            continue
+        assert allocation is not None
+        assert allocation.is_exact
+        best = min(measure(options, choice) for choice in fitting)
+        assert measure(options, allocation.choice) == pytest.approx(best, rel=rel)
+
+
+def assert_most_weight_first(
+    solve: Callable[..., Solution | None],
+    measure: Callable[[Options, IntArray], float],
+    n_kinds: int,
+    seeds: range,
+    *,
+    rel: float,
+) -> None:
+    """Check that allocations have the least measure of those that place the most weight."""
+    for seed in seeds:
+        options, n_jobs, capacity, weights = instance(seed, n_kinds)
+        fitting = every_choice(options, n_jobs, capacity, may_leave_out=True)
+
+        allocation = solve(options, n_jobs, capacity, weights, time_limit_s=LIMIT_S)
+
+        expected = min((-weight_of(each, weights), measure(options, each)) for each in fitting)
+        assert allocation is not None
+        assert -weight_of(allocation.choice, weights) == expected[0]
+        assert measure(options, allocation.choice) == pytest.approx(expected[1], rel=rel)
 
 
 def total(options: Options, choice: IntArray) -> float:

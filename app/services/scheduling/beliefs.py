@@ -167,13 +167,13 @@ def _forecast_workload(
     problems.update({answerable[row]: refusal for row, refusal in refusals.items()})
     feasible = [row for row in range(len(answerable)) if row not in refusals]
     portfolio = served.portfolio
-    places, standing = np.array(feasible, dtype=np.intp), inquiry.standing
+    standing = inquiry.standing
     if refusals:
-        places, standing = np.arange(len(feasible)), standing.about(places)
+        standing = standing.about(np.array(feasible, dtype=np.intp))
     return _WorkloadForecasts(
         Answered(
             served.workload,
-            places,
+            np.arange(len(feasible)),
             standing,
             portfolio.report.category_levels,
             portfolio.memory_law,

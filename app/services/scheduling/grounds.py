@@ -57,10 +57,9 @@ def warnings_of(
         rows = row_at[answered.places[asked]]
         is_all = len(asked) == len(answered.places)
         standing = answered.standing if is_all else answered.standing.about(asked)
-        departures, fits = standing.departures, np.full(len(rows), np.nan)
+        departures, law = standing.departures, answered.memory_law
         # Where nothing is known of the memory, the probability is NaN, which is not smaller.
-        if answered.memory_law is not None:
-            fits = answered.memory_law.feasibility(standing.features).probability
+        fits = np.nan if law is None else law.feasibility(standing.features).probability
         fits = np.where(is_running[rows], np.nan, fits)
         levels = answered.category_levels
         for index in {*np.flatnonzero(fits < confidence).tolist(), *departures}:
