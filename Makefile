@@ -17,8 +17,10 @@ MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
 FRAMEWORKS := $(VENV)-frameworks
 IMPORTERS := $(VENV)-importers
+LAUNCHERS := $(VENV)-launchers
 TESTS_OF_IMPORTERS := $(addprefix client/tests_frameworks/test_,spark.py mlflow.py wandb.py)
-.PHONY: help demo serve test coverage lint unit frameworks importers sbom audit fuzz pythons lock clean
+TESTS_OF_LAUNCHERS := client/tests_frameworks/test_skypilot.py
+.PHONY: help demo serve test coverage lint unit frameworks launchers importers sbom audit fuzz pythons lock clean
 
 help: ## list the commands
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' Makefile
@@ -29,7 +31,7 @@ demo: $(VENV)/.installed ## upload measured runs, fit, forecast, recommend (ARGS
 serve: $(VENV)/.installed ## run service and fitter until Ctrl-C (PORT=8000, TRAINFARE_* settings)
 	@exec $(BIN)/trainfare serve --with-fitter --migrate --port $(PORT) $(ARGS)
 
-test: lint frameworks ## everything that CI runs: lint, types, layers, tests on SQLite and PostgreSQL
+test: lint frameworks launchers ## everything that CI runs: lint, types, layers, tests on SQLite and PostgreSQL
 	$(PYTEST_ALL) $(ARGS)
 
 coverage: $(VENV)/.installed-dev ## the same tests with coverage, which must reach 95 % (takes a third longer)
@@ -49,7 +51,11 @@ unit: $(VENV)/.installed-dev ## the quick tests, on SQLite only
 frameworks: $(FRAMEWORKS)/.installed $(VENV)/.installed-dev ## test the collectors with torch, lightning, transformers, accelerate, ray
 	TRAINFARE_TEST_PYTHON=$(BIN)/python $(FRAMEWORKS)/bin/python -m pytest -q --durations=5 \
 		-o filterwarnings=default -o addopts=--import-mode=importlib client/tests_frameworks \
-		$(addprefix --ignore=,$(TESTS_OF_IMPORTERS))
+		$(addprefix --ignore=,$(TESTS_OF_IMPORTERS) $(TESTS_OF_LAUNCHERS))
+
+launchers: $(LAUNCHERS)/.installed $(VENV)/.installed-dev ## test the hook of launchers with SkyPilot's own optimizer
+	TRAINFARE_TEST_PYTHON=$(BIN)/python $(LAUNCHERS)/bin/python -m pytest -q --durations=5 \
+		-o filterwarnings=default -o addopts=--import-mode=importlib $(TESTS_OF_LAUNCHERS)
 
 importers: $(IMPORTERS)/.installed $(VENV)/.installed-dev ## test the importers on what a real Spark, MLflow and W&B write (Java 17)
 	TRAINFARE_TEST_PYTHON=$(BIN)/python PATH="$(abspath $(IMPORTERS)/bin):$$PATH" \
@@ -82,9 +88,11 @@ lock: ## pin the newest dependencies, with hashes (needs uv)
 		> client/requirements-frameworks.lock
 	$(UV_COMPILE) client/requirements-importers.in client/pyproject.toml \
 		> client/requirements-importers.lock
+	$(UV_COMPILE) client/requirements-launchers.in client/pyproject.toml \
+		> client/requirements-launchers.lock
 
 clean: ## remove the environment and the caches, not the data in var/
-	rm -rf $(VENV) $(FRAMEWORKS) $(IMPORTERS) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage .coverage.* build
+	rm -rf $(VENV) $(FRAMEWORKS) $(IMPORTERS) $(LAUNCHERS) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage .coverage.* build
 
 $(BIN)/python:
 	@if [ -z "$(PYTHON)" ]; then \
@@ -121,5 +129,14 @@ $(IMPORTERS)/.installed: client/requirements-importers.lock client/pyproject.tom
 	@$(IMPORTERS)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes \
 		-r client/requirements-importers.lock
 	@$(IMPORTERS)/bin/python -m pip install --quiet --disable-pip-version-check \
+		--no-deps --no-build-isolation -e client
+	@touch $@
+
+$(LAUNCHERS)/.installed: client/requirements-launchers.lock client/pyproject.toml | $(BIN)/python
+	@echo "Installing SkyPilot for the launchers' tests (once, about .5 GB) ..."
+	@$(PYTHON) -m venv $(LAUNCHERS)
+	@$(LAUNCHERS)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes \
+		-r client/requirements-launchers.lock
+	@$(LAUNCHERS)/bin/python -m pip install --quiet --disable-pip-version-check \
 		--no-deps --no-build-isolation -e client
 	@touch $@

@@ -34,7 +34,9 @@ _COMMAND = re.compile(
 _VARIABLE = re.compile(r"\bTRAINFARE_[A-Z_]+\b(?!\.\.\.)")
 _TRAINFARE: Any = typer.main.get_command(application)
 _OF_PROFILED_COMMANDS = environment_of(
-    {"workers": "", "dataset_size": "", "batch_size": "", "param.name": ""}
+    dict.fromkeys(
+        ("workers", "dataset_size", "batch_size", "epochs", "param.name", "param.precision"), ""
+    )
 )
 
 
