@@ -193,11 +193,22 @@ def test_launch_does_not_depend_on_the_service(
     assert "Trainfare has no forecast of resnet, so that SkyPilot assumes one hour. " in logged.text
 
 
-def test_one_node_that_cannot_be_forecast_leaves_all_without(sky: Any, measured: str) -> None:
+@pytest.mark.parametrize(
+    ("accelerators", "variables", "message"),
+    [
+        ("T4:.5", {}, r"T4:0\.5 is a part of an accelerator\. Set TRAINFARE_WORKERS"),
+        ("tpu-v5e-8", {}, "tpu-v5e-8:1: Unknown GPU type .* Nearest names: TPU-v5e, .* Use a name"),
+        ("T4:1", {"TRAINFARE_WORKERS": "0"}, r"H100:4: .* workers: .* Send 1 or more\."),
+    ],
+)
+def test_one_node_that_cannot_be_forecast_leaves_all_without(
+    sky: Any, measured: str, accelerators: str, variables: dict[str, str], message: str
+) -> None:
     from trainfare_client.launchers.skypilot import add_forecasts
 
-    task = _task(sky, measured, {"any_of": [{"accelerators": "H100:4"}, {"accelerators": "T4:.5"}]})
-    with pytest.raises(TrainfareError, match=r"T4:0\.5 is a part of an accelerator"):
+    ordered = [{"accelerators": "H100:4"}, {"accelerators": accelerators}]
+    task = _task(sky, measured, {"ordered": ordered}, **variables)
+    with pytest.raises(TrainfareError, match=message):
         add_forecasts(task)
 
     assert task.time_estimator_func is None

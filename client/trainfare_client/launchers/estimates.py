@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from trainfare_client.errors import TrainfareError
+from trainfare_client.errors import TrainfareError, problem_error
 from trainfare_client.launchers.tasks import WORKLOAD, Node, question_of
 from trainfare_client.wording import say_seconds
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from trainfare_client._sync.client import Client
-    from trainfare_client.documents import BatchEntry, Forecast, WorkloadDetail
+    from trainfare_client.documents import BatchEntry, WorkloadDetail
 
 _FIELDS: Final = ("duration_seconds", "feasibility", "basis")
 
@@ -94,11 +94,7 @@ def estimate_nodes(
         for place, node in enumerate(nodes)
     ]
     answers = client.forecasts.batch(questions, fields=list(_FIELDS))["forecasts"]
-    if refused := [pair for pair in zip(nodes, answers, strict=True) if "problem" in pair[1]]:
-        raise _no_estimate(*refused[0])
-    return tuple(
-        _estimate(node, answer["forecast"]) for node, answer in zip(nodes, answers, strict=True)
-    )
+    return tuple(_estimate(node, answer) for node, answer in zip(nodes, answers, strict=True))
 
 
 def _as_measured(node: Node, workload: WorkloadDetail, boards: Mapping[str, str]) -> Node:
@@ -108,7 +104,11 @@ def _as_measured(node: Node, workload: WorkloadDetail, boards: Mapping[str, str]
     return node if board is None or node.gpu_type in measured else replace(node, gpu_type=board)
 
 
-def _estimate(node: Node, forecast: Forecast) -> Estimate:
+def _estimate(node: Node, answer: BatchEntry) -> Estimate:
+    if "problem" in answer:
+        refusal = problem_error(answer["problem"]["status"], answer["problem"])
+        raise NoEstimateError(f"{node.name}: {refusal.detail}", refusal.remedy)
+    forecast = answer["forecast"]
     band = forecast["duration_seconds"]
     return Estimate(
         node=node,
@@ -118,8 +118,3 @@ def _estimate(node: Node, forecast: Forecast) -> Estimate:
         basis=forecast["basis"],
         fits_probability=forecast["feasibility"]["fits_probability"],
     )
-
-
-def _no_estimate(node: Node, answer: BatchEntry) -> NoEstimateError:
-    problem: dict[str, Any] = answer["problem"]
-    return NoEstimateError(f"{node.name}: {problem['detail']}", problem.get("remedy") or "")
