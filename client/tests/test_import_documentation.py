@@ -10,6 +10,7 @@ import pytest
 from trainfare_client import Client
 from trainfare_client.importers.sources import SOURCES
 
+from client.tests.kubernetes_objects import exported, job, node, pod, template
 from client.tests.wandb_logs import exit_record, run_record, written_run
 
 pytestmark = pytest.mark.lengthy
@@ -34,6 +35,16 @@ def _slurm(folder: Path) -> None:
     """A cluster's command that prints what Slurm would."""
     command = folder / "bin" / "sacct"
     command.write_text(f"#!/bin/sh\ncat <<'END'\n{_ACCOUNTING}END\n")
+    command.chmod(0o755)
+
+
+def _kubernetes(folder: Path) -> None:
+    """A cluster's command that prints what kubectl would."""
+    described = template(TRAINFARE_WORKLOAD="kubernetes-page")
+    owner = job(template=described)
+    listed = exported(folder, owner, pod(of=owner), node(), name="listed.json")
+    command = folder / "bin" / "kubectl"
+    command.write_text(f"#!/bin/sh\nexec cat {listed}\n")
     command.chmod(0o755)
 
 
@@ -74,6 +85,7 @@ def _repository(folder: Path) -> None:
 _PAGES: dict[str, tuple[Callable[[Path], None], str, int]] = {
     "csv": (_nothing, "resnet50", 2),
     "slurm": (_slurm, "slurm-page", 1),
+    "kubernetes": (_kubernetes, "kubernetes-page", 1),
     "mlflow": (_mlflow, "mlflow-page", 1),
     "wandb": (_wandb, "wandb-page", 1),
     "github-action-benchmark": (_repository, "action-page", 1),

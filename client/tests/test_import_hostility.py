@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from client.tests.importing import Importing
+from client.tests.kubernetes_objects import job, node, pod
 from client.tests.spark_logs import word_count
 
 pytestmark = pytest.mark.lengthy
@@ -30,6 +31,7 @@ _ACTION = [
     [{"name": "a", "value": 1, "unit": "s", "range": "1", "extra": "x"}],
 ]
 _BENCHER = {"a": {"latency": {"value": 1.0, "lower_value": 0.5}}}
+_KUBERNETES = {"kind": "List", "items": [job(), pod(), node(), job("gone", 2)]}
 _MLFLOW = {
     "runs": [
         {
@@ -84,6 +86,7 @@ def _written(file: Path, document: Any, *, in_lines: bool) -> Path:
         ("github-action-benchmark", _ACTION[1]),
         ("bencher", _BENCHER),
         ("mlflow", _MLFLOW),
+        ("kubernetes", _KUBERNETES),
     ],
 )
 @settings(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from trainfare_client.importers.benchmarks import read_action, read_bencher
 from trainfare_client.importers.csv_files import read_csv
+from trainfare_client.importers.kubernetes import COMMAND, read_kubernetes
 from trainfare_client.importers.mapping import column_map
 from trainfare_client.importers.mlflow import read_mlflow
 from trainfare_client.importers.options import Options
@@ -138,6 +139,13 @@ _PARAMETERS: Final = (
         "help": "the parameters to take, separated by commas (else all)",
     },
 )
+_OPTIONS_AS_PARAMETERS: Final = (
+    "--params",
+    {
+        **_PARAMETERS[1],
+        "help": "the options of the command to take as parameters (lr,depth; else none)",
+    },
+)
 
 SOURCES: Final[dict[str, Source]] = {
     "spark": Source(
@@ -158,6 +166,16 @@ SOURCES: Final[dict[str, Source]] = {
         read=read_sacct,
         nothing="Export ended jobs, such as with --starttime now-30days.",
         arguments=(_ZONE, _DELIMITER),
+    ),
+    "kubernetes": Source(
+        help="jobs of Kubernetes",
+        description="Imports the ended jobs of Kubernetes (Jobs, JobSets, those of Kubeflow and"
+        f" Volcano), with the time, GPUs and nodes of their pods. Export with: {COMMAND}",
+        paths="output of kubectl get -o json, also .gz or .zst; - for standard input",
+        workload="TRAINFARE_WORKLOAD of the container, else the job's name",
+        read=read_kubernetes,
+        nothing="Have the jobs ended, and are jobs, pods and nodes exported together?",
+        arguments=(_OPTIONS_AS_PARAMETERS,),
     ),
     "mlflow": Source(
         help="runs of MLflow",
