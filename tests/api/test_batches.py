@@ -7,6 +7,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from app.services.wiring import Services
+from tests.support.engines import before_any_row
 from tests.support.regressors import publish_regressor
 
 DEFAULTS = {"workload": "fitted", "work": {"dataset_size": 1000}, "parameters": {}}
@@ -160,6 +161,7 @@ def test_unknown_field_to_keep_is_refused(client: TestClient, name: str) -> None
 
 
 @pytest.mark.parametrize("n_requests", [0, 2, 4000])
+@before_any_row
 def test_ref_among_the_defaults_is_refused(
     client: TestClient, published: Services, n_requests: int
 ) -> None:

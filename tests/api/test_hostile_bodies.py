@@ -20,6 +20,7 @@ from app.settings import Settings
 from app.storage.database import Database
 from tests.api.test_isolation import BODIES
 from tests.support.clock import FakeClock
+from tests.support.engines import before_any_row
 from tests.support.regressors import publish_regressor
 
 _LIMIT = 1 << 20
@@ -89,6 +90,7 @@ def test_absurd_values_are_answered_or_refused(client: TestClient, operation: st
 
 @pytest.mark.parametrize("text", [b"[", b'{"a":', b'{"parameters":[', b'[{"runs":'])
 @pytest.mark.parametrize("ends", [True, False])
+@before_any_row
 def test_deep_json_is_a_problem_everywhere(client: TestClient, text: bytes, *, ends: bool) -> None:
     closing = {"[": b"]", "{": b"}"}
     tail = b"".join(closing[chr(c)] for c in reversed(text) if chr(c) in closing)
@@ -181,6 +183,7 @@ def test_pointers_lead_into_the_document_that_was_sent(client: TestClient, opera
         (b"a," * 200 + b"\n", "200 columns"),
     ],
 )
+@before_any_row
 def test_tables_of_records_are_bounded_in_every_direction(
     application: FastAPI, monkeypatch: pytest.MonkeyPatch, path: str, file: bytes, told: str
 ) -> None:
@@ -196,6 +199,7 @@ def test_tables_of_records_are_bounded_in_every_direction(
     "path", ["/v1/runs", "/v1/prices", "/v1/exchange-rates", "/v1/grid-factors"]
 )
 @pytest.mark.parametrize("rows", [2, 5000])
+@before_any_row
 def test_table_that_lost_its_line_breaks_is_told_how_curl_keeps_them(
     client: TestClient, path: str, rows: int
 ) -> None:
@@ -212,6 +216,7 @@ def test_table_that_lost_its_line_breaks_is_told_how_curl_keeps_them(
     "table",
     ["w,12.5,4\nw,13,4\n", "# exported\nworkload,duration_seconds\nw,5\n", "My runs,,\n\nw,5,\n"],
 )
+@before_any_row
 def test_table_without_header_is_told_to_begin_with_one(client: TestClient, table: str) -> None:
     answer = client.post("/v1/runs", content=table, headers={"Content-Type": "text/csv"})
 
@@ -222,6 +227,7 @@ def test_table_without_header_is_told_to_begin_with_one(client: TestClient, tabl
 
 @pytest.mark.parametrize("number", ["12,5", "1,234.5", "1.234,5", "1'234", "10%"])
 @pytest.mark.parametrize("field", ["duration_seconds", "workers"])
+@before_any_row
 def test_number_in_another_notation_is_told_how_to_be_written(
     client: TestClient, field: str, number: str
 ) -> None:
@@ -237,6 +243,7 @@ def test_number_in_another_notation_is_told_how_to_be_written(
 
 @pytest.mark.parametrize("path", ["/v1/runs", "/v1/prices", "/v1/forecasts", "/v1/schedules:rank"])
 @pytest.mark.parametrize("headers", [{}, {"Content-Encoding": "gzip"}], ids=["once", "twice"])
+@before_any_row
 def test_compressed_body_is_told_its_header(
     client: TestClient, path: str, headers: dict[str, str]
 ) -> None:
@@ -286,6 +293,7 @@ def test_type_may_have_other_parameters_than_a_charset(client: TestClient) -> No
 @pytest.mark.parametrize(
     "form", ["application/x-www-form-urlencoded", "multipart/form-data; boundary=x"]
 )
+@before_any_row
 def test_form_of_curl_is_told_how_to_send_a_file(client: TestClient, path: str, form: str) -> None:
     answer = client.post(path, content="workload,5", headers={"Content-Type": form})
 

@@ -6,6 +6,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from app.services.wiring import Services
+from tests.support.engines import before_any_row
 from tests.support.regressors import publish_regressor
 
 FORECAST: dict[str, Any] = {"workload": "fitted", "configuration": {"gpu_type": "T4"}}
@@ -48,12 +49,14 @@ def refuse(client: TestClient, door: str, value: object) -> None:
 
 
 @pytest.mark.parametrize("value", DIGITS)
+@before_any_row
 def test_digits_are_no_instant(client: TestClient, value: object) -> None:
     refuse(client, "price", value)
     refuse(client, "fit", value)
 
 
 @pytest.mark.parametrize("value", ["2026-11-01T10:00:00", "01.11.2026", "2026-13-01T10:00:00Z"])
+@before_any_row
 def test_text_that_is_no_instant_is_told_how_one_is_written(client: TestClient, value: str) -> None:
     path, body = bodies(value)["submission"]
 
@@ -63,6 +66,7 @@ def test_text_that_is_no_instant_is_told_how_one_is_written(client: TestClient, 
 
 
 @pytest.mark.parametrize("door", bodies(None))
+@before_any_row
 def test_no_door_takes_digits_for_an_instant(client: TestClient, door: str) -> None:
     refuse(client, door, "20261101")
 

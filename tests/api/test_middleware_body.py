@@ -17,6 +17,7 @@ from app.services.wiring import Services
 from app.settings import Settings
 from app.storage.database import Database
 from tests.support.echo import Echo, echoing_client
+from tests.support.engines import before_any_row
 
 _LIMIT = 200_000
 
@@ -45,6 +46,7 @@ def client(echoing: tuple[TestClient, Echo]) -> TestClient:
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "x-gzip", "zstd", "GZIP"])
+@before_any_row
 def test_compressed_body_arrives_decompressed(client: TestClient, encoding: str) -> None:
     body = b"workload,duration_seconds\n" * 5000
     packed = _ENCODE[encoding.casefold()](body)
@@ -54,12 +56,14 @@ def test_compressed_body_arrives_decompressed(client: TestClient, encoding: str)
     assert answer.content == body
 
 
+@before_any_row
 def test_plain_body_arrives_as_it_is(client: TestClient) -> None:
     answer = client.post("/v1/echo", content=b"abc", headers={"Content-Encoding": "identity"})
 
     assert answer.content == b"abc"
 
 
+@before_any_row
 def test_concatenated_members_are_one_body(client: TestClient) -> None:
     for encoding in ("gzip", "zstd"):
         packed = _ENCODE[encoding](b"first,") + _ENCODE[encoding](b"second")
@@ -68,6 +72,7 @@ def test_concatenated_members_are_one_body(client: TestClient) -> None:
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "zstd"])
+@before_any_row
 def test_body_of_exactly_the_limit_is_read(client: TestClient, encoding: str) -> None:
     packed = _ENCODE[encoding](bytes(_LIMIT))
 
@@ -78,6 +83,7 @@ def test_body_of_exactly_the_limit_is_read(client: TestClient, encoding: str) ->
 
 @pytest.mark.parametrize("path", ["/v1/echo", "/v1/json"])
 @pytest.mark.parametrize("encoding", ["identity", "gzip", "zstd"])
+@before_any_row
 def test_larger_body_is_refused_with_the_limit(
     client: TestClient, encoding: str, path: str
 ) -> None:
@@ -90,12 +96,14 @@ def test_larger_body_is_refused_with_the_limit(
     assert str(_LIMIT) in answer.json()["detail"]
 
 
+@before_any_row
 def test_body_of_unknown_length_is_counted(client: TestClient) -> None:
     answer = client.post("/v1/echo", content=iter([bytes(_LIMIT), b"x"]))
 
     assert answer.status_code == 413
 
 
+@before_any_row
 def test_unknown_encoding_names_the_known_ones(client: TestClient) -> None:
     answer = client.post("/v1/echo", content=b"x", headers={"Content-Encoding": "br"})
 
@@ -106,6 +114,7 @@ def test_unknown_encoding_names_the_known_ones(client: TestClient) -> None:
 
 @pytest.mark.parametrize("path", ["/v1/echo", "/v1/json"])
 @pytest.mark.parametrize("encoding", ["gzip", "zstd"])
+@before_any_row
 def test_corrupt_and_truncated_streams_are_invalid(
     client: TestClient, encoding: str, path: str
 ) -> None:
@@ -115,12 +124,14 @@ def test_corrupt_and_truncated_streams_are_invalid(
         assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request")
 
 
+@before_any_row
 def test_empty_compressed_body_is_empty(client: TestClient) -> None:
     for encoding in ("gzip", "zstd"):
         answer = client.post("/v1/echo", content=b"", headers={"Content-Encoding": encoding})
         assert answer.content == b""
 
 
+@before_any_row
 def test_body_of_a_get_is_limited_too(client: TestClient) -> None:
     answer = client.request("GET", "/v1/echo", content=bytes(_LIMIT + 1))
 
@@ -128,6 +139,7 @@ def test_body_of_a_get_is_limited_too(client: TestClient) -> None:
 
 
 @pytest.mark.parametrize("content_type", ["application/json", "application/json; charset=utf-8"])
+@before_any_row
 def test_json_is_read_with_and_without_charset(client: TestClient, content_type: str) -> None:
     answer = client.post("/v1/json", content=b'{"a": 1}', headers={"Content-Type": content_type})
 
@@ -135,6 +147,7 @@ def test_json_is_read_with_and_without_charset(client: TestClient, content_type:
 
 
 @pytest.mark.parametrize("content_type", ["text/plain", "text/csv", ""])
+@before_any_row
 def test_other_content_type_is_unsupported(client: TestClient, content_type: str) -> None:
     answer = client.post("/v1/json", content=b'{"a": 1}', headers={"Content-Type": content_type})
 
@@ -142,6 +155,7 @@ def test_other_content_type_is_unsupported(client: TestClient, content_type: str
     assert "application/json" in answer.json()["detail"]
 
 
+@before_any_row
 def test_malformed_json_is_invalid_with_its_position(client: TestClient) -> None:
     answer = client.post(
         "/v1/json", content=b'{"a": 1,\n "b": }', headers={"Content-Type": "application/json"}
@@ -153,6 +167,7 @@ def test_malformed_json_is_invalid_with_its_position(client: TestClient) -> None
     assert fault["remedy"]
 
 
+@before_any_row
 def test_text_that_is_not_utf8_is_invalid(client: TestClient) -> None:
     answer = client.post(
         "/v1/json", content=b'{"a": "\xff\xfe"}', headers={"Content-Type": "application/json"}

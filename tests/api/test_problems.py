@@ -9,6 +9,7 @@ from pydantic_core._pydantic_core import list_all_errors
 from app.api import problem_kinds
 from app.api.value_remedies import REMEDIES, remedy_of
 from app.domain.errors import DomainError
+from tests.support.engines import before_any_row
 
 
 def _descendants(cls: type[DomainError]) -> set[type[DomainError]]:
@@ -34,6 +35,7 @@ def test_codes_are_unique_words() -> None:
 @pytest.mark.parametrize(
     "path", ["/v1/workloads/no%20id%3F%0A", "/v1/n%C3%A9%23", "/v1/forecasts:batch%2F"]
 )
+@before_any_row
 def test_instance_is_the_path_as_a_uri_has_it(client: TestClient, path: str) -> None:
     assert client.get(path).json()["instance"] == path.replace("%2F", "/")
 
@@ -48,6 +50,7 @@ def test_unknown_path_is_a_problem(client: TestClient) -> None:
 
 
 @pytest.mark.parametrize("path", ["/v1/workloads/", "/docs/", "/workloads/some/", "/healthz/"])
+@before_any_row
 def test_path_with_a_slash_too_many_is_unknown_and_leads_nowhere(
     client: TestClient, path: str
 ) -> None:
@@ -67,6 +70,7 @@ def test_path_with_a_slash_too_many_is_unknown_and_leads_nowhere(
         ("/v1/workloads/", "/v1/workloads?"),
     ],
 )
+@before_any_row
 def test_path_with_its_base_twice_or_not_at_all_is_told_the_right_one(
     client: TestClient, path: str, remedy: str
 ) -> None:
@@ -74,6 +78,7 @@ def test_path_with_its_base_twice_or_not_at_all_is_told_the_right_one(
 
 
 @pytest.mark.parametrize("path", ["/nothing", "/v1/v1", "/v1/v1/nothing", "/v1/"])
+@before_any_row
 def test_path_that_is_like_none_is_told_where_they_stand(client: TestClient, path: str) -> None:
     assert client.get(path).json()["remedy"] == "See /docs."
 
@@ -131,6 +136,7 @@ def test_pull_request_that_is_neither_number_nor_text_is_one_fault(client: TestC
 
 @pytest.mark.parametrize("body", [b"[]", b"null", b'"text"', b"1"])
 @pytest.mark.parametrize("path", ["/v1/forecasts", "/v1/forecasts:batch", "/v1/schedules:rank"])
+@before_any_row
 def test_body_that_is_no_object_is_told_in_words_of_json(
     client: TestClient, path: str, body: bytes
 ) -> None:
@@ -161,6 +167,7 @@ def test_every_kind_of_refusal_has_a_remedy_in_words() -> None:
         ({"confidence": "high"}, "Send a plain number, with a point before decimals."),
     ],
 )
+@before_any_row
 def test_value_that_is_refused_is_told_what_to_send(
     client: TestClient, member: dict[str, object], remedy: str
 ) -> None:

@@ -10,6 +10,7 @@ from fastapi.testclient import TestClient
 from app.domain.access import DEFAULT_PROJECT
 from app.services.wiring import Services
 from tests.support.clock import FakeClock
+from tests.support.engines import before_any_row
 from tests.support.queries import recorded_queries
 from tests.support.uploads import list_runs, make_json_run, post_csv, post_json
 
@@ -22,6 +23,7 @@ def _upload(client: TestClient, **changes: object) -> str:
 
 @pytest.mark.parametrize("media_type", ["text/csv", "application/json", "application/x-ndjson"])
 @pytest.mark.parametrize(("name", "pack"), [("gzip", gzip.compress), ("zstd", zstandard.compress)])
+@before_any_row
 def test_compressed_upload_that_does_not_say_so_is_told_the_header(
     client: TestClient, media_type: str, name: str, pack: Callable[[bytes], bytes]
 ) -> None:

@@ -11,6 +11,7 @@ from jsonschema_rs import Draft202012Validator
 
 from app.api.documents.forecasts import FORECAST_MEMBERS
 from app.services.wiring import Services
+from tests.support.engines import before_any_row
 from tests.support.regressors import publish_regressor
 
 _MEASURED = {"workload": "shown", "duration_seconds": 20.0}
@@ -84,6 +85,7 @@ def test_entries_of_batches_are_described_as_they_are(
 
 
 @pytest.mark.parametrize("name", ["setup", "_seconds", "a b_seconds"])
+@before_any_row
 def test_phase_that_is_refused_is_not_allowed_by_the_schema(client: TestClient, name: str) -> None:
     document = _document(client)
     body = {**_MEASURED, "phases": {name: 3}}

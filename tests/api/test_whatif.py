@@ -8,6 +8,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from app.services.wiring import Services
+from tests.support.engines import before_any_row
 from tests.support.regressors import fit, law_seconds, publish_regressor
 
 PATH = "/v1/workloads/fitted/forecast"
@@ -174,6 +175,7 @@ def test_curve_over_workers_tells_what_more_of_them_bring(
 
 @pytest.mark.parametrize("name", ["dataset_size", "batch_size", "epochs", "param.width"])
 @pytest.mark.parametrize("path", ["curve?over=workers&from=1&to=8", "forecast?workers=2"])
+@before_any_row
 def test_list_without_a_value_is_refused(
     client: TestClient, published: Services, path: str, name: str
 ) -> None:

@@ -6,6 +6,7 @@ from fastapi.testclient import TestClient
 from app.domain.access import DEFAULT_PROJECT, Scope
 from app.services.wiring import Services
 from tests.support.clock import FakeClock
+from tests.support.engines import before_any_row
 from tests.support.queries import recorded_queries
 from tests.support.uploads import faults, make_json_run, post_csv, post_json
 
@@ -160,6 +161,7 @@ def test_declared_types_hold_for_the_first_upload(client: TestClient) -> None:
         ({"parameters": {"x": {"type": "integer"}}}, "invalid_request"),
     ],
 )
+@before_any_row
 def test_wrong_declarations_are_refused(
     client: TestClient, body: dict[str, object], code: str
 ) -> None:
@@ -171,6 +173,7 @@ def test_wrong_declarations_are_refused(
 
 
 @pytest.mark.parametrize("slug", ["no%20spaces", "-dash", "a" * 101])
+@before_any_row
 def test_ids_of_workloads_are_slugs(client: TestClient, slug: str) -> None:
     answer = client.put(f"/v1/workloads/{slug}", json={})
 
@@ -192,6 +195,7 @@ def test_lists_are_newest_first_in_pages(client: TestClient) -> None:
 
 
 @pytest.mark.parametrize("token", ["x", "-1", "9" * 30])
+@before_any_row
 def test_wrong_page_tokens_are_refused(client: TestClient, token: str) -> None:
     answer = client.get("/v1/workloads", params={"page_token": token})
 

@@ -19,6 +19,7 @@ from uvicorn.server import ServerState
 from app.cli.processes.direct_protocol import DirectProtocol
 from app.cli.processes.guarded_protocol import GuardedProtocol
 from tests.support.connections import listening, send_in_pieces
+from tests.support.engines import before_any_row
 
 _WHOLE = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
 _OFFER = b"Host: x\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: A\r\n"
@@ -57,6 +58,7 @@ def _problem(answer: bytes) -> tuple[bytes, dict[str, Any]]:
 @pytest.mark.parametrize(
     "pieces", [(), (b"GET",), (b"GET /healthz HTTP/1.1\r\n", b"Host: x\r\n", b"X-Slow: a")]
 )
+@before_any_row
 def test_headers_that_never_end_are_given_up(
     application: FastAPI, pieces: tuple[bytes, ...]
 ) -> None:
@@ -95,6 +97,7 @@ def test_what_is_no_http_is_a_problem(application: FastAPI) -> None:
 
 @pytest.mark.parametrize("protocol", [GuardedProtocol, DirectProtocol])
 @pytest.mark.parametrize("hosts", [b"", b"Host: x\r\nHost: x\r\n", b"Host: a\r\nhost: b\r\n"])
+@before_any_row
 def test_request_without_exactly_one_host_is_refused_each_time(
     application: FastAPI, protocol: type[GuardedProtocol], hosts: bytes
 ) -> None:
@@ -137,6 +140,7 @@ def _converse(application: FastAPI, *pieces: bytes) -> bytes:
 
 @pytest.mark.parametrize("endless", [b"0\r\nX-Long: ", b"0\r\n", b"1;extension="])
 @pytest.mark.parametrize("asked", [b"POST /v1/runs", b"GET /healthz"])
+@before_any_row
 def test_endless_bytes_that_belong_to_no_body_are_refused(
     application: FastAPI, asked: bytes, endless: bytes
 ) -> None:

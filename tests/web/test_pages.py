@@ -8,6 +8,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from app.web.assets import Assets, load_assets
+from tests.support.engines import before_any_row
 
 _PAGES = ["/", "/workloads/resnet50"]
 _LINK = re.compile(r"""(?:src|href)=["']([^"'#]+)["']""")
@@ -103,6 +104,7 @@ def test_known_asset_is_not_sent_again(client: TestClient, assets: Assets) -> No
 
 
 @pytest.mark.parametrize("named", ["*", "W/{}", '"another", {}', '"another" , W/{}'])
+@before_any_row
 def test_asset_that_is_named_in_any_way_is_not_sent_again(
     client: TestClient, assets: Assets, named: str
 ) -> None:
@@ -116,6 +118,7 @@ def test_asset_that_is_named_in_any_way_is_not_sent_again(
 
 
 @pytest.mark.parametrize("refusal", ["gzip;q=0", "*, gzip;q=0", "br, gzip;q=0.0, *;q=0.5"])
+@before_any_row
 def test_assets_are_plain_for_whoever_refuses_gzip(
     client: TestClient, assets: Assets, refusal: str
 ) -> None:
@@ -144,6 +147,7 @@ def test_assets_are_compressed_for_whoever_understands_it(
 @pytest.mark.parametrize(
     "path", ["/static/0123/nothing.js", "/static/0123/../pages.py", "/workloads/A%20name!"]
 )
+@before_any_row
 def test_what_is_not_there_is_a_problem(client: TestClient, path: str) -> None:
     answer = client.get(path)
 
