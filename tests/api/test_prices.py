@@ -8,6 +8,7 @@ from fastapi.testclient import TestClient
 from app.domain.access import DEFAULT_PROJECT
 from app.services.wiring import Services
 from tests.support.clock import FakeClock
+from tests.support.engines import before_any_row
 
 PRICE: dict[str, Any] = {
     "provider": "aws",
@@ -195,6 +196,7 @@ def test_one_bad_price_refuses_all_and_is_named(
         (b"", "invalid_request"),
     ],
 )
+@before_any_row
 def test_bad_file_is_refused(client: TestClient, content: bytes, code: str) -> None:
     answer = client.post("/v1/prices", content=content, headers=CSV)
 
@@ -202,6 +204,7 @@ def test_bad_file_is_refused(client: TestClient, content: bytes, code: str) -> N
 
 
 @pytest.mark.parametrize("mark", [";", "\t", "|"])
+@before_any_row
 def test_table_separated_otherwise_is_told_so(client: TestClient, mark: str) -> None:
     table = "gpu_type,price_per_hour\nT4,1\n".replace(",", mark)
 
@@ -225,6 +228,7 @@ def test_too_many_prices_at_once_are_refused(client: TestClient) -> None:
 
 
 @pytest.mark.parametrize("path", ["prices", "exchange-rates", "grid-factors", "runs"])
+@before_any_row
 def test_uploads_of_nothing_are_refused(client: TestClient, path: str) -> None:
     answer = client.post(f"/v1/{path}", json=[])
 
@@ -245,6 +249,7 @@ def test_file_of_nothing_but_a_header_is_refused(client: TestClient) -> None:
 
 
 @pytest.mark.parametrize("token", ["nonsense", "catalogue.x", "catalogue.-1"])
+@before_any_row
 def test_foreign_page_token_is_refused(client: TestClient, token: str) -> None:
     answer = client.get(f"/v1/prices?page_token={token}")
 
@@ -291,6 +296,7 @@ def test_tables_are_read_as_spreadsheets_save_them(client: TestClient, table: st
         ('T4,"1,5",,', "Input should be a valid decimal", "a point before decimals"),
     ],
 )
+@before_any_row
 def test_rows_of_another_width_and_decimal_commas_are_refused(
     client: TestClient, row: str, message: str, remedy: str
 ) -> None:
@@ -311,6 +317,7 @@ def test_rows_of_another_width_and_decimal_commas_are_refused(
         ("gpu_type,price_per_hour\n".encode("utf-16-le"), "text in UTF-16"),
     ],
 )
+@before_any_row
 def test_other_files_are_recognised(client: TestClient, content: bytes, kind: str) -> None:
     answer = client.post("/v1/prices", content=content, headers=CSV)
 

@@ -7,6 +7,7 @@ import orjson
 import pytest
 from fastapi.testclient import TestClient
 
+from tests.support.engines import before_any_row
 from tests.support.uploads import faults, list_runs, make_json_run, post, post_json
 
 FULL_RUN = {
@@ -266,6 +267,7 @@ def test_instants_must_agree_with_each_other_and_the_duration(client: TestClient
         (make_json_run(**{"\ud800": 1}), "\\ud800", "param.NAME"),
     ],
 )
+@before_any_row
 def test_unknown_fields_are_refused_with_the_nearest(
     client: TestClient, run: dict[str, object], field: str, hint: str
 ) -> None:
@@ -302,6 +304,7 @@ def test_unknown_fields_are_refused_with_the_nearest(
         (b"[" + b'{"a": 1},\n' * 8_000 + b'{"a": 1 2}]', "at line 8001, column 9 "),
     ],
 )
+@before_any_row
 def test_malformed_documents_are_refused_as_a_whole(
     client: TestClient, body: bytes, hint: str
 ) -> None:
@@ -336,6 +339,7 @@ def test_malformed_lines_are_named(client: TestClient) -> None:
         ('{"workload": "\xfc"}', "it is not UTF-8", "as UTF-8"),
     ],
 )
+@before_any_row
 def test_malformed_lines_are_told_what_they_are(
     client: TestClient, line: str, message: str, remedy: str
 ) -> None:
@@ -365,6 +369,7 @@ def test_runs_may_not_bring_endlessly_many_names(client: TestClient) -> None:
 @pytest.mark.parametrize(
     "media_type", ["text/plain", "", "application/json; charset=utf-16", "multipart/form-data"]
 )
+@before_any_row
 def test_other_media_types_are_refused(client: TestClient, media_type: str) -> None:
     answer = post(client, b"{}", media_type)
 
