@@ -10,12 +10,11 @@ from app.domain.identifiers import ProjectId, Slug, WorkloadId
 from app.domain.quotas import Quota
 from app.services.context import ServiceContext
 from app.services.projects import require_project
-from app.services.quotas import release_runs
+from app.services.workload_removal import AT_ONCE, remove_some
 from app.storage.removal import OF_PROJECTS
 from app.storage.stores import Stores
 
 _logger = logging.getLogger(__name__)
-_AT_ONCE: Final = 2_000
 _CLOSED: Final = Quota(runs=0, workloads=0, fits_per_day=0, queued_fits=0)
 
 
@@ -33,7 +32,7 @@ class ProjectRemovalService:
         How many rows are removed in one transaction, for which other writers on SQLite wait.
     """
 
-    def __init__(self, context: ServiceContext, *, at_once: int = _AT_ONCE) -> None:
+    def __init__(self, context: ServiceContext, *, at_once: int = AT_ONCE) -> None:
         self._context = context
         self._at_once = at_once
 
@@ -105,11 +104,7 @@ class ProjectRemovalService:
         removed = self._at_once
         while removed:
             with self._context.database.transaction() as stores:
-                # Lock workloads before what belongs to them, as in the removal of a workload.
-                stores.workloads.lock(project_id, slug)
-                removed = stores.removal.remove_runs(workload_id, self._at_once)
-                release_runs(stores, project_id, removed)
-                removed = removed or stores.removal.remove_learned(workload_id, self._at_once)
+                removed = remove_some(stores, project_id, workload_id, slug, self._at_once)
                 if not removed:
                     stores.workloads.delete(workload_id)
 

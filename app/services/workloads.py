@@ -7,7 +7,7 @@ from app.domain.access import Principal, Scope
 from app.domain.access_errors import RefitPolicyForbiddenError
 from app.domain.errors import Fault, SchemaDriftError, UnitChangeError
 from app.domain.fits import Fit
-from app.domain.identifiers import KeyId, ProjectId, Slug
+from app.domain.identifiers import KeyId, ProjectId, Slug, WorkloadId
 from app.domain.pages import DEFAULT_PAGE_SIZE, Page
 from app.domain.regressors import RegressorVersion
 from app.domain.runs import RunStatus
@@ -23,6 +23,7 @@ from app.services.page_tokens import number_of
 from app.services.quotas import charge_workload, release_runs
 from app.services.refitting.refits import request_refits
 from app.services.workload_names import require_workload, unknown_workload
+from app.services.workload_removal import AT_ONCE, remove_some
 from app.storage.stores import Stores
 
 _MAX_DIGITS = 18
@@ -47,10 +48,19 @@ class WorkloadDetail:
 
 
 class WorkloadService:
-    """Use cases of workloads."""
+    """Use cases of workloads.
 
-    def __init__(self, context: ServiceContext) -> None:
+    Parameters
+    ----------
+    context
+        The process's database, settings and clock.
+    at_once
+        How many runs or forecasts are removed in one transaction.
+    """
+
+    def __init__(self, context: ServiceContext, *, at_once: int = AT_ONCE) -> None:
         self._context = context
+        self._at_once = at_once
 
     def declare(
         self,
@@ -144,32 +154,52 @@ class WorkloadService:
     def delete(self, caller: Principal, slug: Slug) -> None:
         """Remove a workload with its runs, fits, regressors, forecasts and parts of CI reports.
 
-        Audited.
+        Audited. What is too much for one transaction is removed in several: a removal that is
+        interrupted keeps what it has removed so far, and a further call continues.
 
         Raises
         ------
         UnknownWorkloadError
             If the project has no such workload.
         """
+        project_id = caller.project_id
         with self._context.database.transaction() as stores:
-            workload = require_workload(stores, caller.project_id, slug)
+            workload_id = require_workload(stores, project_id, slug).workload_id
             # Waits for an upload under way, so that its runs are counted too.
-            stores.workloads.lock(caller.project_id, slug)
-            if not stores.workloads.hold([workload.workload_id]):
-                raise unknown_workload(stores, caller.project_id, slug)
-            counts = stores.run_counts.by_status([workload.workload_id])
-            stores.workloads.delete(workload.workload_id)
-            remove_from_reports(stores, caller.project_id, slug)
-            stored = sum(sum(by_status.values()) for by_status in counts.values())
-            release_runs(stores, caller.project_id, stored)
+            stores.workloads.lock(project_id, slug)
+            if not stores.workloads.hold([workload_id]):
+                raise unknown_workload(stores, project_id, slug)
+            n_runs = _count_runs(stores, workload_id)
             stores.access.record_audit(
-                caller.project_id,
+                project_id,
                 caller.key_id,
                 self._context.now(),
                 "workload.delete",
                 slug,
-                {"runs": sum(counts.get(workload.workload_id, {}).values())},
+                {"runs": n_runs},
             )
+            is_large = stores.removal.is_beyond(workload_id, self._at_once)
+            if not is_large:
+                _remove(stores, project_id, workload_id, slug)
+        while is_large:
+            with self._context.database.transaction() as stores:
+                is_large = bool(remove_some(stores, project_id, workload_id, slug, self._at_once))
+                # Another caller may have removed it meanwhile, and made one of the same name.
+                if not is_large and stores.workloads.hold([workload_id]):
+                    _remove(stores, project_id, workload_id, slug)
+
+
+def _count_runs(stores: Stores, workload_id: WorkloadId) -> int:
+    counts = stores.run_counts.by_status([workload_id]).get(workload_id, {})
+    return sum(counts.values())
+
+
+def _remove(stores: Stores, project_id: ProjectId, workload_id: WorkloadId, slug: Slug) -> None:
+    """Remove a locked workload and what it still has."""
+    n_runs = _count_runs(stores, workload_id)
+    stores.workloads.delete(workload_id)
+    remove_from_reports(stores, project_id, slug)
+    release_runs(stores, project_id, n_runs)
 
 
 def _changes(before: WorkloadDeclaration, after: WorkloadDeclaration) -> dict[str, object]:

@@ -250,7 +250,7 @@ class ForecastStore:
             .join(WorkloadRow, WorkloadRow.id == RunRow.workload_id)
             .join(ProjectRow, ProjectRow.id == WorkloadRow.project_id)
             .where(
-                RunRow.forecast_id.is_not(None),
+                RunRow.forecast_id >= earliest_identifier("fc", since),
                 RunRow.workload_id == ForecastRow.workload_id,
                 *IS_USABLE,
                 ForecastRow.created_at >= since,

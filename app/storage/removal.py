@@ -1,4 +1,4 @@
-"""The store that counts and removes what belongs to a project, a bounded number of rows at once."""
+"""The store that removes what belongs to a workload or a project, few rows at once."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -18,6 +18,7 @@ from app.storage.tables import (
     IdempotencyRow,
     PriceRow,
     ProjectRow,
+    PublicationEventRow,
     RegressorRow,
     RunRow,
     WorkloadRow,
@@ -53,7 +54,7 @@ OF_PROJECTS: Final = (
 
 
 class RemovalStore:
-    """Counts and removes what belongs to a project in one session."""
+    """Counts and removes what belongs to a workload or a project, in one session."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -91,10 +92,32 @@ class RemovalStore:
         return self._remove(RunRow, RunRow.workload_id == workload_id, limit)
 
     def remove_learned(self, workload_id: WorkloadId, limit: int) -> int:
-        """Remove up to `limit` forecasts or regressors of a locked workload; return how many."""
-        few = min(limit, _LARGE_AT_ONCE)
-        forecasts = self._remove(ForecastRow, ForecastRow.workload_id == workload_id, limit)
-        return forecasts or self._remove(RegressorRow, RegressorRow.workload_id == workload_id, few)
+        """Remove up to `limit` forecasts, publications or regressors of a locked workload.
+
+        Returns how many. Publications go before regressors: with each regressor, the database would
+        search all publications of the workload for those of its version.
+        """
+        for row in (ForecastRow, PublicationEventRow, RegressorRow):
+            at_once = min(limit, _LARGE_AT_ONCE) if row is RegressorRow else limit
+            removed = self._remove(row, _column(row, "workload_id") == workload_id, at_once)
+            if removed:
+                return removed
+        return 0
+
+    def is_beyond(self, workload_id: WorkloadId, limit: int) -> bool:
+        """Whether a workload has more runs, forecasts or regressors than one removal should take.
+
+        Reads `limit` entries of an index at the most, however many there are.
+        """
+        limits = {RunRow: limit, ForecastRow: limit, RegressorRow: min(limit, _LARGE_AT_ONCE)}
+        queries = (
+            sa.select(sa.literal(1))
+            .where(_column(row, "workload_id") == workload_id)
+            .offset(at_once)
+            .limit(1)
+            for row, at_once in limits.items()
+        )
+        return any(self._session.execute(query).first() for query in queries)
 
     def remove_own(self, kind: str, project_id: ProjectId, limit: int) -> int:
         """Remove up to `limit` of a kind of `OF_PROJECTS`; return how many."""

@@ -46,7 +46,7 @@ class Stores:
         self.ci = CiStore(session)
         self.idempotency = IdempotencyStore(session)
 
-    # Commands alone use the following: a web process spares their memory.
+    # Few processes use the following: the others spare their memory.
 
     @property
     def diagnosis(self) -> "DiagnosisStore":
@@ -64,7 +64,7 @@ class Stores:
 
     @property
     def removal(self) -> "RemovalStore":
-        """Projects with all they have, part by part."""
+        """Workloads and projects with all they have, part by part."""
         from app.storage.removal import RemovalStore  # noqa: PLC0415
 
         return RemovalStore(self._session)

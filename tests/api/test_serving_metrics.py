@@ -9,6 +9,7 @@ from app.settings import Settings
 from app.storage.database import Database
 from tests.support.clock import FakeClock
 from tests.support.outage import make_unavailable
+from tests.support.queries import recorded_queries
 from tests.support.realised import QUESTION, realise_forecast
 from tests.support.regressors import publish_regressor
 
@@ -65,6 +66,15 @@ class TestAsked:
         realise_forecast(client, services, configuration={"workers": 4, "nodes": 2})
 
         assert _value(client, f"trainfare_realised_runs{{{LABELS}}}") == 2.0
+
+    def test_links_to_forecasts_of_long_ago_are_not_read(
+        self, services: Services, database: Database
+    ) -> None:
+        since = services.context.now() - WINDOW
+        with database.reading() as stores, recorded_queries(database) as queries:
+            stores.forecasts.realised(since)
+
+        assert "run.forecast_id >= " in queries[0]
 
     def test_metrics_name_the_project_as_people_do(
         self, client: TestClient, services: Services, database: Database

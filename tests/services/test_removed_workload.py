@@ -1,10 +1,26 @@
-"""What processes remember of a removed workload never answers for a new one of its name."""
+"""A workload is removed in portions, and what processes remember of it answers for no new one."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+
+import pytest
+import sqlalchemy as sa
 from fastapi.testclient import TestClient
+from typing_extensions import override
 
+from app.domain.access import DEFAULT_PROJECT, Principal, Scope
+from app.domain.identifiers import Slug, WorkloadId
+from app.services.context import ServiceContext
 from app.services.wiring import Services
+from app.services.workloads import WorkloadService
+from app.storage.database import Database
+from app.storage.stores import Stores
+from app.storage.tables import Base
 from tests.support.clock import FakeClock
-from tests.support.regressors import fit, publish_regressor
+from tests.support.ledger import record_forecasts
+from tests.support.queries import recorded_queries
+from tests.support.regressors import fit, publish_regressor, store_runs
 
 _QUESTION = {
     "workload": "fitted",
@@ -33,3 +49,118 @@ def test_new_workload_under_a_removed_name_is_not_answered_from_memory(
     assert unfitted.json()["code"] == "no_regressor"
     assert after.json()["regressor_version"] == 1
     assert after.json()["duration_seconds"] != before.json()["duration_seconds"]
+
+
+_CALLER = Principal(DEFAULT_PROJECT, frozenset({Scope.ADMIN}), None)
+
+
+def _rows_of(database: Database, workload_id: WorkloadId) -> dict[str, int]:
+    """Return how many rows of each table belong to a workload."""
+    tables = [table for table in Base.metadata.tables.values() if "workload_id" in table.c]
+    with database.engine.connect() as connection:
+        return {
+            table.name: connection.scalar(
+                sa.select(sa.func.count()).where(table.c.workload_id == workload_id)
+            )
+            or 0
+            for table in tables
+        }
+
+
+def _filled(services: Services) -> WorkloadId:
+    """Return a workload with 12 runs, 5 forecasts and 3 versions, next to another one."""
+    context = services.context
+    workload_id = store_runs(context, "fitted")
+    store_runs(context, "other")
+    for _ in range(3):
+        fit(services, "fitted")
+    record_forecasts(context, workload_id, *[context.now()] * 5)
+    return workload_id
+
+
+def _removed_runs(services: Services) -> list[object]:
+    entries = services.access.list_audit("default", limit=100)
+    return [entry.detail for entry in entries if entry.action == "workload.delete"]
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 5, 2000])
+def test_workload_is_removed_in_portions(services: Services, at_once: int) -> None:
+    workload_id, database = _filled(services), services.context.database
+    transactions: list[int] = []
+
+    class Counting(Database):
+        @override
+        @contextmanager
+        def transaction(self) -> Iterator[Stores]:
+            before = sum(_rows_of(database, workload_id).values())
+            with super().transaction() as stores:
+                yield stores
+            transactions.append(before - sum(_rows_of(database, workload_id).values()))
+
+    context = replace(services.context, database=Counting(services.context.settings.url))
+    WorkloadService(context, at_once=at_once).delete(_CALLER, Slug("fitted"))
+    context.database.close()
+
+    assert not any(_rows_of(database, workload_id).values())
+    assert _removed_runs(services) == [{"runs": 12}]
+    assert [run.workload for run in services.runs.list_page(DEFAULT_PROJECT, Slug("other")).items]
+    if at_once < 12:
+        # A regressor takes its publication with it; the last takes fits and counts.
+        assert max(transactions[:-1]) <= at_once + 1
+    else:
+        assert len(transactions) == 1
+
+
+class _Killed(BaseException):
+    """The process ends here."""
+
+
+def _killed_after(context: ServiceContext, transactions: int) -> ServiceContext:
+    """Return a context whose process is killed in the transaction after so many."""
+
+    class Dying(Database):
+        left = transactions
+
+        @override
+        @contextmanager
+        def transaction(self) -> Iterator[Stores]:
+            with super().transaction() as stores:
+                yield stores
+                if self.left == 0:
+                    raise _Killed
+                self.left -= 1
+
+    return replace(context, database=Dying(context.settings.url))
+
+
+def test_interrupted_removal_of_a_workload_is_continued(services: Services) -> None:
+    workload_id, database = _filled(services), services.context.database
+    left = [sum(_rows_of(database, workload_id).values())]
+
+    for transactions in (0, 2, 3):
+        dying = _killed_after(services.context, transactions)
+        with suppress(_Killed):
+            WorkloadService(dying, at_once=2).delete(_CALLER, Slug("fitted"))
+        dying.database.close()
+        left.append(sum(_rows_of(database, workload_id).values()))
+        with database.reading() as stores:
+            assert stores.run_counts.wrong() == []
+    WorkloadService(services.context).delete(_CALLER, Slug("fitted"))
+
+    assert left == [left[0], left[0], left[0] - 2, left[0] - 6]
+    assert _removed_runs(services) == [{"runs": 6}, {"runs": 10}, {"runs": 12}]
+    assert not any(_rows_of(database, workload_id).values())
+
+
+def test_publications_are_removed_before_the_regressors_that_they_refer_to(
+    services: Services,
+) -> None:
+    workload_id = _filled(services)
+
+    with recorded_queries(services.context.database) as queries:
+        WorkloadService(services.context, at_once=2).delete(_CALLER, Slug("fitted"))
+
+    removals = [query.split()[2] for query in queries if query.startswith("DELETE FROM")]
+    order = list(dict.fromkeys(removals))
+    assert order == ["run", "forecast", "publication_event", "regressor", "workload"]
+    assert not any(_rows_of(services.context.database, workload_id).values())

@@ -2,7 +2,7 @@
 
 import os
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import psycopg
 import pytest
@@ -12,10 +12,11 @@ from app.domain.access import DEFAULT_PROJECT
 from app.domain.availability_errors import StorageUnavailableError
 from app.domain.errors import NotEnoughRunsError
 from app.domain.identifiers import RunId, Slug, new_identifiers
-from app.domain.runs import NewRuns, RunContent, RunStatus
+from app.domain.runs import NewRuns, RunContent, RunFilter, RunStatus
 from app.domain.workloads import CategoryLevels, NumberRange, Workload
 from app.storage.database import Database
 from app.storage.stores import Stores
+from tests.support.queries import recorded_queries
 
 _NOW = datetime(2026, 11, 1, 12, 0, tzinfo=UTC)
 
@@ -68,6 +69,29 @@ def test_texts_are_read_as_they_were_stored(database: Database, sign: str) -> No
         stored = stores.runs.get_many(DEFAULT_PROJECT, runs.run_id)
 
     assert [run.external_id for run in stored] == names
+
+
+def test_runs_of_a_span_of_time_are_found_in_the_index_of_identifiers(database: Database) -> None:
+    hour = timedelta(hours=1)
+    with database.transaction() as stores:
+        workload = _claim(stores)
+        # The second upload waited for its locks: its identifiers are later than its instant.
+        for delay_s, moment in ((0, _NOW - hour), (300, _NOW), (0, _NOW + hour)):
+            made_at = moment + timedelta(seconds=delay_s)
+            run_ids = [RunId(key) for key in new_identifiers("run", 2, now=made_at)]
+            with stores.runs.adding() as add:
+                add(replace(_make_runs(workload, 2), run_id=run_ids, created_at=moment))
+    wanted = RunFilter(created_after=_NOW - hour, created_before=_NOW + hour)
+
+    with database.reading() as stores, recorded_queries(database) as queries:
+        found = stores.runs.page(workload, wanted, limit=10).items
+        ages = RunFilter(created_before=datetime.max.replace(tzinfo=UTC))
+        everything = stores.runs.page(workload, ages, limit=10).items
+
+    assert [run.created_at for run in found] == [_NOW, _NOW]
+    assert len(everything) == 6
+    assert "run.id >= " in queries[0]
+    assert "run.id < " in queries[0]
 
 
 def test_instants_are_read_as_they_were_stored(database: Database) -> None:
