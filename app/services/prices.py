@@ -20,12 +20,15 @@ from app.pricing.resolution import PriceBook, PricingFacts
 from app.services.context import ServiceContext
 from app.services.page_tokens import identifier_of, number_of
 from app.services.renewals import Renewals
+from app.storage.revisions import Revision
+from app.storage.stores import Stores
 
 _CATALOGUE_TOKEN = "catalogue."  # noqa: S105 - a page token, no secret
 _MAX_DIGITS = 9
 _MOST_BOOKS: Final = 256
 _ALL_PRICES = PriceFilter()
 _NEVER = datetime.max.replace(tzinfo=UTC)
+_Revisions = tuple[Revision, ...]
 
 
 @dataclass(slots=True)
@@ -34,14 +37,17 @@ class _CachedBook:
 
     project_id: ProjectId
     book: PriceBook
+    revisions: _Revisions
     read_at: datetime
     day_ends_at: datetime
     is_reading: bool = False
 
     @classmethod
-    def of(cls, project_id: ProjectId, book: PriceBook, read_at: datetime) -> "_CachedBook":
-        """Return prices that have just been read."""
-        return cls(project_id, book, read_at, day_after(book.now))
+    def of(
+        cls, project_id: ProjectId, book: PriceBook, revisions: _Revisions, read_at: datetime
+    ) -> "_CachedBook":
+        """Return prices that have just been read, or are known to be unchanged."""
+        return cls(project_id, book, revisions, read_at, day_after(book.now))
 
 
 class PriceService:
@@ -145,16 +151,17 @@ class PriceService:
         try:
             self._renewals.wait_for(project_id, lambda: self._refresh(cached))
         except StorageUnavailableError:
-            self._cache(cached, cached.book.facts, now)
+            self._cache(cached, cached.book.facts, cached.revisions, now)
         finally:
             cached.is_reading = False
         return self._cached.get(project_id, cached).book
 
     def _open(self, project_id: ProjectId, now: datetime) -> PriceBook:
         """Read the prices of a project; of too many in memory, the longest unused are dropped."""
-        book = PriceBook(self._read(project_id), now)
+        facts, revisions = self._read(project_id)
+        book = PriceBook(facts, now)
         with self._lock:
-            self._cached[project_id] = _CachedBook.of(project_id, book, now)
+            self._cached[project_id] = _CachedBook.of(project_id, book, revisions, now)
             if len(self._cached) > _MOST_BOOKS:
                 oldest = min(self._cached.values(), key=attrgetter("read_at"))
                 del self._cached[oldest.project_id]
@@ -175,22 +182,33 @@ class PriceService:
 
     def _refresh(self, cached: _CachedBook) -> None:
         now = self._context.now()
-        self._cache(cached, self._read(cached.project_id), now)
+        self._cache(cached, *self._read(cached.project_id, cached), now)
 
-    def _cache(self, cached: _CachedBook, facts: PricingFacts, now: datetime) -> None:
+    def _cache(
+        self, cached: _CachedBook, facts: PricingFacts, revisions: _Revisions, now: datetime
+    ) -> None:
         book = _renew(cached.book, facts, now)
         with self._lock:
             # If it was forgotten meanwhile, this reading may predate the change.
             if self._cached.get(cached.project_id) is cached:
-                self._cached[cached.project_id] = _CachedBook.of(cached.project_id, book, now)
+                key = cached.project_id
+                self._cached[key] = _CachedBook.of(key, book, revisions, now)
 
-    def _read(self, project_id: ProjectId) -> PricingFacts:
+    def _read(
+        self, project_id: ProjectId, known: _CachedBook | None = None
+    ) -> tuple[PricingFacts, _Revisions]:
+        """Return what a project stored, as known where it has not changed since."""
         with self._context.database.reading() as stores:
-            return PricingFacts(
+            # Read first: what changes in between is read again the next time.
+            revisions = _revisions(stores, project_id)
+            if known is not None and known.revisions == revisions:
+                return known.book.facts, revisions
+            facts = PricingFacts(
                 tuple(stores.prices.in_force(project_id)),
                 tuple(stores.exchange_rates.in_force(project_id)),
                 tuple(stores.grid_factors.in_force(project_id)),
             )
+        return facts, revisions
 
     def forget(self, project_id: ProjectId) -> None:
         """Forget a project's prices, so that the next question reads them again."""
@@ -200,6 +218,11 @@ class PriceService:
     def close(self) -> None:
         """Stop reading in the background."""
         self._renewals.close()
+
+
+def _revisions(stores: Stores, project_id: ProjectId) -> _Revisions:
+    kinds = stores.prices, stores.exchange_rates, stores.grid_factors
+    return tuple(kind.revision(project_id) for kind in kinds)
 
 
 def _renew(book: PriceBook, facts: PricingFacts, now: datetime) -> PriceBook:

@@ -103,12 +103,9 @@ class ProjectService:
         self._context = context
 
     def list_all(self) -> list[tuple[Project, Quota]]:
-        """Return all projects with their limits."""
+        """Return all projects with their limits, by name."""
         with self._context.database.reading() as stores:
-            return [
-                (project, stores.quotas.get(project.project_id))
-                for project in stores.access.list_projects()
-            ]
+            return stores.quotas.list_all()
 
     def limit(self, name: str, changes: Mapping[Limit, int | None]) -> Quota:
         """Change limits of a project and return all of them; None lifts one. Audited.

@@ -16,6 +16,7 @@ from app.domain.identifiers import ExchangeRateId, GridFactorId, ProjectId
 from app.domain.pages import Page
 from app.storage.money_tables import DatedRow, ExchangeRateRow, GridFactorRow
 from app.storage.pages import newest_first
+from app.storage.revisions import Revision, revision_of
 
 Row = TypeVar("Row", bound=DatedRow)
 Fact = TypeVar("Fact")
@@ -35,6 +36,10 @@ class DatedStore(Generic[Row, Fact]):
             for fact in facts
         )
         self._session.flush()
+
+    def revision(self, project_id: ProjectId) -> Revision:
+        """Return what every change of a project's facts changes."""
+        return revision_of(self._session, self._row, project_id)
 
     def in_force(self, project_id: ProjectId) -> list[Fact]:
         """Return the facts of a project that are not withdrawn, oldest first."""

@@ -13,6 +13,7 @@ from app.domain.identifiers import PriceId, ProjectId
 from app.domain.pages import Page
 from app.domain.prices import Price, PriceFilter
 from app.storage.pages import newest_first
+from app.storage.revisions import Revision, revision_of
 from app.storage.tables import Json, PriceRow
 
 
@@ -88,6 +89,10 @@ class PriceStore:
             for price in prices
         )
         self._session.flush()
+
+    def revision(self, project_id: ProjectId) -> Revision:
+        """Return what every change of a project's prices changes."""
+        return revision_of(self._session, PriceRow, project_id)
 
     def in_force(self, project_id: ProjectId) -> list[Price]:
         """Return the prices of a project that are not withdrawn, oldest first."""

@@ -37,6 +37,14 @@ class QuotaStore:
         ).one_or_none()
         return Quota() if row is None else Quota(*row)
 
+    def list_all(self) -> list[tuple[Project, Quota]]:
+        """Return all projects with their limits, by name."""
+        query = sa.select(ProjectRow.id, ProjectRow.name, *_COLUMNS).order_by(ProjectRow.name)
+        return [
+            (Project(ProjectId(key), name), Quota(*limits))
+            for key, name, *limits in self._session.execute(query)
+        ]
+
     def put(self, project_id: ProjectId, quota: Quota) -> None:
         """Replace the limits of a project, and count its runs if they are limited from now on.
 

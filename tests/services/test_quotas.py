@@ -26,6 +26,7 @@ from app.settings import Settings
 from app.storage.database import Database
 from tests.support.clock import FakeClock
 from tests.support.outage import make_available, make_unavailable
+from tests.support.queries import recorded_queries
 
 _OWNER = Principal(DEFAULT_PROJECT, frozenset(Scope))
 
@@ -272,6 +273,18 @@ def test_upload_is_stored_although_no_refit_may_be_queued(services: Services) ->
 
     assert services.fits.list_page(DEFAULT_PROJECT, Slug("a")).items
     assert not services.fits.list_page(DEFAULT_PROJECT, Slug("b")).items
+
+
+def test_limits_of_all_projects_are_read_by_one_query(services: Services) -> None:
+    for name in ("a", "b", "c"):
+        services.access.create_key("admin", [Scope.ADMIN], project=name)
+    services.projects.limit("b", {Limit.RUNS: 5})
+
+    with recorded_queries(services.context.database) as queries:
+        listed = [(project.name, quota.runs) for project, quota in services.projects.list_all()]
+
+    assert listed == [("a", None), ("b", 5), ("c", None), ("default", None)]
+    assert len(queries) == 1
 
 
 def test_limits_are_listed_and_audited(services: Services) -> None:

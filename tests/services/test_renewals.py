@@ -1,20 +1,36 @@
 """What requests go on with is read anew behind them before it is too old."""
 
+from datetime import UTC, datetime
+from decimal import Decimal
 from threading import Event
+from typing import Any
 
 import pytest
 
 from app.domain.access import DEFAULT_PROJECT
 from app.domain.availability_errors import StorageUnavailableError
-from app.domain.identifiers import Slug
+from app.domain.exchange_rates import ExchangeRate
+from app.domain.grid_factors import GridFactor
+from app.domain.identifiers import (
+    ExchangeRateId,
+    GridFactorId,
+    PriceId,
+    Slug,
+    new_identifier,
+)
 from app.services.renewals import Renewals
 from app.services.serving import RegressorCache
 from app.services.wiring import Services
 from tests.support.clock import FakeClock
+from tests.support.prices import make_price
+from tests.support.queries import recorded_queries
 from tests.support.regressors import fit, publish_regressor
 
 FITTED = Slug("fitted")
 HALF_OLD_S, TOO_OLD_S = 0.6, 1.1
+_THEN = datetime(2026, 10, 1, tzinfo=UTC)
+_RATE = ExchangeRate("EUR", "USD", Decimal("1.25"), _THEN, "bank", ExchangeRateId("fx_1"))
+_FACTOR = GridFactor(Decimal("0.4"), _THEN, "grid", factor_id=GridFactorId("grid_1"))
 
 
 def wait_for(renewals: Renewals) -> None:
@@ -113,6 +129,35 @@ def test_prices_are_read_anew_and_stay_the_same_book_while_they_say_the_same(
 
     assert prices.book_in_memory(DEFAULT_PROJECT, services.context.now()) is book
     prices.close()
+
+
+def test_prices_rates_and_factors_are_read_again_only_once_they_change(
+    services: Services, clock: FakeClock
+) -> None:
+    database, prices = services.context.database, services.prices
+    price_id = PriceId(new_identifier("price"))
+    price = make_price(price_id=price_id)
+    changes: list[Any] = [
+        lambda stores: stores.prices.add_many(DEFAULT_PROJECT, [price], _THEN),
+        lambda stores: stores.prices.withdraw(DEFAULT_PROJECT, price_id, _THEN),
+        lambda stores: stores.exchange_rates.add_many(DEFAULT_PROJECT, [_RATE], _THEN),
+        lambda stores: stores.grid_factors.add_many(DEFAULT_PROJECT, [_FACTOR], _THEN),
+    ]
+    known = prices.book(DEFAULT_PROJECT).facts
+    for change in changes:
+        clock.advance(TOO_OLD_S)
+        with recorded_queries(database) as queries:
+            assert prices.book(DEFAULT_PROJECT).facts is known
+        assert not [query for query in queries if ".source" in query]
+        # Another process stores something.
+        with database.transaction() as stores:
+            change(stores)
+        clock.advance(TOO_OLD_S)
+        assert prices.book(DEFAULT_PROJECT).facts != known
+        known = prices.book(DEFAULT_PROJECT).facts
+    prices.close()
+
+    assert (known.prices, known.rates, known.factors) == ((), (_RATE,), (_FACTOR,))
 
 
 def test_prices_that_were_forgotten_meanwhile_are_not_kept(
