@@ -15,6 +15,8 @@ from app.storage.tables import Base, FitRow, PublicationRow, RegressorRow, RunRo
 
 _FEW = 100
 _MANY = 10_000
+_ARTIFACTS_AT_ONCE = 10
+"""Each has up to several megabytes."""
 _PUBLISHED = (
     sa.select(WorkloadRow.slug, RegressorRow.version)
     .select_from(RegressorRow)
@@ -100,7 +102,7 @@ class DiagnosisStore:
             .join(WorkloadRow, WorkloadRow.id == RegressorRow.workload_id)
             .where(HAS_ARTIFACT)
         )
-        rows = self._session.execute(query.execution_options(yield_per=_FEW))
+        rows = self._session.execute(query.execution_options(yield_per=_ARTIFACTS_AT_ONCE))
         for slug, version, artifact, expected in rows:
             if hashlib.sha256(artifact).hexdigest() != expected:
                 yield slug, version
@@ -125,7 +127,7 @@ class DiagnosisStore:
         query = _PUBLISHED.add_columns(RegressorRow.artifact).where(
             RegressorRow.format_version == format_version
         )
-        yield from self._session.execute(query.execution_options(yield_per=_FEW))
+        yield from self._session.execute(query.execution_options(yield_per=_ARTIFACTS_AT_ONCE))
 
     def fit_activity(self, since: datetime, now: datetime) -> FitActivity:
         """Return the outcomes of the fits requested since an instant, of the newest 10,000."""

@@ -18,6 +18,8 @@ from app.storage.tables import Base
 from app.storage.types import JSON_DOCUMENT, ExactDecimal, JsonDocument, UtcDateTime
 
 _ROWS_AT_ONCE: Final = 200
+_LARGE_AT_ONCE: Final = 10
+"""For rows with bytes: artefacts and answers of up to several megabytes."""
 _UNAVAILABLE: Final = (exc.OperationalError, exc.InterfaceError)
 """Errors that say nothing about a row."""
 _SEEDED: Final = frozenset({"project", "fitter"})
@@ -71,6 +73,10 @@ def _kind_of(column: sa.Column[Any]) -> str:
             return "plain"
 
 
+def _at_once(table: TableDump) -> int:
+    return _LARGE_AT_ONCE if "bytes" in table.kinds else _ROWS_AT_ONCE
+
+
 def _converted(values: Sequence[Any], coders: Sequence[Callable[[Any], Any]]) -> list[Any]:
     return [
         None if value is None else code(value) for value, code in zip(values, coders, strict=True)
@@ -118,7 +124,7 @@ class DumpStore:
         """Yield the rows of a table as JSON values, in the order of its columns."""
         encoders = [_KINDS[kind].encode for kind in table.kinds]
         query = sa.select(*self._table(table).columns)
-        for row in self._session.execute(query.execution_options(yield_per=_ROWS_AT_ONCE)):
+        for row in self._session.execute(query.execution_options(yield_per=_at_once(table))):
             yield _converted(row, encoders)
 
     def write(self, table: TableDump, rows: Iterable[list[Any]]) -> int:
@@ -133,7 +139,7 @@ class DumpStore:
         insert = sa.insert(self._table(table))
         count = 0
         remaining = iter(rows)
-        while block := list(islice(remaining, _ROWS_AT_ONCE)):
+        while block := list(islice(remaining, _at_once(table))):
             values = [dict(zip(table.columns, _converted(r, decoders), strict=True)) for r in block]
             if self._refusal(insert, values) is not None:
                 self._raise_refused(table, insert, values, count)
