@@ -13,9 +13,9 @@ AT_ONCE: Final = 2_000
 def remove_some(
     stores: Stores, project_id: ProjectId, workload_id: WorkloadId, slug: Slug, limit: int
 ) -> int:
-    """Remove up to `limit` runs, forecasts, publications or regressors of a workload.
+    """Remove up to `limit` runs, forecasts, publications, regressors or fits of a workload.
 
-    Returns how many; 0 if only the workload itself and its fits are left.
+    Returns how many; 0 if only the workload itself is left.
     """
     # Lock workloads before what belongs to them, as everybody does.
     stores.workloads.lock(project_id, slug)

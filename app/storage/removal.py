@@ -92,12 +92,12 @@ class RemovalStore:
         return self._remove(RunRow, RunRow.workload_id == workload_id, limit)
 
     def remove_learned(self, workload_id: WorkloadId, limit: int) -> int:
-        """Remove up to `limit` forecasts, publications or regressors of a locked workload.
+        """Remove up to `limit` forecasts, publications, regressors or fits of a locked workload.
 
         Returns how many. Publications go before regressors: with each regressor, the database would
         search all publications of the workload for those of its version.
         """
-        for row in (ForecastRow, PublicationEventRow, RegressorRow):
+        for row in (ForecastRow, PublicationEventRow, RegressorRow, FitRow):
             at_once = min(limit, _LARGE_AT_ONCE) if row is RegressorRow else limit
             removed = self._remove(row, _column(row, "workload_id") == workload_id, at_once)
             if removed:
@@ -105,11 +105,12 @@ class RemovalStore:
         return 0
 
     def is_beyond(self, workload_id: WorkloadId, limit: int) -> bool:
-        """Whether a workload has more runs, forecasts or regressors than one removal should take.
+        """Whether a workload has more of a kind than one removal should take.
 
         Reads `limit` entries of an index at the most, however many there are.
         """
-        limits = {RunRow: limit, ForecastRow: limit, RegressorRow: min(limit, _LARGE_AT_ONCE)}
+        limits = dict.fromkeys((RunRow, ForecastRow, FitRow), limit)
+        limits[RegressorRow] = min(limit, _LARGE_AT_ONCE)
         queries = (
             sa.select(sa.literal(1))
             .where(_column(row, "workload_id") == workload_id)

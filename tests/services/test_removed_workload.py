@@ -105,7 +105,7 @@ def test_workload_is_removed_in_portions(services: Services, at_once: int) -> No
     assert _removed_runs(services) == [{"runs": 12}]
     assert [run.workload for run in services.runs.list_page(DEFAULT_PROJECT, Slug("other")).items]
     if at_once < 12:
-        # A regressor takes its publication with it; the last takes fits and counts.
+        # A regressor takes its publication with it; the last takes counts and parameters.
         assert max(transactions[:-1]) <= at_once + 1
     else:
         assert len(transactions) == 1
@@ -162,5 +162,21 @@ def test_publications_are_removed_before_the_regressors_that_they_refer_to(
 
     removals = [query.split()[2] for query in queries if query.startswith("DELETE FROM")]
     order = list(dict.fromkeys(removals))
-    assert order == ["run", "forecast", "publication_event", "regressor", "workload"]
+    assert order == ["run", "forecast", "publication_event", "regressor", "fit", "workload"]
     assert not any(_rows_of(services.context.database, workload_id).values())
+
+
+def test_reports_on_a_removed_workload_alone_are_removed_together(
+    client: TestClient, services: Services
+) -> None:
+    run = {"workload": "fitted", "duration_seconds": 9, "workers": 1}
+    other = {**run, "workload": "other"}
+    for runs in ([run], [run], [run, other], [run]):
+        client.post("/v1/ci/reports", json={"runs": runs}).raise_for_status()
+
+    with recorded_queries(services.context.database) as queries:
+        client.delete("/v1/workloads/fitted").raise_for_status()
+
+    assert len([query for query in queries if query.startswith("DELETE FROM ci_report")]) == 1
+    [report] = client.get("/v1/ci/reports").json()["reports"]
+    assert [left["workload"] for left in report["runs"]] == ["other"]

@@ -18,12 +18,11 @@ def remove_from_reports(stores: Stores, project_id: ProjectId, slug: Slug) -> No
     last = CiReportId("")
     while found := stores.ci.lock_of_workload(project_id, slug, after=last, limit=_AT_ONCE):
         last = found[-1].report_id
-        for report in found:
-            rest = without_workload(report.document, slug)
-            if rest is None:
-                stores.ci.remove([report.report_id])
-            else:
-                stores.ci.rewrite(report.report_id, rest)
+        rests = {report.report_id: without_workload(report.document, slug) for report in found}
+        stores.ci.remove([report_id for report_id, rest in rests.items() if rest is None])
+        for report_id, rest in rests.items():
+            if rest is not None:
+                stores.ci.rewrite(report_id, rest)
 
 
 def without_workload(document: Mapping[str, Any], slug: Slug) -> dict[str, Any] | None:
