@@ -165,10 +165,13 @@ class FitStore:
 
     def seen_until(self, workload_id: WorkloadId, version: int) -> datetime | None:
         """Return when the last run that a version's fit used was stored, None without the fit."""
-        query = sa.select(_seen_until(FitRow)).where(
-            FitRow.workload_id == workload_id, FitRow.regressor_version == version
+        # By the fit's identifier: no index finds it by the version, and there may be thousands.
+        query = (
+            sa.select(_seen_until(FitRow))
+            .join(RegressorRow, RegressorRow.fit_id == FitRow.id)
+            .where(RegressorRow.workload_id == workload_id, RegressorRow.version == version)
         )
-        return self._session.execute(query).scalars().first()
+        return self._session.execute(query).scalar_one_or_none()
 
     def aging_fits(self) -> list[AgingFit]:
         """Return the last published fits of workloads with newer runs and an age in their policy.

@@ -4,6 +4,7 @@ import threading
 from datetime import timedelta
 
 import pytest
+import sqlalchemy as sa
 
 from app.domain.access import DEFAULT_PROJECT
 from app.domain.fits import FitRequest, FitState, PublishMode
@@ -12,8 +13,10 @@ from app.domain.identifiers import FitId, ProjectId, WorkloadId
 from app.services.context import ServiceContext
 from app.services.wiring import Services
 from app.storage.database import Database
+from app.storage.tables import FitRow
 from tests.support.clock import FakeClock
-from tests.support.regressors import store_runs
+from tests.support.queries import recorded_queries
+from tests.support.regressors import fit, store_runs
 
 LEASE_S = 30.0
 
@@ -183,3 +186,20 @@ def test_fitter_whose_clock_was_ahead_does_not_live_for_ever(
         )
 
     assert fitters == Fitters(alive=0)
+
+
+def test_what_a_version_has_seen_is_found_by_its_fit(
+    services: Services, database: Database, clock: FakeClock, workload_id: WorkloadId
+) -> None:
+    instants = [clock() + timedelta(hours=number) for number in range(3)]
+    for version, instant in enumerate(instants, 1):
+        fit(services, "resnet")
+        with database.engine.begin() as connection:
+            of_version = FitRow.regressor_version == version
+            connection.execute(sa.update(FitRow).where(of_version).values(seen_until=instant))
+
+    with database.reading() as stores, recorded_queries(database) as queries:
+        seen = [stores.fits.seen_until(workload_id, version) for version in (1, 2, 3, 4)]
+
+    assert seen == [*instants, None]
+    assert all("regressor.fit_id = fit.id" in query for query in queries)
