@@ -83,6 +83,7 @@ def get_workload(
     status_code=204,
     summary="Remove a workload",
     description="With its runs, fits, regressors, forecasts, and its part of CI reports. Audited."
+    " A large one is removed in several transactions: after a 503, the same request continues."
     " The key needs `runs:write` and `fits:write`.",
     responses=problem_responses(UnknownWorkloadError),
 )
