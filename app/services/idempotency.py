@@ -12,13 +12,24 @@ if TYPE_CHECKING:
     from app.domain.identifiers import ProjectId
 
 _PURGE_EVERY: Final = timedelta(minutes=1)
+_AT_ONCE: Final = 500
+"""Answers may have megabytes, and the request that removes them waits."""
 
 
 class IdempotencyService:
-    """Use cases of replaying first answers by idempotency key."""
+    """Use cases of replaying first answers by idempotency key.
 
-    def __init__(self, context: ServiceContext) -> None:
+    Parameters
+    ----------
+    context
+        The process's database, settings and clock.
+    at_once
+        How many lapsed answers are removed in one transaction.
+    """
+
+    def __init__(self, context: ServiceContext, *, at_once: int = _AT_ONCE) -> None:
         self._context = context
+        self._at_once = at_once
         self.lock_s = context.settings.idempotency_lock_s
         self._purged_at: datetime | None = None
         self._kept: dict[ProjectId, int] = {}
@@ -37,9 +48,11 @@ class IdempotencyService:
         now = self._context.now()
         with self._context.database.transaction() as stores:
             if self._purged_at is None or now - self._purged_at >= _PURGE_EVERY:
-                stores.idempotency.purge(self._lapsed_before())
-                self._purged_at = now
-                self._kept.clear()
+                purged = stores.idempotency.purge(self._lapsed_before(), limit=self._at_once)
+                # The next request continues a long purge.
+                if purged < self._at_once:
+                    self._purged_at = now
+                    self._kept.clear()
             return stores.idempotency.begin(ticket, body_sha256, now, self.lock_s)
 
     def renew(self, ticket: IdempotencyTicket) -> None:
@@ -90,8 +103,13 @@ class IdempotencyService:
         NotFoundError
             If there is no such project.
         """
-        with self._context.database.transaction() as stores:
-            return stores.idempotency.purge(self._lapsed_before(), project_id_of(stores, project))
+        before, total, purged = self._lapsed_before(), 0, self._at_once
+        while purged >= self._at_once:
+            with self._context.database.transaction() as stores:
+                project_id = project_id_of(stores, project)
+                purged = stores.idempotency.purge(before, project_id, limit=self._at_once)
+            total += purged
+        return total
 
     def count_lapsed(self, *, project: str | None = None) -> int:
         """Return how many answers `purge` would remove.

@@ -121,14 +121,15 @@ class IdempotencyStore:
         rows = sa.select(sa.func.count()).where(*_began(before, project_id))
         return self._session.scalars(rows).one()
 
-    def purge(self, before: datetime, project_id: ProjectId | None = None) -> int:
-        """Delete the answers that `count` counts, but for those another transaction deletes.
+    def purge(self, before: datetime, project_id: ProjectId | None = None, *, limit: int) -> int:
+        """Delete up to `limit` answers that `count` counts, except those that others delete.
 
         Return the number of those deleted here.
         """
         columns = IdempotencyRow.project_id, IdempotencyRow.path, IdempotencyRow.key
         lapsed = sa.select(*columns).where(*_began(before, project_id))
-        ours = lapsed.with_for_update(skip_locked=True)
+        oldest = lapsed.order_by(IdempotencyRow.created_at).limit(limit)
+        ours = oldest.with_for_update(skip_locked=True)
         deleted = self._session.execute(
             sa.delete(IdempotencyRow)
             .where(sa.tuple_(*columns).in_(ours))

@@ -7,11 +7,19 @@ import pytest
 from app.domain.access import DEFAULT_PROJECT
 from app.domain.errors import IdempotencyKeyReusedError, InProgressError
 from app.domain.idempotency import IdempotencyTicket, Replay
+from app.services.context import ServiceContext
+from app.services.idempotency import IdempotencyService
+from app.services.wiring import Services
 from app.storage.database import Database
 from tests.support.clock import FakeClock
 
 _TICKET = IdempotencyTicket(DEFAULT_PROJECT, "/v1/runs", "key-1")
 _LOCK_S = 30.0
+
+
+@pytest.fixture
+def context(services: Services) -> ServiceContext:
+    return services.context
 
 
 def _begin(
@@ -110,7 +118,39 @@ def test_forgotten_request_may_run_again(database: Database, clock: FakeClock) -
 def test_purge_deletes_what_began_before(database: Database, clock: FakeClock) -> None:
     _finish(database, _held_ticket(database, clock))
     with database.transaction() as stores:
-        kept = stores.idempotency.purge(clock())
-        deleted = stores.idempotency.purge(clock() + timedelta(seconds=1))
+        kept = stores.idempotency.purge(clock(), limit=9)
+        deleted = stores.idempotency.purge(clock() + timedelta(seconds=1), limit=9)
 
     assert (kept, deleted) == (0, 1)
+
+
+def _numbered(number: int) -> IdempotencyTicket:
+    return IdempotencyTicket(DEFAULT_PROJECT, "/v1/runs", f"key-{number}")
+
+
+def test_each_request_removes_a_portion_of_what_has_lapsed(
+    database: Database, context: ServiceContext, clock: FakeClock
+) -> None:
+    service = IdempotencyService(context, at_once=2)
+    for number in range(5):
+        _begin(database, clock, ticket=_numbered(number))
+    clock.advance(25 * 3600)
+
+    left = []
+    for number in range(5, 9):
+        service.begin(_numbered(number), "a")
+        left.append(service.count_lapsed())
+
+    assert left == [3, 1, 0, 0]
+
+
+def test_purge_on_request_removes_all_portions(
+    database: Database, context: ServiceContext, clock: FakeClock
+) -> None:
+    for number in range(5):
+        _begin(database, clock, ticket=_numbered(number))
+    clock.advance(25 * 3600)
+
+    service = IdempotencyService(context, at_once=2)
+
+    assert (service.purge(), service.count_lapsed()) == (5, 0)
