@@ -1,7 +1,7 @@
 # `make help` lists the commands.
 VENV ?= .venv
-PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
-	if $$python -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; \
+PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11; do \
+	if $$python -c 'import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info < (3, 15))' >/dev/null 2>&1; \
 	then echo $$python; break; fi; done)
 PORT ?= $(or $(TRAINFARE_PORT),8000)
 ARGS ?=
@@ -72,8 +72,8 @@ fuzz: $(VENV)/.installed-dev ## fuzz the reader of CSV uploads for a minute (Pyt
 	$(PIP_INSTALL) --require-hashes -r requirements-fuzz.lock
 	$(BIN)/python -m tests.fuzz.csv_reader -max_total_time=60 -max_len=4096 -timeout=10 $(ARGS)
 
-pythons: $(VENV)/.installed-dev ## test the client on every installed Python from 3.10 to 3.13
-	$(BIN)/python -m client.try_pythons
+pythons: $(VENV)/.installed-dev ## try service and client on every installed Python that they name
+	$(BIN)/python -m tests.pythons
 
 lock: ## pin the newest dependencies, with hashes (needs uv)
 	$(UV_COMPILE) -o requirements.lock pyproject.toml requirements-build.in
@@ -96,7 +96,7 @@ clean: ## remove the environment and the caches, not the data in var/
 
 $(BIN)/python:
 	@if [ -z "$(PYTHON)" ]; then \
-		echo "Python 3.11 or newer with its venv module is needed:" \
+		echo "Python 3.11 to 3.14 with its venv module is needed:" \
 			"install it (Debian: apt-get install python3 python3-venv) or set PYTHON=..."; exit 1; fi
 	@echo "Creating $(VENV) ..."
 	@$(PYTHON) -m venv $(VENV)

@@ -15,6 +15,7 @@ import yaml
 from app.cli import application
 from app.cli.profiling.training import environment_of
 from app.settings import Settings, unknown_variables
+from tests.pythons import named_versions
 
 _ROOT = Path(__file__).parents[2]
 _MAKEFILE = (_ROOT / "Makefile").read_text(encoding="utf-8")
@@ -121,7 +122,7 @@ def test_named_version_of_the_image_is_that_of_the_manifests() -> None:
     assert set(re.findall(r"REGISTRY/trainfare:([\d.]+)", guide)) == {image["newTag"]}
 
 
-def test_client_is_tried_on_every_python_in_a_fresh_clone(tmp_path: Path) -> None:
+def test_every_named_python_is_tried_in_a_fresh_clone(tmp_path: Path) -> None:
     [recipe] = re.findall(r"^pythons:.*\n\t\$\(BIN\)/python (.+)$", _MAKEFILE, re.MULTILINE)
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
 
@@ -135,5 +136,21 @@ def test_client_is_tried_on_every_python_in_a_fresh_clone(tmp_path: Path) -> Non
     )
 
     assert process.stdout.splitlines() == [
-        f"Python {version}: not found here" for version in ("3.10", "3.11", "3.12", "3.13")
+        f"Python {version}: not found here" for version in named_versions(_ROOT / "client")
     ], process.stderr
+
+
+def test_pythons_that_are_named_are_those_that_make_takes() -> None:
+    readme = (_ROOT / "README.md").read_text(encoding="utf-8")
+    [[low, high]] = re.findall(r"not \(3, (\d+)\) <= sys.version_info < \(3, (\d+)\)", _MAKEFILE)
+    versions = named_versions(_ROOT)
+    first, last = versions[0], versions[-1]
+
+    assert versions == [f"3.{minor}" for minor in range(int(low), int(high))]
+    [names] = re.findall(r"for python in (.+); do", _MAKEFILE)
+    assert names.split() == ["python3", *(f"python{version}" for version in reversed(versions))]
+    assert f"Python {first} to {last} with its venv module is needed" in _MAKEFILE
+    assert f"only Python {first} to {last}, make" in readme
+    client = named_versions(_ROOT / "client")
+    for text in (readme, (_ROOT / "client" / "README.md").read_text(encoding="utf-8")):
+        assert f"Python {client[0]} to {client[-1]}" in text
