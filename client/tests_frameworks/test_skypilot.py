@@ -3,7 +3,9 @@
 import logging
 import re
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -191,6 +193,32 @@ def test_launch_does_not_depend_on_the_service(
 
     assert _chosen(admitted) == "gpu_1x_t4"
     assert "Trainfare has no forecast of resnet, so that SkyPilot assumes one hour. " in logged.text
+
+
+class _Stranger(BaseHTTPRequestHandler):
+    """Answers whatever it is asked with an empty document."""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.end_headers()
+        self.wfile.write(b"{}")
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the framework's name
+        """Say nothing."""
+
+
+def test_launch_does_not_depend_on_a_sensible_answer(
+    sky: Any, logged: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with HTTPServer(("127.0.0.1", 0), _Stranger) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        monkeypatch.setenv("TRAINFARE_URL", f"http://127.0.0.1:{server.server_port}")
+        admitted = _admitted(_task(sky, "resnet", {"any_of": _ANY_OF}))
+        server.shutdown()
+
+    assert _chosen(admitted) == "gpu_1x_t4"
+    assert "SkyPilot assumes one hour. Unexpected: KeyError(" in logged.text
 
 
 @pytest.mark.parametrize(

@@ -55,11 +55,12 @@ class ForecastPolicy(sky.AdminPolicy):
         ):
             try:
                 _log(task, add_forecasts(task))
-            except TrainfareError as error:
+            except Exception as error:  # noqa: BLE001 - SkyPilot would refuse the launch
+                is_told = isinstance(error, TrainfareError)
                 _logger.warning(
                     "Trainfare has no forecast of %s, so that SkyPilot assumes one hour. %s",
                     task.envs[WORKLOAD],
-                    error,
+                    error if is_told else f"Unexpected: {error!r}.",
                 )
         return sky.MutatedUserRequest(task, user_request.skypilot_config)
 
