@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,14 @@ def interrupted_after(event: threading.Event) -> Iterator[None]:
     yield
     thread.join()
     signal.signal(signal.SIGINT, before)
+
+
+def test_version_is_that_of_the_distribution(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--version"])
+
+    assert ended.value.code == 0
+    assert capsys.readouterr().out == f"trainfare-client {version('trainfare-client')}\n"
 
 
 def test_flush_uploads_what_waits(

@@ -39,7 +39,7 @@ _EPILOG: Final = (
 _DELEGATED: Final = {
     "import": (
         "trainfare_client.importers.command",
-        "import runs from Spark, Slurm, MLflow, W&B, benchmarks, tables",
+        "import runs from Spark, Slurm, Kubernetes, MLflow, W&B, benchmarks, tables",
     ),
     "ci": ("trainfare_client.ci.command", "report runs of a CI build: trainfare-client ci report"),
 }
@@ -63,11 +63,16 @@ def _main(arguments: list[str]) -> int:
     if arguments and arguments[0] in _DELEGATED:
         module, _ = _DELEGATED[arguments[0]]
         return int(importlib.import_module(module).main(arguments[1:], program="trainfare-client"))
+    # Slow to load: the delegated commands do without it.
+    from importlib.metadata import version  # noqa: PLC0415
+
     parser = argparse.ArgumentParser(
         prog="trainfare-client",
         description="Brings measured runs to the service.",
         epilog=_EPILOG,
     )
+    shown = f"trainfare-client {version('trainfare-client')}"
+    parser.add_argument("--version", action="version", version=shown)
     commands = parser.add_subparsers(dest="command", required=True)
     _add_options(commands.add_parser("flush", help="upload the spooled runs"))
     _add_options(commands.add_parser("waiting", help="count the spooled runs"))

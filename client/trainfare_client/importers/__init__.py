@@ -1,1 +1,1 @@
-"""Converts what other tools recorded to runs: Spark, Slurm, MLflow, benchmarks, tables."""
+"""Converts to runs what other tools recorded: Spark, Slurm, Kubernetes, trackers, tables."""
