@@ -371,6 +371,15 @@ def test_single_object_is_an_export(importing: Importing, tmp_path: Path) -> Non
     assert row["duration_seconds"] == "3600.0"
 
 
+def test_list_of_the_api_is_an_export(importing: Importing, tmp_path: Path) -> None:
+    described = {name: value for name, value in job().items() if name not in {"kind", "apiVersion"}}
+    listed = {"apiVersion": "batch/v1", "kind": "JobList", "items": [described]}
+
+    (row,) = importing.dry("kubernetes", written(tmp_path / "jobs.json", json.dumps(listed)))
+
+    assert row["workload"] == "train-7"
+
+
 @pytest.mark.parametrize("content", ['{"a": 1}', "[]", "7"])
 def test_other_documents_are_refused_with_the_command(
     content: str, importing: Importing, tmp_path: Path

@@ -124,12 +124,13 @@ def read_kubernetes(
 
 def _items(path: str) -> list[Object]:
     content = document(path)
-    items = member(content, "items")
-    if isinstance(items, list):
-        return objects_in(content, "items")
-    if not isinstance(member(content, "kind"), str):
+    kind = member(content, "kind")
+    if not isinstance(kind, str):
         raise SourceError(path, "It holds no objects of Kubernetes.", f"Export with: {COMMAND}")
-    return [content]
+    if not isinstance(member(content, "items"), list):
+        return [content]
+    # The API's own lists name the kind of their items once.
+    return [{"kind": kind.removesuffix("List"), **item} for item in objects_in(content, "items")]
 
 
 def _add(item: Object, jobs: dict[tuple[str, ...], _Job]) -> str:
