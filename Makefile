@@ -113,30 +113,18 @@ $(VENV)/.installed-dev: requirements-dev.lock client/pyproject.toml $(VENV)/.ins
 	@$(PIP_INSTALL) --no-deps --no-build-isolation -e client
 	@touch $@
 
-$(FRAMEWORKS)/.installed: client/requirements-frameworks.lock client/requirements-torch.lock \
-		client/pyproject.toml | $(BIN)/python
-	@echo "Installing the locked frameworks for the collectors' tests (once, about 2 GB) ..."
-	@$(PYTHON) -m venv $(FRAMEWORKS)
-	@$(FRAMEWORKS)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes \
-		-r client/requirements-frameworks.lock -r client/requirements-torch.lock
-	@$(FRAMEWORKS)/bin/python -m pip install --quiet --disable-pip-version-check \
-		--no-deps --no-build-isolation -e client
-	@touch $@
-
-$(IMPORTERS)/.installed: client/requirements-importers.lock client/pyproject.toml | $(BIN)/python
-	@echo "Installing Spark, MLflow and W&B for the importers' tests (once, about 1 GB) ..."
-	@$(PYTHON) -m venv $(IMPORTERS)
-	@$(IMPORTERS)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes \
-		-r client/requirements-importers.lock
-	@$(IMPORTERS)/bin/python -m pip install --quiet --disable-pip-version-check \
-		--no-deps --no-build-isolation -e client
-	@touch $@
-
-$(LAUNCHERS)/.installed: client/requirements-launchers.lock client/pyproject.toml | $(BIN)/python
-	@echo "Installing SkyPilot for the launchers' tests (once, about .5 GB) ..."
-	@$(PYTHON) -m venv $(LAUNCHERS)
-	@$(LAUNCHERS)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes \
-		-r client/requirements-launchers.lock
-	@$(LAUNCHERS)/bin/python -m pip install --quiet --disable-pip-version-check \
+# The others' environments are separate: they need other versions of the same packages.
+$(FRAMEWORKS)/.installed: client/requirements-frameworks.lock client/requirements-torch.lock
+$(FRAMEWORKS)/.installed: CONTENT := the locked frameworks for the collectors' tests (once, about 2 GB)
+$(IMPORTERS)/.installed: client/requirements-importers.lock
+$(IMPORTERS)/.installed: CONTENT := Spark, MLflow and W&B for the importers' tests (once, about 1 GB)
+$(LAUNCHERS)/.installed: client/requirements-launchers.lock
+$(LAUNCHERS)/.installed: CONTENT := SkyPilot for the launchers' tests (once, about .5 GB)
+$(FRAMEWORKS)/.installed $(IMPORTERS)/.installed $(LAUNCHERS)/.installed: client/pyproject.toml | $(BIN)/python
+	@echo "Installing $(CONTENT) ..."
+	@$(PYTHON) -m venv $(@D)
+	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes \
+		$(addprefix -r ,$(filter %.lock,$^))
+	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check \
 		--no-deps --no-build-isolation -e client
 	@touch $@

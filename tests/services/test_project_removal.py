@@ -2,14 +2,13 @@
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import replace
 from threading import Event
 
 import pytest
 import sqlalchemy as sa
 from fastapi.testclient import TestClient
-from typing_extensions import override
 
 from app.domain.access import DEFAULT_PROJECT, Project, Scope
 from app.domain.errors import DomainError, NotFoundError
@@ -17,14 +16,13 @@ from app.domain.identifiers import ProjectId, Slug, new_identifier
 from app.domain.quotas import Limit, Quota
 from app.domain.workloads import ParameterDeclaration, ParameterType, WorkloadDeclaration
 from app.main import build_app
-from app.services.context import ServiceContext
 from app.services.project_removal import ProjectRemovalService
 from app.services.quotas import ProjectService
 from app.services.wiring import Services
 from app.storage.database import Database
-from app.storage.stores import Stores
 from app.storage.tables import Base, BaselineRow
 from tests.support.clock import FakeClock
+from tests.support.kills import Killed, killed_after
 from tests.support.ledger import record_forecasts
 from tests.support.locks import require_several_writers, wait_for_a_lock
 from tests.support.regressors import fit, store_runs
@@ -161,28 +159,6 @@ def test_nothing_is_left_and_other_projects_keep_all(keyed: Services, at_once: i
         service.remove("vision")
 
 
-class _Killed(BaseException):
-    """The process ends here."""
-
-
-def _killed_after(context: ServiceContext, transactions: int) -> ServiceContext:
-    """Return a context whose process is killed in the transaction after so many."""
-
-    class Dying(Database):
-        left = transactions
-
-        @override
-        @contextmanager
-        def transaction(self) -> Iterator[Stores]:
-            with super().transaction() as stores:
-                yield stores
-                if self.left == 0:
-                    raise _Killed
-                self.left -= 1
-
-    return replace(context, database=Dying(context.settings.url))
-
-
 @pytest.mark.usefixtures("token")
 def test_interrupted_removal_is_continued(keyed: Services) -> None:
     database, context = keyed.context.database, keyed.context
@@ -191,8 +167,8 @@ def test_interrupted_removal_is_continued(keyed: Services) -> None:
 
     # Each one gets as far as it can: through the transactions of those before, and some more.
     for transactions in (0, 1, 3, 5, 20):
-        dying = _killed_after(context, transactions)
-        with suppress(_Killed):
+        dying = killed_after(context, transactions)
+        with suppress(Killed):
             ProjectRemovalService(dying, at_once=2).remove("vision")
         dying.database.close()
         left.append(sum(_rows(database, vision).values()))
@@ -210,8 +186,8 @@ def test_keys_and_uploads_are_refused_from_the_beginning(
     keyed: Services, keyed_client: TestClient, token: str, clock: FakeClock
 ) -> None:
     headers = {"Authorization": f"Bearer {token}"}
-    dying = _killed_after(keyed.context, 1)
-    with suppress(_Killed):
+    dying = killed_after(keyed.context, 1)
+    with suppress(Killed):
         ProjectRemovalService(dying).remove("vision")
     dying.database.close()
 

@@ -11,13 +11,13 @@ from typing_extensions import override
 
 from app.domain.access import DEFAULT_PROJECT, Principal, Scope
 from app.domain.identifiers import Slug, WorkloadId
-from app.services.context import ServiceContext
 from app.services.wiring import Services
 from app.services.workloads import WorkloadService
 from app.storage.database import Database
 from app.storage.stores import Stores
 from app.storage.tables import Base
 from tests.support.clock import FakeClock
+from tests.support.kills import Killed, killed_after
 from tests.support.ledger import record_forecasts
 from tests.support.queries import recorded_queries
 from tests.support.regressors import fit, publish_regressor, store_runs
@@ -111,35 +111,13 @@ def test_workload_is_removed_in_portions(services: Services, at_once: int) -> No
         assert len(transactions) == 1
 
 
-class _Killed(BaseException):
-    """The process ends here."""
-
-
-def _killed_after(context: ServiceContext, transactions: int) -> ServiceContext:
-    """Return a context whose process is killed in the transaction after so many."""
-
-    class Dying(Database):
-        left = transactions
-
-        @override
-        @contextmanager
-        def transaction(self) -> Iterator[Stores]:
-            with super().transaction() as stores:
-                yield stores
-                if self.left == 0:
-                    raise _Killed
-                self.left -= 1
-
-    return replace(context, database=Dying(context.settings.url))
-
-
 def test_interrupted_removal_of_a_workload_is_continued(services: Services) -> None:
     workload_id, database = _filled(services), services.context.database
     left = [sum(_rows_of(database, workload_id).values())]
 
     for transactions in (0, 2, 3):
-        dying = _killed_after(services.context, transactions)
-        with suppress(_Killed):
+        dying = killed_after(services.context, transactions)
+        with suppress(Killed):
             WorkloadService(dying, at_once=2).delete(_CALLER, Slug("fitted"))
         dying.database.close()
         left.append(sum(_rows_of(database, workload_id).values()))
