@@ -23,7 +23,7 @@ _PASS_THROUGH: Final = {
 _CLIENT_COMMANDS: Final = {
     "ci": "Judge a build's runs by their forecasts",
     "flush": "Upload runs that waited for the service",
-    "import": "Upload runs of Spark, Slurm, Kubernetes, MLflow, W&B",
+    "import": "Upload runs that other tools recorded",
 }
 
 

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import fields
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from functools import partial
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
@@ -51,8 +51,6 @@ _FIT_COLUMNS = (
 _EVIDENCE_COLUMNS = (RunRow.status, RunRow.progress, RunRow.resources, RunRow.phases)
 _PEAK_MEMORY = "peak_gpu_memory_bytes"
 _FIT_FIELDS = tuple(field.name for field in fields(RunColumns))
-_LONGEST_UPLOAD: Final = timedelta(days=1)
-_LAST_INSTANT: Final = datetime.max.replace(tzinfo=UTC) - _LONGEST_UPLOAD
 
 
 RunFamily = Literal["parameters", "phases", "resources", "labels"]
@@ -350,13 +348,10 @@ def _conditions(wanted: RunFilter) -> Iterator[sa.ColumnElement[bool]]:
     if wanted.gpu_type is not None:
         yield RunRow.gpu_type == wanted.gpu_type
     if wanted.created_after is not None:
+        # An identifier is made when an upload has its locks, after the instant of its runs.
         yield RunRow.id >= earliest_identifier("run", wanted.created_after)
         yield RunRow.created_at > wanted.created_after
     if wanted.created_before is not None:
-        # An identifier is made when an upload has its locks, up to its time limit after the
-        # instant that its runs have.
-        last = min(wanted.created_before, _LAST_INSTANT) + _LONGEST_UPLOAD
-        yield RunRow.id < earliest_identifier("run", last)
         yield RunRow.created_at < wanted.created_before
     if wanted.excluded is not None:
         yield RunRow.excluded == wanted.excluded

@@ -10,8 +10,9 @@ from trainfare_client import errors
 from trainfare_client.ci import comments, refusals
 from trainfare_client.errors import ProblemError, TrainfareError
 from trainfare_client.importers import asked, faults, mapping, opening
+from trainfare_client.launchers import estimates
 
-_DEFINED_IN: Final = (errors, comments, refusals, asked, faults, mapping, opening)
+_DEFINED_IN: Final = (errors, comments, refusals, asked, faults, mapping, opening, estimates)
 _FIT: Final = {"fit_id": "fit_1", "state": "failed", "problem": {"detail": "no idea"}}
 _PROBLEM: Final = {
     "code": "invalid_rows",

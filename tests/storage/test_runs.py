@@ -71,7 +71,7 @@ def test_texts_are_read_as_they_were_stored(database: Database, sign: str) -> No
     assert [run.external_id for run in stored] == names
 
 
-def test_runs_of_a_span_of_time_are_found_in_the_index_of_identifiers(database: Database) -> None:
+def test_runs_since_an_instant_are_found_in_the_index_of_identifiers(database: Database) -> None:
     hour = timedelta(hours=1)
     with database.transaction() as stores:
         workload = _claim(stores)
@@ -85,13 +85,9 @@ def test_runs_of_a_span_of_time_are_found_in_the_index_of_identifiers(database: 
 
     with database.reading() as stores, recorded_queries(database) as queries:
         found = stores.runs.page(workload, wanted, limit=10).items
-        ages = RunFilter(created_before=datetime.max.replace(tzinfo=UTC))
-        everything = stores.runs.page(workload, ages, limit=10).items
 
     assert [run.created_at for run in found] == [_NOW, _NOW]
-    assert len(everything) == 6
     assert "run.id >= " in queries[0]
-    assert "run.id < " in queries[0]
 
 
 def test_instants_are_read_as_they_were_stored(database: Database) -> None:
