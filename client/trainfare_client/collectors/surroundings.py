@@ -8,6 +8,8 @@ import subprocess
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from trainfare_client.variables import WORKLOAD
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -65,7 +67,7 @@ def is_profiled(workload: str, environ: Mapping[str, str] = os.environ) -> bool:
     (True, False, False)
     """
     session_run = environ.get("TRAINFARE_EXTERNAL_ID")
-    return bool(session_run) and environ.get("TRAINFARE_WORKLOAD") == workload
+    return bool(session_run) and environ.get(WORKLOAD) == workload
 
 
 def read_labels(environ: Mapping[str, str] = os.environ) -> dict[str, str]:

@@ -27,6 +27,7 @@ from trainfare_client.importers.kubernetes_values import (
 from trainfare_client.importers.lines import document
 from trainfare_client.importers.naming import run_key, slug
 from trainfare_client.importers.rows import ImportedRow
+from trainfare_client.variables import PARAMETER, WORK, WORKLOAD, variable_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -60,8 +61,6 @@ _PLACES_IN_GROUP: Final = (
 )
 _PREEMPTIONS: Final = frozenset({"Preempting", "Evicted", "NodeLost", "Shutdown", "NodeShutdown"})
 _REPLICAS: Final = re.compile(r"(?:pytorch|tf|mpi|jax|xgb|paddle)ReplicaSpecs")
-_WORK: Final = ("workers", "dataset_size", "batch_size", "epochs")
-_PARAMETER: Final = "TRAINFARE_PARAM_"
 
 
 @dataclass
@@ -144,7 +143,8 @@ def _add(item: Object, jobs: dict[tuple[str, ...], _Job]) -> str:
             return _OTHER_KIND
         # The jobs of a JobSet are parts of it.
         if group != _GROUPS[0]:
-            jobs.setdefault((namespace, name, uid), _Job(namespace, name, uid)).item = item
+            key = (namespace, name, uid)
+            jobs.setdefault(key, _Job(*key)).item = item
         return ""
     if group is None:
         return _NO_JOB
@@ -208,7 +208,7 @@ def _row(place: str, job: _Job, nodes: Mapping[str, Object], options: Options) -
         "status": execution.status,
         "duration_seconds": execution.seconds,
         "started_at": execution.start.isoformat(),
-        "workload": slug(environment.get("TRAINFARE_WORKLOAD") or _base_name(job)),
+        "workload": slug(environment.get(WORKLOAD) or _base_name(job)),
         **_configuration(working, nodes),
         "workers": (_gpu_count(working) or len(working)) * replicas,
         **{f"param.{name}": value for name, value in parameters.items()},
@@ -243,30 +243,20 @@ def _last_attempt(job: _Job, expected: int | None) -> list[Object] | str:
 def _execution(job: _Job, pods: Sequence[Object]) -> _Execution | str:
     """Return how a job's pods went, or why there is nothing to tell."""
     ends = [_terminated(pod) for pod in pods]
-    known = [(instant(e.get("startedAt")), instant(e.get("finishedAt"))) for e in ends if e]
-    starts, finishes = [start for start, _ in known], [finish for _, finish in known]
     condition = _final_condition(job.item)
-    if pods and (not all(ends) and condition is None):
+    if condition is None and not (ends and all(ends)):
         return _NOT_ENDED
-    if not pods:
-        if condition is None:
-            return _NOT_ENDED
-        starts = [instant(member(job.item, "status", "startTime"))]
-        completion = member(job.item, "status", "completionTime")
-        finishes = [instant(completion or condition.get("lastTransitionTime"))]
-    return _between(_status(pods, condition), starts, finishes)
-
-
-def _between(
-    status: str, starts: Sequence[datetime | None], finishes: Sequence[datetime | None]
-) -> _Execution | str:
-    start = min((start for start in starts if start is not None), default=None)
-    end = max((finish for finish in finishes if finish is not None), default=None)
-    return (
-        _NEVER_RAN
-        if start is None or end is None or end <= start
-        else _Execution(status, start, end)
-    )
+    times = [(end.get("startedAt"), end.get("finishedAt")) for end in ends if end]
+    if condition is not None and not pods:
+        start, completion = (
+            member(job.item, "status", name) for name in ("startTime", "completionTime")
+        )
+        times = [(start, completion or condition.get("lastTransitionTime"))]
+    starts = [moment for start, _ in times if (moment := instant(start))]
+    finishes = [moment for _, finish in times if (moment := instant(finish))]
+    if not starts or not finishes or max(finishes) <= min(starts):
+        return _NEVER_RAN
+    return _Execution(_status(pods, ends, condition), min(starts), max(finishes))
 
 
 def _terminated(pod: Object) -> Object | None:
@@ -291,11 +281,10 @@ def _final_condition(item: Object) -> Object | None:
     )
 
 
-def _status(pods: Sequence[Object], condition: Object | None) -> str:
+def _status(pods: Sequence[Object], ends: Sequence[Object | None], condition: Object | None) -> str:
     if condition is not None and condition.get("type") != "Failed":
         return "succeeded"
-    ends = [_terminated(pod) or {} for pod in pods]
-    reasons = {str(end.get("reason")) for end in ends} | {
+    reasons = {str(member(end, "reason")) for end in ends} | {
         str(member(pod, "status", "reason")) for pod in pods
     }
     reasons.add(str((condition or {}).get("reason")))
@@ -310,7 +299,7 @@ def _status(pods: Sequence[Object], condition: Object | None) -> str:
         return "timed_out"
     if disrupted or reasons & _PREEMPTIONS:
         return "preempted"
-    succeeded = bool(ends) and all(end.get("exitCode") == 0 for end in ends)
+    succeeded = bool(ends) and all(member(end, "exitCode") == 0 for end in ends)
     return "succeeded" if succeeded and condition is None else "failed"
 
 
@@ -349,11 +338,11 @@ def _gpu_count(pods: Sequence[Object]) -> int:
 
 def _work(environment: Mapping[str, str]) -> dict[str, Cell]:
     """Return what the variables of `trainfare profile` say of the work."""
-    variables = {f"TRAINFARE_{name.upper()}": name for name in _WORK}
+    variables = {variable_of(name): name for name in ("workers", *WORK)}
     parameters = {
-        name: f"param.{name.removeprefix(_PARAMETER).lower()}"
+        name: f"param.{name.removeprefix(PARAMETER).lower()}"
         for name in environment
-        if name.startswith(_PARAMETER)
+        if name.startswith(PARAMETER)
     }
     fields = {**variables, **parameters}
     return {fields[name]: value for name, value in environment.items() if name in fields}

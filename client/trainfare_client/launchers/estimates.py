@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from trainfare_client.errors import TrainfareError, problem_error
-from trainfare_client.launchers.tasks import WORKLOAD, Node, question_of
+from trainfare_client.launchers.tasks import Node, question_of
+from trainfare_client.variables import WORKLOAD
 from trainfare_client.wording import say_seconds
 
 if TYPE_CHECKING:

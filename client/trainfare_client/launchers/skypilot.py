@@ -16,8 +16,9 @@ from sky import sky_logging
 from trainfare_client._sync.client import Client
 from trainfare_client.errors import TrainfareError
 from trainfare_client.launchers.estimates import Estimate, estimate_nodes
-from trainfare_client.launchers.tasks import WORKLOAD, Node, node_of
+from trainfare_client.launchers.tasks import Node, node_of
 from trainfare_client.settings import read_settings
+from trainfare_client.variables import WORKLOAD
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from trainfare_client.errors import SettingsError
+from trainfare_client.variables import PARAMETER, WORK, WORKERS, variable_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from trainfare_client.documents import Configuration, WorkloadDetail
-
-WORKLOAD: Final = "TRAINFARE_WORKLOAD"
-_WORKERS: Final = "TRAINFARE_WORKERS"
-_WORK: Final = ("dataset_size", "batch_size", "epochs")
-_PARAMETER: Final = "TRAINFARE_PARAM_"
 
 
 class Resources(Protocol):
@@ -77,7 +72,7 @@ class Node:
         if workers is None and per_node % 1:
             raise SettingsError(
                 f"{self.name} is a part of an accelerator.",
-                f"Set {_WORKERS} to the number of processes.",
+                f"Set {WORKERS} to the number of processes.",
             )
         configuration: Configuration = {
             "nodes": nodes,
@@ -114,27 +109,27 @@ def question_of(
     """
     work = {
         name: _number(environment, variable)
-        for name in _WORK
-        if (variable := f"TRAINFARE_{name.upper()}") in environment
+        for name in WORK
+        if (variable := variable_of(name)) in environment
     }
     question = {
         "workload": workload["workload"],
         "work": work,
         "parameters": _parameters(environment, workload["parameters"]),
     }
-    workers = _number(environment, _WORKERS) if _WORKERS in environment else None
+    workers = _number(environment, WORKERS) if WORKERS in environment else None
     if workers is not None and workers % 1:
-        raise SettingsError(f"{_WORKERS} {workers:g} is not a whole number.", "Correct it.")
+        raise SettingsError(f"{WORKERS} {workers:g} is not a whole number.", "Correct it.")
     return question, None if workers is None else int(workers)
 
 
 def _parameters(
     environment: Mapping[str, str], declared: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, float | str]:
-    names = {_PARAMETER + re.sub(r"\W", "_", name).upper(): name for name in declared}
+    names = {variable_of(f"param.{name}"): name for name in declared}
     parameters: dict[str, float | str] = {}
     for variable, text in environment.items():
-        if not variable.startswith(_PARAMETER):
+        if not variable.startswith(PARAMETER):
             continue
         name = names.get(variable)
         if name is None:
