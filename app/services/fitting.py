@@ -23,6 +23,9 @@ from models import RunTable, WorkloadSummary, factory_summaries
 
 _logger = logging.getLogger(__name__)
 _FORGET_FITTERS_AFTER: Final = timedelta(days=1)
+_MAX_CONTRIBUTORS: Final = 100
+"""Other workloads that a prior is learned from; more would hardly change it."""
+
 _BEGINNING: Final = datetime.fromtimestamp(0, UTC)
 
 
@@ -56,7 +59,7 @@ def _pool(stores: Stores, claim: ClaimedFit) -> Pool:
     if mode is not Pooling.PROJECT:
         return Pool(mode)
     summaries = []
-    for slug, document in stores.regressors.summaries_of_others(claim.workload_id):
+    for slug, document in stores.summaries.of_others(claim.workload_id, limit=_MAX_CONTRIBUTORS):
         try:
             summaries.append(WorkloadSummary.from_document({**document, "workload": slug}))
         except (KeyError, TypeError, ValueError):

@@ -237,27 +237,6 @@ class RegressorStore:
             .limit(1)
         ).scalar_one_or_none()
 
-    def summaries_of_others(self, workload_id: WorkloadId) -> list[tuple[Slug, Json]]:
-        """Return the summaries of the other workloads of the same project, one per workload.
-
-        They are those of the published versions; versions older than summaries have none.
-        """
-        project = (
-            sa.select(WorkloadRow.project_id).where(WorkloadRow.id == workload_id).scalar_subquery()
-        )
-        rows = self._session.execute(
-            sa.select(WorkloadRow.slug, RegressorRow.summary)
-            .join(PublicationRow, PublicationRow.workload_id == WorkloadRow.id)
-            .join(RegressorRow, IS_PUBLISHED)
-            .where(
-                WorkloadRow.project_id == project,
-                WorkloadRow.id != workload_id,
-                RegressorRow.summary.is_not(None),
-            )
-            .order_by(WorkloadRow.slug)
-        )
-        return [(Slug(slug), summary) for slug, summary in rows if summary is not None]
-
     def load_artifact(self, workload_id: WorkloadId, version: int) -> bytes:
         """Return a version's artefact after checking its hash.
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from app.storage.diagnosis import DiagnosisStore
     from app.storage.dumps import DumpStore
     from app.storage.removal import RemovalStore
+    from app.storage.summaries import SummaryStore
 
 
 class Stores:
@@ -68,3 +69,10 @@ class Stores:
         from app.storage.removal import RemovalStore  # noqa: PLC0415
 
         return RemovalStore(self._session)
+
+    @property
+    def summaries(self) -> "SummaryStore":
+        """What workloads contribute to the priors of others, for fitters."""
+        from app.storage.summaries import SummaryStore  # noqa: PLC0415
+
+        return SummaryStore(self._session)

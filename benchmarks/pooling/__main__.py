@@ -1,9 +1,9 @@
 """Compare a workload's forecasts with and without knowledge from other workloads and data sheets.
 
 Usage: ``python -m benchmarks.pooling --data DIR [--hardware FILE.csv] [--draws N] [--types N]
-[--arms ARM ...] [--jobs N] [--only NAME ...] --out result.csv``. Each folder of DIR holds
-``runs.csv``; it stands for a project and is left out of its own factory prior. Rows are written as
-soon as they are known.
+[--arms ARM ...] [--contributors N] [--jobs N] [--only NAME ...] --out result.csv``. Each folder of
+DIR holds ``runs.csv``; it stands for a project and is left out of its own factory prior. Rows are
+written as soon as they are known.
 """
 
 import argparse
@@ -43,7 +43,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     targets = [item for item in workloads if not arguments.only or item.folder in arguments.only]
     summaries = summarise_all(track(workloads, "summarising", console=Console(stderr=True)))
     names = {row.get("gpu_type", "") for item in workloads for row in item.rows}
-    priors = Priors(summaries, read_hardware(arguments.hardware, names))
+    hardware = read_hardware(arguments.hardware, names)
+    priors = Priors(summaries, hardware, arguments.contributors)
     work = [(item, tuple(_tasks(item, arguments))) for item in targets]
     arms = [arm for arm in ARMS if arm in {ARMS[0], *arguments.arms}]
     results: list[Result] = []
@@ -70,6 +71,9 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--types", type=int, help="GPU types left out per workload, default all")
     parser.add_argument(
         "--arms", nargs="*", choices=ARMS, default=ARMS, help=f"priors beside {ARMS[0]}; all"
+    )
+    parser.add_argument(
+        "--contributors", type=int, help="other workloads of a project that count, default all"
     )
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--only", nargs="*", help="names of folders whose workloads are targets")

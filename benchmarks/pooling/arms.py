@@ -13,15 +13,18 @@ class Priors:
     """Summaries of all workloads, and the prior of each target in each arm.
 
     A data set stands for a project. The factory prior of a target excludes its data set, so that
-    the prior does not already contain the target's own runs.
+    the prior does not already contain the target's own runs. Of the project's other workloads,
+    the `max_contributors` with the most configurations count.
     """
 
     def __init__(
         self,
         summaries: Mapping[tuple[str, str], WorkloadSummary],
         hardware: Mapping[str, HardwareDescription],
+        max_contributors: int | None = None,
     ) -> None:
         self._summaries, self._hardware = summaries, hardware
+        self._max_contributors = max_contributors
         self._known: dict[tuple[str, str, str], PooledPrior] = {}
 
     def prior(self, arm: str, folder: str, workload: str) -> PooledPrior | None:
@@ -41,11 +44,13 @@ class Priors:
         return {} if arm == "alone" else self._hardware
 
     def _project(self, folder: str, workload: str) -> list[WorkloadSummary]:
-        return [
+        others = [
             summary
             for (other, name), summary in self._summaries.items()
             if other == folder and name != workload
         ]
+        others.sort(key=lambda summary: -summary.n_configurations)
+        return others[: self._max_contributors]
 
 
 def factory_summaries(

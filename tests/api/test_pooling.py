@@ -9,6 +9,7 @@ from sqlalchemy.orm import Session
 
 from app.domain.fits import FitState
 from app.domain.identifiers import ProjectId, Slug
+from app.services import fitting
 from app.services.wiring import Services
 from app.storage.tables import ProjectRow, RegressorRow
 from models import FORMAT_VERSION, factory_summaries
@@ -71,6 +72,20 @@ def test_other_workloads_of_the_project_contribute_and_never_the_workload_itself
     assert pooling_of(client, "mine", 2)["workloads"] == ["a", "b"]
     assert pooling_of(client, "a")["workloads"] == ["b"]
     assert support_of(client, "mine")["pooled_from"] == ["a", "b"]
+
+
+def test_no_more_workloads_contribute_than_a_prior_needs(
+    client: TestClient, services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fitting, "_MAX_CONTRIBUTORS", 2)
+    for name in ("a", "b", "c"):
+        publish_regressor(services, name)
+    publish_regressor(services, "mine")
+
+    contributors = pooling_of(client, "mine")["workloads"]
+
+    assert len(contributors) == 2
+    assert support_of(client, "mine")["pooled_from"] == contributors
 
 
 def test_another_projects_workloads_never_contribute(

@@ -1,6 +1,7 @@
 """The comparison of priors: what it leaves out, what it writes, what it prints."""
 
 import csv
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -102,6 +103,17 @@ def test_prior_of_a_workload_never_holds_itself_nor_its_data_set_as_public(data:
             reports[arm] = prior.report.contributors, prior.report.factory
 
     assert reports == {"factory": ((), 1), "project": (("b",), 0), "both": (("b",), 1)}
+
+
+def test_only_so_many_other_workloads_of_a_project_contribute(data: Path) -> None:
+    summaries = summarise_all(read_workloads(data))
+    least = replace(summaries["first", "b"], workload="least", n_configurations=2)
+
+    priors = Priors({("first", "least"): least, **summaries}, {}, max_contributors=1)
+
+    prior = priors.prior("project", "first", "a")
+    assert prior is not None
+    assert prior.report.contributors == ("b",)
 
 
 def test_configurations_are_those_of_completed_runs_whatever_else_a_row_tells(
