@@ -75,6 +75,9 @@ KINDS: Mapping[type[DomainError], ProblemKind] = {
     availability.ForeignEncodingError: ProblemKind(
         "database_unavailable", 503, "Database unavailable"
     ),
+    availability.ForeignOrderError: ProblemKind(
+        "database_unavailable", 503, "Database unavailable"
+    ),
     availability.DeadlineExceededError: ProblemKind(
         "deadline_exceeded", 503, "Not answered in time"
     ),

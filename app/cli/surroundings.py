@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from app.cli.failures import RefusedError
 from app.services.context import ServiceContext
 from app.settings import Settings
+from app.storage.collations import require_time_order
 from app.storage.database import Database
 from app.storage.migration import require_migrated
 from app.storage.poolers import require_own_sessions
@@ -24,6 +25,7 @@ def open_migrated_context(settings: Settings) -> Iterator[ServiceContext]:
     """
     with open_context(settings) as context:
         require_own_sessions(context.database)
+        require_time_order(context.database)
         require_migrated(context.database)
         yield context
 

@@ -52,6 +52,21 @@ class ForeignEncodingError(StorageUnusableError):
         super().__init__(f"its encoding is {encoding}, not UTF8")
 
 
+class ForeignOrderError(StorageUnusableError):
+    """The PostgreSQL database sorts text by the rules of a language that reorders identifiers."""
+
+    remedy = (
+        "Create the database anew (CREATE DATABASE trainfare LOCALE 'C' ENCODING 'UTF8' TEMPLATE"
+        " template0); pg_dump moves what the old one holds."
+    )
+
+    def __init__(self, locale: str) -> None:
+        super().__init__(
+            f"its locale {locale} has an order of its own for some letters or pairs of letters, so"
+            " that identifiers do not sort by their creation"
+        )
+
+
 class SchemaMismatchError(DomainError):
     """The schema of the database is not the one that this release needs."""
 

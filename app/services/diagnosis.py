@@ -6,12 +6,17 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from app.domain.availability_errors import SharedSessionsError, StorageUnavailableError
+from app.domain.availability_errors import (
+    ForeignOrderError,
+    SharedSessionsError,
+    StorageUnavailableError,
+)
 from app.domain.health import Check
 from app.domain.identifiers import ProjectId, Slug, WorkloadId
 from app.services.context import ServiceContext
 from app.services.health import HealthService
 from app.services.tables.frames import far_questions
+from app.storage.collations import require_time_order
 from app.storage.migration import missing_parts
 from app.storage.poolers import require_own_sessions
 from app.storage.stores import Stores
@@ -92,6 +97,7 @@ class DiagnosisService:
         """Check each part in a transaction of its own: damage may end the transaction."""
         checks: dict[str, Callable[[Stores], Check]] = {
             "sessions": self._check_sessions,
+            "order": self._check_order,
             "tables": self._check_tables,
             "writing": self._check_writing,
             "integrity": self._check_integrity,
@@ -103,7 +109,8 @@ class DiagnosisService:
             "clock": self._check_clock,
         }
         if self._context.database.is_sqlite:
-            del checks["sessions"]  # a file has none
+            # A file has no sessions, and one order.
+            del checks["sessions"], checks["order"]
         for name, check in checks.items():
             try:
                 with self._context.database.reading() as stores:
@@ -122,6 +129,13 @@ class DiagnosisService:
         except SharedSessionsError as error:
             return Check("sessions", is_ok=False, detail=error.reason, remedy=error.remedy)
         return Check("sessions", is_ok=True, detail=detail)
+
+    def _check_order(self, _stores: Stores) -> Check:
+        try:
+            require_time_order(self._context.database)
+        except ForeignOrderError as error:
+            return Check("order", is_ok=False, detail=error.reason, remedy=error.remedy)
+        return Check("order", is_ok=True, detail="identifiers sort by their creation")
 
     def _check_tables(self, _stores: Stores) -> Check:
         missing = missing_parts(self._context.database)

@@ -5,6 +5,7 @@ from typing import Final
 
 from app.domain.availability_errors import (
     ForeignEncodingError,
+    ForeignOrderError,
     NotReadyError,
     StorageUnavailableError,
 )
@@ -29,7 +30,8 @@ _START_RAY: Final = "Start the Ray cluster, or correct TRAINFARE_RAY_ADDRESS of 
 
 def _unavailable(error: StorageUnavailableError, *, reveal: bool = False) -> Check:
     detail = f"{error} It says: {error.reason}" if reveal else str(error)
-    remedy = error.remedy if isinstance(error, ForeignEncodingError) else _FIX_THE_DATABASE
+    is_foreign = isinstance(error, (ForeignEncodingError, ForeignOrderError))
+    remedy = error.remedy if is_foreign else _FIX_THE_DATABASE
     return Check("database", is_ok=False, detail=detail, remedy=remedy)
 
 

@@ -17,6 +17,7 @@ from app.domain.availability_errors import (
     SchemaAheadError,
     SchemaMismatchError,
 )
+from app.storage.collations import require_time_order_on
 from app.storage.database import Database
 from app.storage.stores import Stores
 from app.storage.tables import Base
@@ -121,6 +122,8 @@ def migrate(
         If the database is at a revision that this version does not know.
     ForeignTablesError
         If the database has tables with our names but not our schema.
+    ForeignOrderError
+        If the empty database sorts identifiers by the rules of a language.
     """
     with (
         _whole_tables(database) as connection,
@@ -145,6 +148,8 @@ def rebuilding(database: Database, revision: str) -> Iterator[Stores]:
         If the database is at a revision that this version does not know.
     ForeignTablesError
         If the database has tables with our names but not our schema.
+    ForeignOrderError
+        If the empty database sorts identifiers by the rules of a language.
     """
     with (
         database.translating_errors(),
@@ -193,9 +198,17 @@ def _migrating(
         known = _revision(connection)
         if known is not None and known not in known_revisions():
             raise _mismatch(known)
-        if known is None and (foreign := _tables_in_the_way(connection)):
-            raise ForeignTablesError(foreign)
+        if known is None:
+            _require_suitable(connection)
         yield lambda revision: _run(config, _revision(connection), revision)
+
+
+def _require_suitable(connection: sa.Connection) -> None:
+    """Refuse a database in which no schema can be made."""
+    if foreign := _tables_in_the_way(connection):
+        raise ForeignTablesError(foreign)
+    if connection.dialect.name == "postgresql":
+        require_time_order_on(connection)
 
 
 def _tables_in_the_way(connection: sa.Connection) -> list[str]:

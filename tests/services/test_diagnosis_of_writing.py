@@ -41,8 +41,8 @@ def test_diagnosis_changes_no_row(services: Services, database: Database) -> Non
 def test_diagnosis_names_only_what_this_database_has(services: Services) -> None:
     named = {check.name for check in services.diagnosis.diagnose()}
 
-    own = {"disk"} if services.context.database.is_sqlite else {"sessions"}
-    assert named & {"disk", "sessions"} == own
+    own = {"disk"} if services.context.database.is_sqlite else {"sessions", "order"}
+    assert named & {"disk", "sessions", "order"} == own
 
 
 @pytest.fixture

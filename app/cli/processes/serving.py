@@ -29,6 +29,7 @@ from app.domain.addresses import is_loopback
 from app.services.access import AccessService, keys_required
 from app.services.context import ServiceContext
 from app.settings import Settings
+from app.storage.collations import require_time_order
 from app.storage.database import Database
 from app.storage.migration import require_head
 from app.storage.poolers import require_own_sessions
@@ -73,6 +74,7 @@ def _check_start(settings: Settings) -> None:
     access = AccessService(ServiceContext(database, settings))
     try:
         require_own_sessions(database)
+        require_time_order(database)
         require_head(database)
         # Reports an invalid trace exporter once, instead of in each web process.
         with exporting(settings):
