@@ -78,6 +78,7 @@ KINDS: Mapping[type[DomainError], ProblemKind] = {
     availability.ForeignOrderError: ProblemKind(
         "database_unavailable", 503, "Database unavailable"
     ),
+    availability.OldSqliteError: ProblemKind("database_unavailable", 503, "Database unavailable"),
     availability.DeadlineExceededError: ProblemKind(
         "deadline_exceeded", 503, "Not answered in time"
     ),

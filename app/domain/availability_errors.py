@@ -67,6 +67,18 @@ class ForeignOrderError(StorageUnusableError):
         )
 
 
+class OldSqliteError(StorageUnusableError):
+    """The SQLite library of this Python lacks statements that the service needs."""
+
+    remedy = (
+        "Use a Python that brings a newer SQLite (the container image; `uv python install`), or"
+        " PostgreSQL (TRAINFARE_DATABASE_URL)."
+    )
+
+    def __init__(self, found: str, needed: str) -> None:
+        super().__init__(f"this Python's SQLite is {found}, {needed} or newer is needed")
+
+
 class SchemaMismatchError(DomainError):
     """The schema of the database is not the one that this release needs."""
 

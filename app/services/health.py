@@ -4,10 +4,9 @@ from datetime import timedelta
 from typing import Final
 
 from app.domain.availability_errors import (
-    ForeignEncodingError,
-    ForeignOrderError,
     NotReadyError,
     StorageUnavailableError,
+    StorageUnusableError,
 )
 from app.domain.errors import Fault
 from app.domain.health import Check, FitActivity, Fitters
@@ -30,8 +29,8 @@ _START_RAY: Final = "Start the Ray cluster, or correct TRAINFARE_RAY_ADDRESS of 
 
 def _unavailable(error: StorageUnavailableError, *, reveal: bool = False) -> Check:
     detail = f"{error} It says: {error.reason}" if reveal else str(error)
-    is_foreign = isinstance(error, (ForeignEncodingError, ForeignOrderError))
-    remedy = error.remedy if is_foreign else _FIX_THE_DATABASE
+    is_general = type(error) in {StorageUnavailableError, StorageUnusableError}
+    remedy = _FIX_THE_DATABASE if is_general else error.remedy
     return Check("database", is_ok=False, detail=detail, remedy=remedy)
 
 

@@ -3,6 +3,7 @@
 import logging
 import math
 import os
+import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
@@ -26,6 +27,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 from app.domain import deadlines
 from app.domain.access_errors import UnauthenticatedError
 from app.domain.availability_errors import (
+    OldSqliteError,
     SharedSessionsError,
     StorageUnavailableError,
     StorageUnusableError,
@@ -70,6 +72,8 @@ _UNUSABLE: Final = {SQLITE_CANTOPEN, SQLITE_CORRUPT, SQLITE_NOTADB, SQLITE_PERM,
 _PRIMARY_CODE: Final = 0xFF
 """The lower byte of SQLite's extended codes."""
 _MAX_TIMEOUT_MS = (1 << 31) - 1
+_OLDEST_SQLITE: Final = (3, 35)
+"""The first with RETURNING; some distributions for enterprises bring an older one."""
 
 
 def _is_no_path(name: str) -> bool:
@@ -82,6 +86,8 @@ def _prepare_sqlite(engine: sa.Engine, busy_timeout_ms: int) -> None:
 
     @event.listens_for(engine, "do_connect")
     def _before_connect(_dialect: object, _record: object, where: list[str], _how: object) -> None:
+        if sqlite3.sqlite_version_info < _OLDEST_SQLITE:
+            raise OldSqliteError(sqlite3.sqlite_version, ".".join(map(str, _OLDEST_SQLITE)))
         # Runs and prices are private; SQLite gives the files beside it the same mode.
         if not _is_no_path(where[0]):
             with suppress(OSError):  # it exists, or SQLite reports what is wrong

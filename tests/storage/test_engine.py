@@ -8,7 +8,14 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from app.domain.availability_errors import StorageUnavailableError, StorageUnusableError
+from app.domain.availability_errors import (
+    OldSqliteError,
+    StorageUnavailableError,
+    StorageUnusableError,
+)
+from app.services.context import ServiceContext
+from app.services.wiring import Services
+from app.settings import Settings
 from app.storage.database import PAGE_BYTES, Database
 from app.storage.migration import migrate, require_head
 
@@ -171,3 +178,31 @@ def test_no_file_is_made_where_none_can_be(tmp_path: Path) -> None:
         migrate(database)
 
     assert list(tmp_path.iterdir()) == []
+
+
+def test_library_of_sqlite_that_lacks_statements_is_refused_before_there_is_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite3, "sqlite_version_info", (3, 34, 1))
+    monkeypatch.setattr(sqlite3, "sqlite_version", "3.34.1")
+    settings = Settings(data_dir=tmp_path)
+
+    with closing(Database(settings.url)) as database:
+        with pytest.raises(OldSqliteError) as refused:
+            migrate(database)
+        (check,) = Services(ServiceContext(database, settings)).health.check_readiness(reveal=True)
+
+    assert refused.value.reason == "this Python's SQLite is 3.34.1, 3.35 or newer is needed"
+    assert refused.value.reason in check.detail
+    assert "PostgreSQL" in check.remedy
+    assert not list(tmp_path.iterdir())
+
+
+def test_oldest_sufficient_library_of_sqlite_is_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite3, "sqlite_version_info", (3, 35, 0))
+
+    with closing(Database(Settings(data_dir=tmp_path).url)) as database:
+        migrate(database)
+        require_head(database)
