@@ -35,8 +35,8 @@ def located(database_url: str, request: pytest.FixtureRequest) -> Iterator[str]:
     """The URL of an empty database whose locale is the parameter."""
     url = sa.make_url(database_url)
     name, locale = f"{url.database}_located", str(request.param)
-    server = sa.create_engine(url, isolation_level="AUTOCOMMIT")
-    with closing(server.connect()) as connection:
+    server = sa.create_engine(url, isolation_level="AUTOCOMMIT", poolclass=sa.NullPool)
+    with server.connect() as connection:
         version = connection.exec_driver_sql("SHOW server_version_num").scalar_one()
         if int(version) < _FIRST_WITH_ICU:
             pytest.skip("databases of this server cannot have a locale of ICU")
@@ -46,7 +46,6 @@ def located(database_url: str, request: pytest.FixtureRequest) -> Iterator[str]:
         )
         yield url.set(database=name).render_as_string(hide_password=False)
         connection.exec_driver_sql(f"DROP DATABASE {name} WITH (FORCE)")
-    server.dispose()
 
 
 @pytest.fixture
