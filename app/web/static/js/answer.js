@@ -1,5 +1,6 @@
 /** Shows a forecast as a sentence, with its basis and its warnings. */
 
+import { get } from "./api.js";
 import { h } from "./dom.js";
 import { chance, duration, durationNode, durationRoundedUp, hardware, label, moneyNode, number, percent, plural, someOf } from "./format.js";
 
@@ -51,12 +52,24 @@ function supportText(forecast) {
   return parts.join("; ");
 }
 
+/** Replace a run's identifier by the name under which it was uploaded, once that is known. */
+async function nameRun(node, runId) {
+  try {
+    const { external_id: name } = await get(`/v1/runs/${runId}`);
+    if (name) node.textContent = name;
+  } catch {
+    // The run may have been removed since the fit: its identifier remains.
+  }
+}
+
 /** Name the runs with the most influence on a forecast, and the effect of 1 % more time there. */
 function lessons(taughtBy) {
   const nodes = taughtBy.map(({ run_ids, influence, about }) => {
     const change = `${influence > 0 ? "+" : ""}${Number(influence.toPrecision(2))}%`;
     const title = `${run_ids.join(", ")}: 1% more time there is ${change} here, through ${label(about)}`;
-    return h("span", { class: "lesson", title }, `${run_ids[0]} (${label(about)})`);
+    const name = h("span", { class: "run-name" }, run_ids[0]);
+    nameRun(name, run_ids[0]);
+    return h("span", { class: "lesson", title }, name, ` (${label(about)})`);
   });
   return h("span", {}, nodes.flatMap((node, index) => (index ? [", ", node] : [node])));
 }
