@@ -6,7 +6,7 @@ import shutil
 import signal
 import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psycopg
@@ -97,10 +97,20 @@ def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def _execute(statement: str) -> None:
-    assert POSTGRESQL_URL is not None
+Administer = Callable[[str], None]
+"""Executes a statement on the server of PostgreSQL, outside of any test's database."""
+
+
+@pytest.fixture(scope="session")
+def administer() -> Iterator[Administer]:
+    if POSTGRESQL_URL is None:
+        pytest.skip("TRAINFARE_TEST_POSTGRESQL_URL is not set")
     with psycopg.connect(POSTGRESQL_URL, autocommit=True) as connection:
-        connection.execute(statement.encode())
+
+        def execute(statement: str) -> None:
+            connection.execute(statement.encode())
+
+        yield execute
 
 
 def _postgresql_url(name: str) -> str:
@@ -110,14 +120,14 @@ def _postgresql_url(name: str) -> str:
 
 
 @pytest.fixture(scope="session")
-def postgresql_template() -> Iterator[str]:
+def postgresql_template(administer: Administer) -> Iterator[str]:
     name = f"template_{uuid.uuid4().hex[:12]}"
-    _execute(f"CREATE DATABASE {name}")
+    administer(f"CREATE DATABASE {name}")
     database = Database(_postgresql_url(name))
     migrate(database)
     database.close()
     yield name
-    _execute(f"DROP DATABASE {name} WITH (FORCE)")
+    administer(f"DROP DATABASE {name} WITH (FORCE)")
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgresql)])
@@ -128,12 +138,12 @@ def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str
         shutil.copy(request.getfixturevalue("sqlite_template"), copy)
         yield f"sqlite:///{copy}"
         return
-    if POSTGRESQL_URL is None:
-        pytest.skip("TRAINFARE_TEST_POSTGRESQL_URL is not set")
+    administer: Administer = request.getfixturevalue("administer")
     name = f"test_{uuid.uuid4().hex[:12]}"
-    _execute(f"CREATE DATABASE {name} TEMPLATE {request.getfixturevalue('postgresql_template')}")
+    template = request.getfixturevalue("postgresql_template")
+    administer(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY FILE_COPY")
     yield _postgresql_url(name)
-    _execute(f"DROP DATABASE {name} WITH (FORCE)")
+    administer(f"DROP DATABASE {name} WITH (FORCE)")
 
 
 @pytest.fixture

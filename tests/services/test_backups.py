@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 import stat
 import uuid
 from collections.abc import Iterator
@@ -24,7 +23,7 @@ from app.settings import Settings
 from app.storage.database import Database
 from app.storage.migration import current_revision, head_revision, migrate
 from app.storage.tables import Base
-from tests.conftest import _execute, _postgresql_url
+from tests.conftest import Administer, _postgresql_url
 from tests.support.clock import FakeClock
 from tests.support.regressors import publish_regressor, store_runs
 
@@ -47,14 +46,13 @@ def empty(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
         yield database
         database.close()
         return
-    if "TRAINFARE_TEST_POSTGRESQL_URL" not in os.environ:
-        pytest.skip("TRAINFARE_TEST_POSTGRESQL_URL is not set")
+    administer: Administer = request.getfixturevalue("administer")
     name = f"empty_{uuid.uuid4().hex[:12]}"
-    _execute(f"CREATE DATABASE {name}")
+    administer(f"CREATE DATABASE {name}")
     database = Database(_postgresql_url(name))
     yield database
     database.close()
-    _execute(f"DROP DATABASE {name} WITH (FORCE)")
+    administer(f"DROP DATABASE {name} WITH (FORCE)")
 
 
 def _context(database: Database, services: Services) -> ServiceContext:

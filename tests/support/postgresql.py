@@ -2,8 +2,9 @@
 
     python tests/support/postgresql.py pytest -n 2
 
-The server listens on a free port of 127.0.0.1 and keeps its data in a temporary folder; its URL
-is in `TRAINFARE_TEST_POSTGRESQL_URL`. If that is already set, no server is started.
+The server listens on a free port of 127.0.0.1 and keeps its data in a temporary folder, in memory
+where there is room; its URL is in `TRAINFARE_TEST_POSTGRESQL_URL`. If that is already set, no
+server is started.
 """
 
 import contextlib
@@ -22,6 +23,8 @@ from pathlib import Path
 _VARIABLE = "TRAINFARE_TEST_POSTGRESQL_URL"
 _START_TIMEOUT_S = 60.0
 _STOP_TIMEOUT_S = 30.0
+_MEMORY = Path("/dev/shm")
+_ROOM_BYTES = 2 << 30
 _MISSING = """\
 PostgreSQL's server was not found. Install it (Debian: apt-get install postgresql; macOS:
 brew install postgresql), or name a superuser's URL of a running one in
@@ -55,6 +58,18 @@ def _owner() -> str | None:
     return "postgres" if "postgres" in names else "nobody"
 
 
+def folder_in_memory() -> Path | None:
+    """Return where files of tests lie in memory, None if there is too little room for them.
+
+    On a disk, the copy of a database takes ten times the computing time.
+    """
+    try:
+        has_room = shutil.disk_usage(_MEMORY).free >= _ROOM_BYTES
+    except OSError:
+        return None
+    return _MEMORY if has_room and os.access(_MEMORY, os.W_OK) else None
+
+
 def _free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port: int = probe.getsockname()[1]
@@ -69,13 +84,16 @@ class PostgreSQLServer:
     synchronous_commit
         Whether commits are acknowledged only once they survive kill -9.
     parent
-        Where the temporary folder is created; default: the system's location.
+        Where the temporary folder is created; default: in memory if there is room, else the
+        system's location.
     """
 
     def __init__(self, *, synchronous_commit: bool = False, parent: Path | None = None) -> None:
         self._binaries = _find_or_install()
         self._owner, self._port = _owner(), _free_port()
-        self._folder = Path(tempfile.mkdtemp(prefix="trainfare-postgresql-", dir=parent))
+        self._folder = Path(
+            tempfile.mkdtemp(prefix="trainfare-postgresql-", dir=parent or folder_in_memory())
+        )
         self._log = self._folder / "log"
         self._synchronous_commit = synchronous_commit
         self._process: subprocess.Popen[bytes] | None = None
