@@ -25,6 +25,7 @@ from app.settings import Settings
 from app.storage.database import Database
 from app.storage.migration import migrate
 from tests.support.clock import FakeClock
+from tests.support.postgresql import folder_in_memory
 
 POSTGRESQL_URL = os.environ.get("TRAINFARE_TEST_POSTGRESQL_URL")
 """A superuser's URL; `make test` starts a server and sets it."""
@@ -45,6 +46,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure() -> None:
     # Nothing that is imported or collected becomes garbage: looking for cycles in it is lost time.
     gc.disable()
+    memory = folder_in_memory()
+    if memory is not None:
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(memory))
     # A shell lets what it runs in the background ignore SIGINT, and so would what tests start.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
