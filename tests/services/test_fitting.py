@@ -310,7 +310,7 @@ def test_artefact_that_cannot_be_read_again_fails_the_fit(
     requested = request_fit(services)
     monkeypatch.setattr(models, "dumps", lambda _portfolio: b"no artefact")
 
-    make_fitter(services.context).step()
+    fitter_with(services, InProcessComputer()).step()
 
     ended = look(services, requested)
     assert ended.problem is not None

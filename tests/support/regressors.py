@@ -10,7 +10,6 @@ from app.domain.access import DEFAULT_PROJECT
 from app.domain.fits import Fit, FitRequest
 from app.domain.identifiers import ProjectId, Slug, WorkloadId, earliest_identifier
 from app.fitter import Fitter
-from app.services.computing.task import InProcessComputer
 from app.services.context import ServiceContext
 from app.services.fitting import FittingService
 from app.services.wiring import Services
@@ -71,8 +70,8 @@ def _run_names(project_id: ProjectId, slug: str, now: datetime, count: int) -> l
 
 
 def make_fitter(context: ServiceContext, stop: threading.Event | None = None) -> Fitter:
-    """Return a fitter that computes in the test process and renews its lease at each progress."""
-    computer, fitting = InProcessComputer(), FittingService(context)
+    """Return a fitter that computes each fit once, and renews its lease at each progress."""
+    computer, fitting = CachingComputer(), FittingService(context)
     return Fitter(fitting, computer, context.settings, stop=stop, beat_s=0.0)
 
 
