@@ -20,7 +20,7 @@ IMPORTERS := $(VENV)-importers
 LAUNCHERS := $(VENV)-launchers
 TESTS_OF_IMPORTERS := $(addprefix client/tests_frameworks/test_,spark.py mlflow.py wandb.py)
 TESTS_OF_LAUNCHERS := client/tests_frameworks/test_skypilot.py
-.PHONY: help demo serve test coverage lint unit frameworks launchers importers sbom audit fuzz pythons lock clean
+.PHONY: help demo serve test suite coverage lint unit frameworks launchers importers sbom audit fuzz pythons lock clean
 
 help: ## list the commands
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' Makefile
@@ -31,7 +31,11 @@ demo: $(VENV)/.installed ## upload measured runs, fit, forecast, recommend (ARGS
 serve: $(VENV)/.installed ## run service and fitter until Ctrl-C (PORT=8000, TRAINFARE_* settings)
 	@exec $(BIN)/trainfare serve --with-fitter --migrate --port $(PORT) $(ARGS)
 
-test: lint frameworks launchers ## everything that CI runs: lint, types, layers, tests on SQLite and PostgreSQL
+# With -j2 the frameworks are installed and tested beside the suite: this waits more than it computes.
+test: lint ## everything that CI runs: lint, types, layers, tests on SQLite and PostgreSQL
+	@$(MAKE) suite frameworks launchers
+
+suite: $(VENV)/.installed-dev
 	$(PYTEST_ALL) $(ARGS)
 
 coverage: $(VENV)/.installed-dev ## the same tests with coverage, which must reach 95 % (takes a third longer)
