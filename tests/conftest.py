@@ -55,12 +55,24 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    _put_soak_in_the_middle(items)
     if config.getoption("--slow"):
         return
     skip = pytest.mark.skip(reason="statistical check: --slow runs it")
     for item in items:
         if "slow" in item.keywords:
             item.add_marker(skip)
+
+
+def _put_soak_in_the_middle(items: list[pytest.Item]) -> None:
+    """Let no core idle while the other one is left with the five minutes of these tests.
+
+    At the start, CI tests the frameworks too.
+    """
+    soak = [item for item in items if item.path.parent.name == "soak"]
+    others = [item for item in items if item.path.parent.name != "soak"]
+    middle = len(others) // 2
+    items[:] = [*others[:middle], *soak, *others[middle:]]
 
 
 def pytest_collection_finish() -> None:
