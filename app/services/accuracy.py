@@ -19,8 +19,8 @@ from app.domain.regressors import Publication
 from app.domain.runs import Run, RunFilter, RunStatus
 from app.pricing.resolution import PriceBook
 from app.services.context import ServiceContext
-from app.services.judging.drift import DriftWatch, Load, version_before
-from app.services.judging.runs import judge_runs
+from app.services.judging.drift import DriftWatch, Load, PublishedVersions
+from app.services.judging.runs import judge_runs, need_prices
 from app.services.ledger import LedgerWriter
 from app.services.prices import PriceService
 from app.services.served_regressors import ServedRegressor
@@ -33,6 +33,9 @@ MAX_RUNS: Final = 10_000
 
 MAX_VERSIONS: Final = 50
 """The most regressor versions that runs are compared with, newest first."""
+
+_CLOCKS_DIFFER: Final = timedelta(minutes=1)
+"""How far the instants of a forecast and of its identifier may lie apart."""
 
 _MAX_LOG_ERROR: Final = 100.0
 """Errors are capped at this: a run may take next to no time."""
@@ -121,17 +124,20 @@ class AccuracyService:
         wanted = RunFilter(RunStatus.SUCCEEDED, created_after=end - window, excluded=False)
         with self._context.database.reading() as stores:
             workload = require_workload(stores, project_id, slug)
-            page = stores.runs.page(workload, wanted, limit=MAX_RUNS)
+            page = stores.runs.newest_measured(workload, wanted, limit=MAX_RUNS)
             runs = list(reversed(page.items))
+            digests = [run.scenario.digest() for run in runs]
             publications = stores.regressors.publications(workload.workload_id)
             recorded = stores.forecasts.recorded(
                 workload.workload_id,
                 sorted({run.forecast_id for run in runs if run.forecast_id is not None}),
-                sorted({run.scenario.digest() for run in runs}),
+                sorted(set(digests)),
+                since=min((run.created_at for run in runs), default=end) - _CLOCKS_DIFFER,
             )
-        load = partial(self._regressors.find, project_id, slug)
-        earlier = _newest_versions(_earlier_forecasts(runs, recorded, publications))
-        book = self._prices.book(project_id)
+            power = stores.runs.measured_power(workload.workload_id)
+        load = partial(self._regressors.find, project_id, slug, power=power)
+        earlier = _newest_versions(_earlier_forecasts(runs, digests, recorded, publications))
+        book = self._prices.book(project_id) if need_prices(runs) else None
         judged = _judge(runs, earlier, load, book)
         by_source = {run_id: forecast.source for run_id, forecast in earlier.items()}
         return AccuracyReport(
@@ -150,6 +156,7 @@ class AccuracyService:
 
 def _earlier_forecasts(
     runs: Sequence[Run],
+    digests: Sequence[str],
     recorded: Sequence[RecordedForecast],
     publications: Sequence[Publication],
 ) -> dict[RunId, _EarlierForecast]:
@@ -157,15 +164,16 @@ def _earlier_forecasts(
     timelines: defaultdict[str | None, _Timeline] = defaultdict(_Timeline)
     for forecast in recorded:
         timelines[forecast.scenario_sha256].add(forecast)
+    published = PublishedVersions(publications)
     earlier: dict[RunId, _EarlierForecast] = {}
-    for run in runs:
+    for run, digest in zip(runs, digests, strict=True):
         version = version_by_id.get(run.forecast_id) if run.forecast_id is not None else None
         source = ForecastSource.NAMED
         if version is None:
-            version = timelines[run.scenario.digest()].version_before(run.created_at)
+            version = timelines[digest].version_before(run.created_at)
             source = ForecastSource.MATCHED
         if version is None:
-            version = version_before(publications, run.created_at)
+            version = published.version_before(run.created_at)
             source = ForecastSource.STANDING
         if version is not None:
             earlier[run.run_id] = _EarlierForecast(version, source)
@@ -179,7 +187,10 @@ def _newest_versions(earlier: dict[RunId, _EarlierForecast]) -> dict[RunId, _Ear
 
 
 def _judge(
-    runs: Sequence[Run], earlier: Mapping[RunId, _EarlierForecast], load: Load, book: PriceBook
+    runs: Sequence[Run],
+    earlier: Mapping[RunId, _EarlierForecast],
+    load: Load,
+    book: PriceBook | None,
 ) -> _Judged:
     groups: defaultdict[int, list[Run]] = defaultdict(list)
     for run in runs:
@@ -206,7 +217,7 @@ def _none_judged() -> _Judged:
     return _Judged([], nothing, levels > 0, levels, nothing > 0)
 
 
-def _judge_by(runs: Sequence[Run], served: ServedRegressor, book: PriceBook) -> _Judged:
+def _judge_by(runs: Sequence[Run], served: ServedRegressor, book: PriceBook | None) -> _Judged:
     judged = judge_runs(runs, served, book)
     if not judged.rows:
         return _none_judged()

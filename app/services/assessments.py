@@ -7,7 +7,7 @@ from app.domain.errors import DomainError, NoRegressorError, UnknownWorkloadErro
 from app.domain.identifiers import ProjectId, Slug
 from app.domain.runs import ASSESSED_CONFIDENCE, Assessment, Run, Verdict
 from app.pricing.resolution import PriceBook
-from app.services.judging.runs import judge_runs
+from app.services.judging.runs import judge_runs, need_prices
 from app.services.prices import PriceService
 from app.services.served_regressors import ServedRegressor
 from app.services.serving import PreparedRegressors, RegressorCache
@@ -37,7 +37,7 @@ class AssessmentService:
     ) -> list[Assessment]:
         try:
             served = regressors.get(slug, None)
-            book = self._prices.book(regressors.project_id)
+            book = self._prices.book(regressors.project_id) if need_prices(runs) else None
         except (UnknownWorkloadError, NoRegressorError):
             # The workload may only be created by the upload that is judged.
             return [_unknown(f"Workload {slug!r} has no published regressor yet.") for _ in runs]
@@ -50,7 +50,9 @@ def _unknown(reason: str) -> Assessment:
     return Assessment(Verdict.UNKNOWN, reason=reason)
 
 
-def _judge(runs: Sequence[Run], served: ServedRegressor, book: PriceBook) -> list[Assessment]:
+def _judge(
+    runs: Sequence[Run], served: ServedRegressor, book: PriceBook | None
+) -> list[Assessment]:
     judged = judge_runs(runs, served, book)
     assessments = {row: _unknown(reason) for row, reason in judged.refusals.items()}
     forecast = judged.forecast

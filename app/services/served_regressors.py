@@ -94,9 +94,15 @@ def in_currency(served: ServedRegressor, currency: str) -> ServedRegressor:
 
 
 def load_version(
-    stores: Stores, slug: Slug, workload_id: WorkloadId, version: int
+    stores: Stores,
+    slug: Slug,
+    workload_id: WorkloadId,
+    version: int,
+    power: MeasuredPowers | None = None,
 ) -> ServedRegressor:
     """Return a version of a workload's regressor.
+
+    `power` is what the workload's runs measured, where it was read already.
 
     Raises
     ------
@@ -113,7 +119,8 @@ def load_version(
         portfolio = loads(artifact)
     except ArtifactError as error:
         raise RegressorUnavailableError(slug, version, str(error)) from error
-    power = stores.runs.measured_power(workload_id)
+    if power is None:
+        power = stores.runs.measured_power(workload_id)
     return ServedRegressor(
         slug,
         workload_id,

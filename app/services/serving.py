@@ -17,6 +17,7 @@ from app.domain.errors import (
     UnknownWorkloadError,
 )
 from app.domain.identifiers import ProjectId, RegressorKey, Slug, WorkloadId
+from app.pricing.energy import MeasuredPowers
 from app.services.context import ServiceContext
 from app.services.recently_used import CacheFigures
 from app.services.refused_regressors import refused_regressors
@@ -107,10 +108,12 @@ class RegressorCache:
         slug: Slug,
         version: int | None = None,
         asked_at: datetime | None = None,
+        power: MeasuredPowers | None = None,
     ) -> ServedRegressor:
         """Return the published regressor, or the named version, loading it if needed.
 
-        What was known `asked_at` suffices; None: now.
+        What was known `asked_at` suffices; None: now. `power` is what the workload's runs measured,
+        where it was read already.
 
         Raises
         ------
@@ -135,7 +138,7 @@ class RegressorCache:
         cached = None if pointer is None else self._held(pointer, version)
         try:
             if pointer is None or cached is None:
-                return self._read(key, version)
+                return self._read(key, version, power)
             return self._renewed(key, version, pointer)
         except StorageUnavailableError:
             if pointer is None or cached is None:
@@ -218,7 +221,13 @@ class RegressorCache:
                     self._regressors[key] = in_currency(held, pointer.currency)
         return answering.keys()
 
-    def find(self, project_id: ProjectId, slug: Slug, version: int) -> ServedRegressor | None:
+    def find(
+        self,
+        project_id: ProjectId,
+        slug: Slug,
+        version: int,
+        power: MeasuredPowers | None = None,
+    ) -> ServedRegressor | None:
         """Return a version as `get` does, None where it can no longer answer.
 
         Raises
@@ -227,7 +236,7 @@ class RegressorCache:
             If the database does not answer, so that this is unknown.
         """
         try:
-            return self.get(project_id, slug, version)
+            return self.get(project_id, slug, version, power=power)
         except (NotFoundError, NoRegressorError, RegressorUnavailableError):
             return None
 
@@ -250,7 +259,9 @@ class RegressorCache:
                 self._regressors.move_to_end(key)
         return replace(served, is_stale=True) if served is not None and pointer.is_stale else served
 
-    def _read(self, key: _Key, version: int | None) -> ServedRegressor:
+    def _read(
+        self, key: _Key, version: int | None, power: MeasuredPowers | None = None
+    ) -> ServedRegressor:
         project_id, slug = key
         now = self._context.now()
         with self._context.database.reading() as stores:
@@ -261,7 +272,8 @@ class RegressorCache:
             served = self._held(pointer, version)
             if served is None:
                 self.figures.misses += 1
-                served = load_version(stores, slug, pointer.workload_id, version or pointer.version)
+                wanted = version or pointer.version
+                served = load_version(stores, slug, pointer.workload_id, wanted, power)
             served = in_currency(served, pointer.currency)
         with self._lock:
             self._pointers[key] = pointer

@@ -123,19 +123,24 @@ class ForecastStore:
         return {key: Slug(slug) for key, slug in rows}
 
     def recorded(
-        self, workload_id: WorkloadId, forecast_ids: Sequence[str], scenario_sha256: Sequence[str]
+        self,
+        workload_id: WorkloadId,
+        forecast_ids: Sequence[str],
+        scenario_sha256: Sequence[str],
+        since: datetime | None = None,
     ) -> list[RecordedForecast]:
         """Return a workload's recorded forecasts with these identifiers or scenarios, oldest first.
 
-        Scenarios are searched among its newest `MAX_SEARCHED` forecasts. If there are more than
-        `MAX_RECORDED`, the newest are returned. The digest is None for any other scenario.
+        Scenarios are searched among its newest `MAX_SEARCHED` forecasts; of those made before
+        `since`, only the latest of each scenario counts. If there are more than `MAX_RECORDED`, the
+        newest are returned. The digest is None for any other scenario.
         """
         row = ForecastRow
         by_key = {_key(digest): digest for digest in scenario_sha256}
         keys = [*by_key, *scenario_sha256]
         # Two queries: for one condition with OR, SQLite scans the workload's whole ledger.
         named = sa.select(row.id).where(row.id.in_(texts_subquery(self._session, forecast_ids)))
-        wanted = sa.union(named, self._with_scenarios(workload_id, keys)).subquery()
+        wanted = sa.union(named, self._with_scenarios(workload_id, keys, since)).subquery()
         newest = (
             sa.select(row.id, row.regressor_version, row.created_at, row.scenario_sha256)
             .join(wanted, wanted.c.id == row.id)
@@ -189,7 +194,9 @@ class ForecastStore:
         old = sa.select(sa.func.count()).select_from(ForecastRow).where(_made_before(before))
         return self._session.scalars(old.where(*_unnamed(project_id))).one()
 
-    def _with_scenarios(self, workload_id: WorkloadId, keys: Sequence[str]) -> sa.Select[str]:
+    def _with_scenarios(
+        self, workload_id: WorkloadId, keys: Sequence[str], since: datetime | None
+    ) -> sa.Select[str]:
         # One index in order of time holds all these columns: no rows are read, nothing is sorted.
         newest = (
             sa.select(ForecastRow.id, ForecastRow.scenario_sha256)
@@ -199,7 +206,13 @@ class ForecastStore:
             .subquery()
         )
         given = texts_subquery(self._session, keys)
-        return sa.select(newest.c.id).where(newest.c.scenario_sha256.in_(given))
+        key, digest = newest.c.id, newest.c.scenario_sha256
+        found = sa.select(key if since is None else sa.func.max(key)).where(digest.in_(given))
+        if since is None:
+            return found
+        # Those since then are groups of one; in one pass over the index.
+        is_new = key >= earliest_identifier("fc", since)
+        return found.group_by(digest, sa.case((is_new, key)))
 
     def _linked(self, project_id: ProjectId, forecast: ForecastRow) -> tuple[LinkedRun, ...]:
         rows = self._session.execute(

@@ -17,6 +17,8 @@ from app.storage.tables import RunRow
 MAX_LEVELS: Final = 100
 """The most values listed for one category."""
 _MAX_RUNS_WITH_POWER: Final = 10_000
+_MAX_JOULES: Final = 1e100
+"""Beyond this, which no run can have used, PostgreSQL's sums would overflow."""
 _SAMPLE_SIZE: Final = 500
 
 
@@ -153,30 +155,14 @@ def measured_power(
     Watts are total energy over total worker-seconds, so that long runs weigh more; likewise
     the utilisation.
     """
-    rows = session.execute(
-        sa.select(
-            RunRow.gpu_type,
-            RunRow.instance_type,
-            RunRow.duration_seconds,
-            RunRow.workers,
-            RunRow.resources,
-        )
-        .where(*usable, RunRow.resources.is_not(None))
-        .order_by(RunRow.id.desc())
-        .limit(_MAX_RUNS_WITH_POWER)
-    )
     sums: defaultdict[tuple[str | None, str | None], list[float]] = defaultdict(lambda: [0.0] * 4)
-    for gpu_type, instance_type, seconds, workers, resources in rows:
-        measured = resources or {}
-        energy, share = measured.get("energy_joules"), measured.get("gpu_utilization")
+    for gpu_type, instance_type, *measured in session.execute(_power_sums(usable)):
         machine = instance_type if gpu_type is None else None
-        for figures in [sums[hardware] for hardware in {(gpu_type, None), (gpu_type, machine)}]:
-            if energy is not None:
-                figures[0] += energy
-                figures[1] += seconds * workers
-            if share is not None:
-                figures[2] += share * seconds * workers
-                figures[3] += seconds * workers
+        for hardware in {(gpu_type, None), (gpu_type, machine)}:
+            sums[hardware] = [
+                total + (amount or 0.0)
+                for total, amount in zip(sums[hardware], measured, strict=True)
+            ]
     return {
         hardware: MeasuredPower(
             _mean(energy, energy_worker_s), _mean(busy_worker_s, usage_worker_s)
@@ -184,6 +170,32 @@ def measured_power(
         for hardware, (energy, energy_worker_s, busy_worker_s, usage_worker_s) in sums.items()
         if energy_worker_s or usage_worker_s
     }
+
+
+def _power_sums(usable: Sequence[sa.ColumnElement[bool]]) -> sa.Select[*tuple[Any, ...]]:
+    """Return the query of joules, busy worker-seconds and their weights by kind of machine."""
+    joules = RunRow.resources["energy_joules"].as_float()
+    newest = (
+        sa.select(
+            RunRow.gpu_type,
+            RunRow.instance_type,
+            (RunRow.duration_seconds * RunRow.workers).label("worker_s"),
+            sa.case((joules < _MAX_JOULES, joules)).label("joules"),
+            RunRow.resources["gpu_utilization"].as_float().label("share"),
+        )
+        .where(*usable, RunRow.resources.is_not(None))
+        .order_by(RunRow.id.desc())
+        .limit(_MAX_RUNS_WITH_POWER)
+        .subquery()
+    ).c
+    figures = (
+        newest.joules,
+        sa.case((newest.joules.is_not(None), newest.worker_s)),
+        newest.share * newest.worker_s,
+        sa.case((newest.share.is_not(None), newest.worker_s)),
+    )
+    kinds = (newest.gpu_type, newest.instance_type)
+    return sa.select(*kinds, *map(sa.func.sum, figures)).group_by(*kinds)
 
 
 def _mean(amount: float, seconds: float) -> float | None:

@@ -28,6 +28,18 @@ SCENARIO: Final = (
 """The columns of `scenario_of`."""
 
 
+MEASURED: Final = (
+    RunRow.id,
+    RunRow.status,
+    RunRow.duration_seconds,
+    RunRow.created_at,
+    RunRow.started_at,
+    RunRow.forecast_id,
+    *SCENARIO,
+)
+"""The columns of `to_measured_run`."""
+
+
 def to_run(row: RunRow, slug: str) -> Run:
     """Return the run of a row."""
     return Run(
@@ -47,6 +59,20 @@ def to_run(row: RunRow, slug: str) -> Run:
         forecast_id=None if row.forecast_id is None else ForecastId(row.forecast_id),
         excluded=row.excluded,
         excluded_reason=row.excluded_reason,
+    )
+
+
+def to_measured_run(row: sa.Row[*tuple[Any, ...]], slug: str) -> Run:
+    """Return the run of a row with the columns of `MEASURED`, which are those of its duration."""
+    return Run(
+        run_id=RunId(row.id),
+        workload=Slug(slug),
+        status=RunStatus(row.status),
+        duration_seconds=row.duration_seconds,
+        scenario=scenario_of(row),
+        created_at=row.created_at,
+        started_at=row.started_at,
+        forecast_id=None if row.forecast_id is None else ForecastId(row.forecast_id),
     )
 
 

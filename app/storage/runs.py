@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 
 from app.domain.energy import MeasuredPower
 from app.domain.identifiers import ProjectId, RunId, WorkloadId, earliest_identifier
-from app.domain.pages import Page
+from app.domain.pages import Page, page_of
 from app.domain.runs import (
     TARGETS,
     EvidenceColumns,
@@ -29,7 +29,7 @@ from app.storage.inclusion_tables import InclusionRow
 from app.storage.lists import texts_subquery
 from app.storage.measured import measured_features, measured_hardware, measured_power
 from app.storage.pages import newest_first
-from app.storage.run_rows import IS_USABLE, to_run
+from app.storage.run_rows import IS_USABLE, MEASURED, to_measured_run, to_run
 from app.storage.tables import RunRow, WorkloadRow
 from app.storage.upserts import insert_into
 
@@ -122,6 +122,20 @@ class RunStore:
         )
         to_item = partial(to_run, slug=workload.slug)
         return newest_first(self._session, query, RunRow.id, to_item, limit=limit, before=before)
+
+    def newest_measured(self, workload: Workload, wanted: RunFilter, *, limit: int) -> Page[Run]:
+        """Return a workload's newest runs, the newest first, with what tells their duration.
+
+        Phases, resources, cost, labels and what else `page` reads are left out.
+        """
+        newest = (
+            sa.select(*MEASURED)
+            .where(RunRow.workload_id == workload.workload_id, *_conditions(wanted))
+            .order_by(RunRow.id.desc())
+            .limit(limit + 1)
+        )
+        page = page_of(self._session.execute(newest).all(), limit, key=lambda row: row.id)
+        return Page([to_measured_run(row, workload.slug) for row in page.items], page.next_key)
 
     def measured_features(self, workload_id: WorkloadId) -> MeasuredFeatures:
         """Return the feature values of the runs that a fit may use."""

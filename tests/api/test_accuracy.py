@@ -13,6 +13,7 @@ from app.domain.identifiers import Slug
 from app.services.serving import RegressorCache
 from app.services.wiring import Services
 from tests.support.clock import FakeClock
+from tests.support.queries import recorded_queries
 from tests.support.regressors import QUICK, fit, law_seconds, publish_regressor
 
 pytestmark = pytest.mark.lengthy
@@ -33,7 +34,7 @@ def run(workers: int, size: float, seconds: float, **fields: object) -> dict[str
     return scenario(workers, size) | {"duration_seconds": seconds} | fields
 
 
-def fall_silent(*_arguments: object) -> NoReturn:
+def fall_silent(*_arguments: object, **_named: object) -> NoReturn:
     raise StorageUnavailableError("gone")
 
 
@@ -236,6 +237,31 @@ def test_an_unknown_workload_is_named(client: TestClient) -> None:
     answer = client.get("/v1/workloads/none/accuracy")
 
     assert (answer.status_code, answer.json()["code"]) == (404, "unknown_workload")
+
+
+def test_what_is_read_does_not_grow_with_the_versions(
+    client: TestClient, services: Services, clock: FakeClock
+) -> None:
+    publish_regressor(services)
+    for size in (1000.0, 2000.0, 4000.0):
+        clock.advance(seconds=60)
+        upload(client, [run(4, size, law_seconds(4, size))])
+        clock.advance(seconds=60)
+        fit(services, "fitted", QUICK)
+    clock.advance(seconds=60)
+    upload(client, [run(4, 2000.0, law_seconds(4, 2000.0))])
+    cold = Services(services.context)
+
+    with recorded_queries(services.context.database) as queries:
+        measured = cold.accuracy.accuracy(DEFAULT_PROJECT, Slug("fitted"), timedelta(days=1))
+
+    assert measured.overall is not None
+    assert measured.overall.runs == 4
+    # The runs, what they measured of power, their forecasts; nothing for each version.
+    assert sum("FROM run" in query for query in queries) == 2
+    assert sum("FROM forecast" in query for query in queries) == 1
+    # No run names machines whose GPUs prices tell.
+    assert not any("FROM price" in query for query in queries)
 
 
 def test_a_version_that_cannot_be_read_judges_nothing(

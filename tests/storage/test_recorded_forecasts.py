@@ -1,7 +1,7 @@
 """The ledger finds forecasts by their names and by what they were asked for."""
 
 from contextlib import closing
-from datetime import timedelta
+from datetime import datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from app.domain.availability_errors import StorageUnavailableError
 from app.domain.forecasts import LedgerQuestion, LedgerRecord
-from app.domain.identifiers import ForecastId, WorkloadId, new_identifiers
+from app.domain.identifiers import ForecastId, WorkloadId, new_identifier, new_identifiers
 from app.services.context import ServiceContext
 from app.services.wiring import Services
 from app.settings import Settings
@@ -44,11 +44,28 @@ def record(context: ServiceContext, workload_id: WorkloadId, *scenarios: str) ->
     return keys
 
 
+def record_at(
+    context: ServiceContext, workload_id: WorkloadId, scenario: str, instant: datetime
+) -> ForecastId:
+    key = ForecastId(new_identifier("fc", now=instant))
+    record = LedgerRecord(
+        LedgerQuestion(workload_id, 1, b"{}", digest(scenario)), key, instant, b"{}"
+    )
+    with context.database.transaction() as stores:
+        stores.forecasts.add_many([record])
+    return key
+
+
 def find(
-    context: ServiceContext, workload_id: WorkloadId, names: list[str], scenarios: list[str]
+    context: ServiceContext,
+    workload_id: WorkloadId,
+    names: list[str],
+    scenarios: list[str],
+    since: datetime | None = None,
 ) -> list[tuple[str, str | None]]:
+    digests = list(map(digest, scenarios))
     with context.database.reading() as stores:
-        recorded = stores.forecasts.recorded(workload_id, names, list(map(digest, scenarios)))
+        recorded = stores.forecasts.recorded(workload_id, names, digests, since)
     return [(each.forecast_id, each.scenario_sha256) for each in recorded]
 
 
@@ -116,7 +133,21 @@ def test_scenarios_are_looked_for_among_the_newest_and_names_everywhere(
     assert find(context, workload_id, [early], ["a"]) == [(early, digest("a")), (late, digest("a"))]
 
 
-def test_search_for_scenarios_reads_one_index(context: ServiceContext) -> None:
+def test_of_earlier_ones_the_latest_of_each_scenario_counts(context: ServiceContext) -> None:
+    workload_id, now = store_runs(context, "w"), context.now()
+    hours = {hour: now - timedelta(hours=hour) for hour in range(6)}
+    record_at(context, workload_id, "a", hours[5])
+    b = record_at(context, workload_id, "b", hours[4])
+    a = record_at(context, workload_id, "a", hours[3])
+    newer = [record_at(context, workload_id, "a", hours[hour]) for hour in (1, 0)]
+
+    found = find(context, workload_id, [], ["a", "b"], hours[2])
+
+    assert [key for key, _ in found] == [b, a, *newer]
+
+
+@pytest.mark.parametrize("is_since", [False, True])
+def test_search_for_scenarios_reads_one_index(context: ServiceContext, *, is_since: bool) -> None:
     if not context.database.is_sqlite:
         pytest.skip("on PostgreSQL the plan follows the size of the table")
     workload_id = store_runs(context, "w")
@@ -128,7 +159,7 @@ def test_search_for_scenarios_reads_one_index(context: ServiceContext) -> None:
         lambda _, __, statement, parameters, *___: asked.append((statement, parameters)),
     )
 
-    find(context, workload_id, [], ["a"])
+    find(context, workload_id, [], ["a"], context.now() if is_since else None)
 
     [(statement, parameters)] = [each for each in asked if "scenario_sha256" in each[0]]
     with context.database.engine.connect() as connection:

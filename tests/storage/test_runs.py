@@ -104,6 +104,58 @@ def test_instants_are_read_as_they_were_stored(database: Database) -> None:
     assert [run.started_at for run in runs] == [_NOW, None, _NOW, None]
 
 
+def test_power_is_summed_by_kind_of_machine_over_what_was_measured(database: Database) -> None:
+    machines = [("T4", "box"), ("T4", None), (None, "box"), (None, "crate"), ("A100", None)]
+    measured = ['{"energy_joules":300}', '{"gpu_utilization":0.5}', None, '{"energy_joules":30.5}']
+    with database.transaction() as stores:
+        workload = _claim(stores)
+        runs = _make_runs(workload, 20)
+        content = replace(
+            runs.content,
+            duration_seconds=[1.0 + row for row in range(20)],
+            gpu_type=[machines[row % 5][0] for row in range(20)],
+            instance_type=[machines[row % 5][1] for row in range(20)],
+            resources=[measured[row // 5] for row in range(20)],
+        )
+        with stores.runs.adding() as add:
+            add(replace(runs, content=content))
+
+    with database.reading() as stores, recorded_queries(database) as queries:
+        power = stores.runs.measured_power(workload.workload_id)
+
+    # Two workers each: 330.5 J in 2 * (1 + 16) s of the first kind.
+    assert power["T4", None].watts == pytest.approx(2 * 330.5 / (2 * (1 + 16 + 2 + 17)))
+    assert power[None, "box"].watts == pytest.approx(330.5 / (2 * (3 + 18)))
+    assert power[None, None].watts == pytest.approx(2 * 330.5 / (2 * (3 + 18 + 4 + 19)))
+    assert [each.utilization for each in power.values()] == pytest.approx([0.5] * 5)
+    assert power.keys() == {
+        ("T4", None),
+        ("A100", None),
+        (None, None),
+        (None, "box"),
+        (None, "crate"),
+    }
+    [query] = queries
+    assert "GROUP BY" in query
+
+
+def test_durations_are_told_without_what_belongs_to_other_questions(database: Database) -> None:
+    with database.transaction() as stores:
+        workload = _claim(stores)
+        runs = _make_runs(workload, 4)
+        labels = ['{"team":"nlp"}'] * 4
+        with stores.runs.adding() as add:
+            add(replace(runs, content=replace(runs.content, labels=labels)))
+
+    with database.reading() as stores, recorded_queries(database) as queries:
+        page = stores.runs.newest_measured(workload, RunFilter(), limit=3)
+        whole = stores.runs.page(workload, RunFilter(), limit=3)
+
+    assert page.items == [replace(run, labels={}) for run in whole.items]
+    assert page.next_key == whole.next_key
+    assert "labels" not in queries[0]
+
+
 @pytest.mark.parametrize("count", [2, 50, 52, 100, 126])
 def test_every_run_of_a_block_is_stored_in_its_place(database: Database, count: int) -> None:
     durations = [float(number) for number in range(1, count + 1)]

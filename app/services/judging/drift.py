@@ -1,15 +1,19 @@
 """Watches whether the durations of a workload's runs have shifted."""
 
-from collections.abc import Callable, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import accumulate
+from typing import Final
 
-from app.decisions.drift import DriftScores, Thresholds, chart, score_runs
+from app.decisions.drift import Thresholds, chart, score_runs
 from app.domain.accuracy import DriftReport
+from app.domain.identifiers import RunId
 from app.domain.regressors import Publication
 from app.domain.runs import Run
 from app.pricing.resolution import PriceBook
-from app.services.judging.runs import JudgedRuns, cells_of, judge_runs, since_last_change
+from app.services.judging.runs import cells_of, judge_runs, since_last_change
 from app.services.served_regressors import ServedRegressor
 
 Load = Callable[[int], ServedRegressor | None]
@@ -19,16 +23,36 @@ Level = Callable[[ServedRegressor], float]
 """Return the log ratio of observed to forecast duration that is normal for a regressor."""
 
 
+MAX_ALARMS: Final = 5
+"""The most alarms of one history that are followed one by one."""
+
+MAX_RESTARTS: Final = 50
+"""The most versions of one history that are tried one by one."""
+
+
 def _no_level(served: ServedRegressor) -> float:  # noqa: ARG001 - one for every regressor
     return 0.0
 
 
-def version_before(publications: Sequence[Publication], instant: datetime) -> int | None:
-    """Return the version published before an instant, None if there is none."""
-    versions = [
-        publication.version for publication in publications if publication.published_at < instant
-    ]
-    return versions[-1] if versions else None
+class PublishedVersions:
+    """Which version was published when.
+
+    Parameters
+    ----------
+    publications
+        The versions and when they were published, in this order.
+    """
+
+    def __init__(self, publications: Sequence[Publication]) -> None:
+        self._versions = [publication.version for publication in publications]
+        # Clocks differ, so that instants may go back: each counts from the earliest one after it.
+        instants = [publication.published_at for publication in reversed(publications)]
+        self._earliest_from = list(accumulate(instants, min))[::-1]
+
+    def version_before(self, instant: datetime) -> int | None:
+        """Return the version published last before an instant, None if there is none."""
+        n_earlier = bisect_left(self._earliest_from, instant)
+        return self._versions[n_earlier - 1] if n_earlier else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +64,7 @@ class DriftWatch:
     load
         Loads a version.
     book
-        The prices of the project.
+        The prices of the project, None where no run needs them (see `need_prices`).
     thresholds
         Thresholds of the alarm.
     slower_only
@@ -50,7 +74,7 @@ class DriftWatch:
     """
 
     load: Load
-    book: PriceBook
+    book: PriceBook | None
     thresholds: Thresholds
     slower_only: bool = False
     level: Level = _no_level
@@ -64,7 +88,9 @@ class DriftWatch:
         so that refits which follow a slow drift cannot hide it. The runs that this regressor was
         fitted on establish what is normal for each configuration, but are not part of the chart.
         After an alarm the watch starts anew with the next published version, which has seen the
-        change.
+        change. After `MAX_ALARMS` alarms, or `MAX_RESTARTS` versions of which some cannot be used
+        any more, it passes to the newest version that is older than some run: each start takes as
+        long as all runs, and what matters is the present.
 
         Parameters
         ----------
@@ -73,36 +99,46 @@ class DriftWatch:
         publications
             The versions and when they were published, the oldest first.
         """
-        all_runs = runs
+        all_runs, published = runs, PublishedVersions(publications)
+        digests = {run.run_id: run.scenario.digest() for run in runs}
+        n_alarms = n_restarts = 0
         while runs:
-            version = version_before(publications, runs[0].created_at)
+            version = published.version_before(runs[0].created_at)
             served = None if version is None else self.load(version)
             report, last = None, runs[0]
             if served is not None:
                 fitted_runs = [run for run in all_runs if run.created_at < runs[0].created_at]
                 fitted_runs = [run for run in fitted_runs if run.created_at <= served.fitted_at]
-                report = self._report(fitted_runs, runs, served)
+                report = self._report(fitted_runs, runs, served, digests)
                 if report is None or report.alarm is None:
                     return report
-                last = report.alarm
-            next_published_at = _next_publication(publications, last.created_at)
-            if next_published_at is None:
+                last, n_alarms = report.alarm, n_alarms + 1
+            n_restarts += 1
+            goes_on = n_alarms < MAX_ALARMS and n_restarts < MAX_RESTARTS
+            restart_at = _restart(publications, last, None if goes_on else runs[-1])
+            if restart_at is None:
                 return report
-            runs = [run for run in runs if run.created_at > next_published_at]
+            runs = [run for run in runs if run.created_at > restart_at]
         return None
 
     def _report(
-        self, fitted_runs: Sequence[Run], runs: Sequence[Run], served: ServedRegressor
+        self,
+        fitted_runs: Sequence[Run],
+        runs: Sequence[Run],
+        served: ServedRegressor,
+        digests: Mapping[RunId, str],
     ) -> DriftReport | None:
         before = since_last_change(fitted_runs, served)
-        judged = judge_runs([*before, *runs], served, self.book)
+        watched = [*before, *runs]
+        judged = judge_runs(watched, served, self.book)
         rows = [row - len(before) for row in judged.rows]
         charted = [runs[row] for row in rows if row >= 0]
         if not charted:
             return None
-        judged_runs = [[*before, *runs][row] for row in judged.rows]
         learned = len(rows) - len(charted)
-        scores = _scores(judged_runs, judged, served, self.level(served), learned=learned)
+        cells = cells_of([digests[watched[row].run_id] for row in judged.rows], judged, {})
+        ratios = judged.log_ratios() - self.level(served)
+        scores = score_runs(ratios, cells, served.portfolio.report.noise_floor, learned=learned)
         result = chart(scores, self.thresholds, slower_only=self.slower_only)
         return DriftReport(
             statistic=result.statistic,
@@ -116,25 +152,17 @@ class DriftWatch:
         )
 
 
-def _next_publication(publications: Sequence[Publication], after: datetime) -> datetime | None:
-    return next(
-        (
-            publication.published_at
-            for publication in publications
-            if publication.published_at >= after
-        ),
-        None,
-    )
+def _restart(publications: Sequence[Publication], last: Run, newest: Run | None) -> datetime | None:
+    """Return when the next version was published after a run, None if none was.
 
-
-def _scores(
-    runs: Sequence[Run],
-    judged: JudgedRuns,
-    served: ServedRegressor,
-    normal: float,
-    *,
-    learned: int,
-) -> DriftScores:
-    noise = served.portfolio.report.noise_floor
-    ratios = judged.log_ratios() - normal
-    return score_runs(ratios, cells_of(runs, judged, {}), noise, learned=learned)
+    If `newest` is given: when the last one before that run was published, if there is one.
+    """
+    instants = [
+        publication.published_at
+        for publication in publications
+        if publication.published_at >= last.created_at
+    ]
+    if newest is not None:
+        earlier = [instant for instant in instants if instant < newest.created_at]
+        instants = earlier[-1:] or instants
+    return next(iter(instants), None)

@@ -82,7 +82,7 @@ def experience(
     if not judged.rows:
         return Experience(None, numbers)
     usable = [runs[row] for row in judged.rows]
-    cells = cells_of(usable, judged, numbers)
+    cells = cells_of(_digests(usable), judged, numbers)
     seen = repetitions(cells, served.portfolio.report.noise_floor)
     ratios = (judged.log_ratios() - normal).tolist()
     is_in_fit = True
@@ -126,6 +126,10 @@ def expectations(
     return result
 
 
+def _digests(runs: Sequence[Run]) -> list[str]:
+    return [run.scenario.digest() for run in runs]
+
+
 def _refine(
     result: Expectations, runs: Sequence[Run], judged: JudgedRuns, past: Experience, normal: float
 ) -> None:
@@ -134,7 +138,7 @@ def _refine(
     tail = (1.0 - CONFIDENCE) / 2.0
     usable, numbers = [runs[row] for row in judged.rows], dict(past.numbers)
     for index, (run, cell) in enumerate(
-        zip(usable, cells_of(usable, judged, numbers), strict=True)
+        zip(usable, cells_of(_digests(usable), judged, numbers), strict=True)
     ):
         if cell.group >= len(past.numbers):
             _bound(result, index, run, past, normal)

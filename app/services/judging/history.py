@@ -150,7 +150,8 @@ def past_runs(stores: Stores, workload: Workload, baseline: Baseline | None) -> 
     """Return the newest runs since the baseline that fits may use, the oldest first."""
     after = None if baseline is None else baseline.since - _INSTANT
     wanted = RunFilter(RunStatus.SUCCEEDED, created_after=after, excluded=False)
-    return list(reversed(stores.runs.page(workload, wanted, limit=_MAX_RUNS).items))
+    newest = stores.runs.newest_measured(workload, wanted, limit=_MAX_RUNS)
+    return list(reversed(newest.items))
 
 
 def normal_level(runs: Sequence[Run], served: ServedRegressor, book: PriceBook) -> float:

@@ -1,6 +1,6 @@
 """Compares runs with what one regressor forecasts for them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,7 +11,7 @@ from app.domain.errors import DomainError, RegressorUnavailableError
 from app.domain.runs import Run, RunStatus
 from app.pricing.resolution import PriceBook
 from app.services.answering.durations import features_of
-from app.services.answering.questions import ScenarioResolver
+from app.services.answering.questions import ScenarioResolver, may_need_prices
 from app.services.served_regressors import ServedRegressor
 from models import FeatureTable, FloatArray, ForecastDistribution
 
@@ -65,10 +65,16 @@ def since_last_change(runs: Sequence[Run], served: ServedRegressor) -> list[Run]
     return [run for run in runs if (run.started_at or run.created_at).timestamp() >= since]
 
 
-def judge_runs(runs: Sequence[Run], served: ServedRegressor, book: PriceBook) -> JudgedRuns:
+def need_prices(runs: Iterable[Run]) -> bool:
+    """Whether prices may tell the GPUs of the machines of some run, or how many they have."""
+    return any(may_need_prices(run.scenario.configuration) for run in runs)
+
+
+def judge_runs(runs: Sequence[Run], served: ServedRegressor, book: PriceBook | None) -> JudgedRuns:
     """Compare succeeded runs with a regressor's forecasts, in one evaluation.
 
-    `book` fills in what a run leaves out, as it does for a question: the GPUs of its machines.
+    `book` fills in what a run leaves out, as it does for a question: the GPUs of its machines. None
+    suffices where no run needs it (see `need_prices`).
     """
     refusals: dict[int, str] = {}
     resolver = ScenarioResolver(served, book)
@@ -94,19 +100,18 @@ def judge_runs(runs: Sequence[Run], served: ServedRegressor, book: PriceBook) ->
     return JudgedRuns(tuple(rows), refusals, seconds, features, forecast, factors)
 
 
-def cells_of(judged_runs: Sequence[Run], judged: JudgedRuns, numbers: dict[str, int]) -> list[Cell]:
+def cells_of(digests: Sequence[str], judged: JudgedRuns, numbers: dict[str, int]) -> list[Cell]:
     """Return the configuration of each judged run as a cell.
 
     Parameters
     ----------
-    judged_runs
-        The runs that could be judged.
+    digests
+        The digests of the scenarios of the runs that could be judged.
     judged
         The forecasts for them.
     numbers
         The numbers of the configurations by digest; new ones are added.
     """
-    digests = [run.scenario.digest() for run in judged_runs]
     groups = [numbers.setdefault(digest, len(numbers)) for digest in digests]
     figures = zip(
         groups, judged.log_deviations().tolist(), judged.noise_factors.tolist(), strict=True

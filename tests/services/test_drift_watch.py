@@ -1,0 +1,111 @@
+"""The watch over durations: the versions in time, and what many alarms cost."""
+
+from datetime import datetime, timedelta
+
+import numpy as np
+import pytest
+
+from app.domain.access import DEFAULT_PROJECT
+from app.domain.configurations import Configuration, Scenario, Work
+from app.domain.identifiers import RunId, Slug, new_identifier
+from app.domain.regressors import Publication
+from app.domain.runs import Run, RunStatus
+from app.services.accuracy import DRIFT_THRESHOLDS
+from app.services.judging import drift
+from app.services.judging.drift import DriftWatch, PublishedVersions
+from app.services.served_regressors import ServedRegressor
+from app.services.wiring import Services
+from tests.support.regressors import law_seconds, publish_regressor
+
+HOUR = timedelta(hours=1)
+
+
+@pytest.fixture
+def served(services: Services) -> ServedRegressor:
+    publish_regressor(services)
+    return services.regressor_cache.get(DEFAULT_PROJECT, Slug("fitted"))
+
+
+def rising_runs(start: datetime, count: int) -> list[Run]:
+    """Return one run an hour, each day slower by half than the day before."""
+    instants = [start + number * HOUR for number in range(1, count + 1)]
+    return [
+        Run(
+            run_id=RunId(new_identifier("run", now=instant)),
+            workload=Slug("fitted"),
+            status=RunStatus.SUCCEEDED,
+            duration_seconds=law_seconds(4, 2000.0) * 1.5 ** (number // 24),
+            scenario=Scenario(Configuration("T4", workers=4), Work(2000.0), {"precision": "fp16"}),
+            created_at=instant,
+        )
+        for number, instant in enumerate(instants)
+    ]
+
+
+def daily(start: datetime, count: int) -> list[Publication]:
+    return [Publication(start + number * 24 * HOUR, number + 1) for number in range(count)]
+
+
+def test_the_version_before_an_instant_is_the_last_one_listed_that_is_older() -> None:
+    rng = np.random.default_rng(3)
+    start = datetime.fromisoformat("2026-11-01T00:00:00Z")
+    instants = [start + int(hours) * HOUR for hours in rng.integers(0, 30, 40)]
+    publications = [Publication(instant, number) for number, instant in enumerate(instants)]
+    published = PublishedVersions(publications)
+
+    for hours in range(-1, 32):
+        instant = start + hours * HOUR
+        older = [each.version for each in publications if each.published_at < instant]
+        assert published.version_before(instant) == (older[-1] if older else None)
+
+
+def test_after_many_alarms_the_watch_passes_to_the_present(served: ServedRegressor) -> None:
+    start, loaded = served.fitted_at, list[int]()
+
+    def load(version: int) -> ServedRegressor:
+        loaded.append(version)
+        return served
+
+    watch = DriftWatch(load, None, DRIFT_THRESHOLDS)
+    report = watch.report(rising_runs(start, 24 * 20), daily(start, 20))
+
+    assert len(loaded) == drift.MAX_ALARMS + 1
+    assert loaded == sorted(set(loaded))
+    assert loaded[-1] == 20
+    assert report is not None
+    assert report.has_alarm
+    assert report.runs == 24
+
+
+def test_few_alarms_are_followed_one_by_one(
+    served: ServedRegressor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start, loaded = served.fitted_at, list[int]()
+
+    def load(version: int) -> ServedRegressor:
+        loaded.append(version)
+        return served
+
+    monkeypatch.setattr(drift, "MAX_ALARMS", 100)
+    watch = DriftWatch(load, None, DRIFT_THRESHOLDS)
+    followed = watch.report(rising_runs(start, 24 * 9), daily(start, 9))
+
+    assert loaded == [1, *range(3, 10)]
+    assert followed is not None
+    assert followed.has_alarm
+
+
+def test_versions_that_cannot_be_used_are_passed_over(served: ServedRegressor) -> None:
+    start, loaded = served.fitted_at, list[int]()
+
+    def load(version: int) -> ServedRegressor | None:
+        loaded.append(version)
+        return served if version == 200 else None
+
+    watch = DriftWatch(load, None, DRIFT_THRESHOLDS)
+    report = watch.report(rising_runs(start, 24 * 200), daily(start, 200))
+
+    assert len(loaded) == drift.MAX_RESTARTS + 1
+    assert report is not None
+    assert report.regressor_version == served.version
+    assert report.runs == 24
