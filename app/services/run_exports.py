@@ -1,15 +1,31 @@
 """Exports in the form of an upload: columns, and runs page by page."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
 
 from app.domain.flat_fields import PARAMETER
+from app.domain.identifiers import WorkloadId
 from app.domain.pages import Page
 from app.domain.runs import Run
 from app.domain.workloads import Workload
+from app.services.recently_used import RecentlyUsed
 from app.services.uploads.fields import EXCLUSION, LABEL, PHASE, RESOURCE
 from app.services.uploads.flat import FLAT_FIELDS
+from app.storage.runs import RunFamily
 from app.storage.stores import Stores
+
+FRESH_FOR: Final = timedelta(minutes=5)
+_MOST_WORKLOADS: Final = 100
+_MOST_NAMES: Final = 1000
+_FAMILIES: Final[Mapping[str, RunFamily]] = {
+    PHASE: "phases",
+    RESOURCE: "resources",
+    LABEL: "labels",
+}
+_Names = Mapping[str, frozenset[str]]
+"""Names by the prefix of their columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +46,38 @@ def all_pages(first: Page[Run], read: Callable[[str], Page[Run]]) -> Iterator[Se
         yield page.items
 
 
-def upload_columns(stores: Stores, workload: Workload) -> list[str]:
-    """Return the columns that a file of all runs of a workload needs."""
-    key = workload.workload_id
-    families = {
-        PARAMETER: sorted(workload.declaration.parameters),
-        PHASE: stores.runs.names_in("phases", key),
-        RESOURCE: stores.runs.names_in("resources", key),
-        LABEL: stores.runs.names_in("labels", key),
-    }
-    members = [family + name for family, names in families.items() for name in names]
+class MemberNames:
+    """The names that the runs of workloads use for phases, resources and labels.
+
+    Finding them takes all runs of a workload. For its pages they are therefore remembered for
+    `FRESH_FOR`; the columns of a page are those of the workload and those that its runs need.
+    """
+
+    def __init__(self) -> None:
+        self._known = RecentlyUsed[WorkloadId, tuple[datetime, _Names]](_MOST_WORKLOADS)
+
+    def read(self, stores: Stores, workload_id: WorkloadId, now: datetime) -> _Names:
+        """Return the names in all runs of a workload."""
+        names = {
+            prefix: frozenset(stores.runs.names_in(family, workload_id))
+            for prefix, family in _FAMILIES.items()
+        }
+        if sum(map(len, names.values())) <= _MOST_NAMES:
+            self._known.put(workload_id, (now, names))
+        return names
+
+    def recent(self, stores: Stores, workload_id: WorkloadId, now: datetime) -> _Names:
+        """Return the names in all runs of a workload as they were at most `FRESH_FOR` ago."""
+        known = self._known.get(workload_id)
+        if known is None or now - known[0] > FRESH_FOR:
+            return self.read(stores, workload_id, now)
+        return known[1]
+
+
+def upload_columns(workload: Workload, names: _Names, runs: Sequence[Run] = ()) -> list[str]:
+    """Return the columns that a file of runs of a workload needs: the names, and those of runs."""
+    members = [PARAMETER + name for name in sorted(workload.declaration.parameters)]
+    for prefix, family in _FAMILIES.items():
+        found = set(names[prefix]).union(*(getattr(run, family) for run in runs))
+        members += [prefix + name for name in sorted(found)]
     return ["workload", "external_id", *FLAT_FIELDS, EXCLUSION, *members]

@@ -16,7 +16,7 @@ from app.services.context import ServiceContext
 from app.services.page_tokens import identifier_of
 from app.services.quotas import release_runs
 from app.services.refitting.inclusions import include_runs, lock_runs
-from app.services.run_exports import RunExport, all_pages, upload_columns
+from app.services.run_exports import MemberNames, RunExport, all_pages, upload_columns
 from app.services.run_uploads import Assessor
 from app.services.uploads.checking import GpuNaming
 from app.services.workload_names import require_workload
@@ -47,6 +47,7 @@ class RunService:
         self._context = context
         self._canonical_gpu_name = canonical_gpu_name
         self._assessor = assessor
+        self._names = MemberNames()
 
     def get(self, project_id: ProjectId, run_id: RunId) -> Run:
         """Return a run.
@@ -105,6 +106,8 @@ class RunService:
     ) -> RunExport:
         """Return a workload's runs with an upload's columns; all runs without a `page_size`.
 
+        The columns of a page are those of all the workload's runs, as far as they are known.
+
         Raises
         ------
         InvalidRequestError
@@ -112,17 +115,21 @@ class RunService:
         UnknownWorkloadError
             If the project has no such workload.
         """
+        is_page = page_size is not None
         with self._context.database.reading() as stores:
-            columns = upload_columns(stores, require_workload(stores, project_id, slug))
+            workload = require_workload(stores, project_id, slug)
+            find_names = self._names.recent if is_page else self._names.read
+            names = find_names(stores, workload.workload_id, self._context.now())
 
         def read(token: str | None) -> Page[Run]:
             size = page_size or MAX_PAGE_SIZE
             return self.list_page(project_id, slug, wanted, page_size=size, page_token=token)
 
         first = read(page_token)
-        if page_size is not None:
+        if is_page:
+            columns = upload_columns(workload, names, first.items)
             return RunExport(columns, iter([first.items]), first.next_key)
-        return RunExport(columns, all_pages(first, read), None)
+        return RunExport(upload_columns(workload, names), all_pages(first, read), None)
 
     def change(self, principal: Principal, run_id: RunId, change: RunChange) -> Run:
         """Exclude a run from fits or include it again, and change its labels.

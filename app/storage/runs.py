@@ -163,14 +163,14 @@ class RunStore:
     def names_in(self, family: RunFamily, workload_id: WorkloadId) -> list[str]:
         """Return the names used in a family by a workload's runs."""
         column: sa.ColumnElement[Any] = getattr(RunRow, family)
-        unpack = sa.func.json_each if is_sqlite(self._session) else sa.func.jsonb_each
-        members = unpack(column).table_valued("key")
-        query = (
-            sa.select(members.c.key)
-            .select_from(sa.join(RunRow, members, sa.true()))
-            .where(RunRow.workload_id == workload_id, column.is_not(None))
-        )
-        return sorted(self._session.scalars(query.distinct()))
+        if is_sqlite(self._session):
+            members = sa.func.json_each(column).table_valued("key")
+            query = sa.select(members.c.key).select_from(sa.join(RunRow, members, sa.true()))
+        else:
+            # In the list of columns: as a table, each run's names would be written to one.
+            query = sa.select(sa.func.jsonb_object_keys(column)).select_from(RunRow)
+        named = query.where(RunRow.workload_id == workload_id, column.is_not(None))
+        return sorted(self._session.scalars(named.distinct()))
 
     def update(
         self, run_id: RunId, *, excluded: bool, reason: str | None, labels: Mapping[str, str]

@@ -6,6 +6,10 @@ import io
 import pytest
 from fastapi.testclient import TestClient
 
+from app.services.run_exports import FRESH_FOR
+from app.services.wiring import Services
+from tests.support.clock import FakeClock
+from tests.support.queries import recorded_queries
 from tests.support.uploads import make_json_run, post, post_csv, post_json
 
 
@@ -70,6 +74,31 @@ def test_export_has_all_pages_unless_one_is_asked_for(client: TestClient) -> Non
     token = page.headers["next-page-token"]
     rest = _export(client, "a", page_token=token).splitlines()
     assert len(rest) == 2099
+
+
+def test_pages_have_the_columns_of_all_runs_which_are_looked_for_once(
+    client: TestClient, services: Services, clock: FakeClock
+) -> None:
+    post_csv(client, "workload,run_id,duration_seconds,label.old", "a,1,2,x")
+    post_csv(client, "workload,run_id,duration_seconds,phase.sync_seconds", "a,2,2,1", "a,3,2,1")
+
+    with recorded_queries(services.context.database) as queries:
+        first = client.get("/v1/workloads/a/runs?page_size=2", headers={"Accept": "text/csv"})
+        n_first = len(queries)
+        rest = _export(client, "a", page_size="2", page_token=first.headers["next-page-token"])
+
+    assert len(queries) - n_first < n_first
+    assert not any("distinct" in query.casefold() for query in queries[n_first:])
+    assert first.text.splitlines()[0] == rest.splitlines()[0]
+    assert rest.splitlines()[0].endswith(",phase.sync_seconds,label.old")
+
+    post_csv(client, "workload,run_id,duration_seconds,label.new", "a,4,2,y")
+    newest = _export(client, "a", page_size="1")
+    clock.advance(seconds=FRESH_FOR.total_seconds() + 1)
+    later = _export(client, "a", page_size="1", page_token=first.headers["next-page-token"])
+
+    assert newest.splitlines()[0].endswith(",label.new,label.old")
+    assert later.splitlines()[0] == newest.splitlines()[0]
 
 
 @pytest.mark.parametrize(
