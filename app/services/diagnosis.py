@@ -73,14 +73,15 @@ class DiagnosisService:
         """Recount the runs of workloads and projects whose counts are wrong."""
         with self._context.database.reading() as stores:
             workloads, projects = stores.run_counts.wrong(), stores.quotas.wrong()
-        for project in projects:
-            with self._context.database.transaction() as stores:
-                stores.quotas.put(project.project_id, stores.quotas.lock(project.project_id))
         slugs = [
             slug
             for project_id, workload_id, slug in workloads
             if self._has_recounted(project_id, workload_id, slug)
         ]
+        # Afterwards: the runs of a project are those of its workloads.
+        for project in projects:
+            with self._context.database.transaction() as stores:
+                stores.quotas.put(project.project_id, stores.quotas.lock(project.project_id))
         return Recounted(slugs, [project.name for project in projects])
 
     def _has_recounted(self, project_id: ProjectId, workload_id: WorkloadId, slug: Slug) -> bool:

@@ -4,13 +4,14 @@ from datetime import datetime
 from typing import Final
 
 import sqlalchemy as sa
-from sqlalchemy.orm import InstrumentedAttribute, Session
+from sqlalchemy.orm import Session
 
 from app.domain.access import FIT_REQUESTED, Project
 from app.domain.fits import FitReason, FitState
 from app.domain.identifiers import ProjectId
 from app.domain.quotas import Quota
 from app.storage.rate_tables import RateWindowRow
+from app.storage.run_counts import RunCountStore
 from app.storage.tables import AuditRow, FitRow, ProjectRow, RunRow, WorkloadRow
 from app.storage.upserts import insert_into
 
@@ -49,6 +50,7 @@ class QuotaStore:
         """Replace the limits of a project, and count its runs if they are limited from now on.
 
         The row is locked first: uploads with a shared lock have ended when the runs are counted.
+        What is already counted by workload is added up, since further uploads wait meanwhile.
         """
         self._set(
             project_id,
@@ -58,8 +60,7 @@ class QuotaStore:
             max_queued_fits=quota.queued_fits,
             requests_per_minute=quota.requests_per_minute,
         )
-        counted = _count_runs(sa.literal(project_id))
-        stored = None if quota.runs is None else self._session.scalars(counted).one()
+        stored = None if quota.runs is None else RunCountStore(self._session).total(project_id)
         self._set(project_id, runs_stored=stored)
 
     def lock_for_upload(self, project_id: ProjectId) -> Quota | None:
@@ -106,7 +107,13 @@ class QuotaStore:
 
     def wrong(self) -> list[Project]:
         """Return the projects whose number of stored runs is kept and wrong; examines all runs."""
-        stored = _count_runs(ProjectRow.id).scalar_subquery()
+        stored = (
+            sa.select(sa.func.count())
+            .select_from(RunRow)
+            .join(WorkloadRow, WorkloadRow.id == RunRow.workload_id)
+            .where(WorkloadRow.project_id == ProjectRow.id)
+            .scalar_subquery()
+        )
         query = sa.select(ProjectRow.id, ProjectRow.name).where(
             ProjectRow.runs_stored.is_not(None), ProjectRow.runs_stored != stored
         )
@@ -178,14 +185,3 @@ class QuotaStore:
         self._session.execute(
             sa.update(ProjectRow).where(ProjectRow.id == project_id).values(values)
         )
-
-
-def _count_runs(
-    project_id: sa.ColumnElement[str] | InstrumentedAttribute[str],
-) -> sa.Select[int]:
-    return (
-        sa.select(sa.func.count())
-        .select_from(RunRow)
-        .join(WorkloadRow, WorkloadRow.id == RunRow.workload_id)
-        .where(WorkloadRow.project_id == project_id)
-    )

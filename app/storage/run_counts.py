@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
@@ -12,6 +12,8 @@ from app.domain.runs import RunStatus
 from app.storage.count_tables import RunCountRow
 from app.storage.tables import RunRow, WorkloadRow
 from app.storage.upserts import insert_into
+
+_WORKLOADS_AT_ONCE: Final = 1000
 
 StatusCounts = Mapping[RunStatus, int]
 
@@ -40,6 +42,32 @@ class RunCountStore:
             RunCountRow.newest_run_id.is_not_distinct_from(_newest(RunCountRow.workload_id)),
         )
         return {WorkloadId(key): _to_counts(counts) for key, counts in self._session.execute(query)}
+
+    def total(self, project_id: ProjectId) -> int:
+        """Return how many runs a project has; only those of workloads without a count are read."""
+        count_row = RunCountRow
+        query = (
+            sa.select(WorkloadRow.id, count_row.by_status)
+            .outerjoin(
+                count_row,
+                sa.and_(
+                    count_row.workload_id == WorkloadRow.id,
+                    count_row.newest_run_id.is_not_distinct_from(_newest(WorkloadRow.id)),
+                ),
+            )
+            .where(WorkloadRow.project_id == project_id)
+        )
+        runs, unknown = 0, list[int]()
+        for key, counts in self._session.execute(query):
+            if counts is None:
+                unknown.append(key)
+            else:
+                runs += sum(counts.values())
+        for begin in range(0, len(unknown), _WORKLOADS_AT_ONCE):
+            part = unknown[begin : begin + _WORKLOADS_AT_ONCE]
+            counted = sa.select(sa.func.count()).where(RunRow.workload_id.in_(part))
+            runs += self._session.scalars(counted).one()
+        return runs
 
     def change(
         self,

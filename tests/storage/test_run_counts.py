@@ -157,6 +157,19 @@ def test_diagnosis_names_projects_whose_stored_runs_are_counted_wrongly(
         assert stores.quotas.add_runs(DEFAULT_PROJECT, 0) == 2
 
 
+def test_project_is_recounted_after_its_workloads(services: Services, database: Database) -> None:
+    services.projects.limit("default", {Limit.RUNS: 9})
+    _upload(services, "resnet,5,", "resnet,6,", "bert,7,")
+    _delete_behind_the_back(database, newest=False)
+
+    mended = services.diagnosis.recount()
+
+    assert mended == (["resnet"], ["default"])
+    assert _is_sound(services)
+    with database.transaction() as stores:
+        assert stores.quotas.add_runs(DEFAULT_PROJECT, 0) == 2
+
+
 def test_uploads_and_removals_at_once_lose_no_count(services: Services) -> None:
     _upload(services, *["resnet,5,"] * 8)
     runs = services.runs.list_page(DEFAULT_PROJECT, _SLUG).items
