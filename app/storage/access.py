@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
@@ -14,6 +14,16 @@ from app.storage.upserts import insert_into
 
 # Without the limits: doctor also reads schemas of earlier versions.
 _PROJECT: Final = sa.select(ProjectRow.id, ProjectRow.name)
+
+_AUDITED: Final = (
+    AuditRow.project_id,
+    AuditRow.key_id,
+    AuditRow.at,
+    AuditRow.action,
+    AuditRow.subject,
+    AuditRow.detail,
+)
+_AUDITED_AT_ONCE: Final = 1000
 
 
 def _to_key(row: ApiKeyRow) -> ApiKey:
@@ -29,7 +39,7 @@ def _to_key(row: ApiKeyRow) -> ApiKey:
     )
 
 
-def _to_entry(row: AuditRow) -> AuditEntry:
+def _to_entry(row: sa.Row[*tuple[Any, ...]]) -> AuditEntry:
     return AuditEntry(
         project_id=ProjectId(row.project_id),
         key_id=None if row.key_id is None else KeyId(row.key_id),
@@ -134,10 +144,10 @@ class AccessStore:
 
     def list_audit(self, project_id: ProjectId, *, limit: int = 100) -> list[AuditEntry]:
         """Return the newest entries of a project's audit log, the newest first."""
-        rows = self._session.scalars(
-            sa.select(AuditRow)
+        rows = self._session.execute(
+            sa.select(*_AUDITED)
             .where(AuditRow.project_id == project_id)
             .order_by(AuditRow.id.desc())
             .limit(limit)
         )
-        return [_to_entry(row) for row in rows]
+        return [_to_entry(row) for row in rows.yield_per(_AUDITED_AT_ONCE)]
