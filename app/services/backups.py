@@ -14,6 +14,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import IO, Any, Final
 
+import orjson
 import zstandard
 
 from app.domain.availability_errors import (
@@ -37,6 +38,7 @@ _LEVEL: Final = 6
 _PRIVATE: Final = 0o600
 _LONGEST_LINE: Final = 1 << 29
 """Bytes; the largest artefact in base64 takes two thirds of this."""
+_ROW_BEGINS: Final = b"["
 _DAMAGED: Final = "Take another backup: this file is not complete."
 _BACK_UP_BEFORE: Final = (
     "Take the backup with the release that has served so far; where there is none, run"
@@ -57,7 +59,7 @@ class _LineWriter:
         self._hash = hashlib.sha256()
 
     def write(self, document: object) -> None:
-        line = json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+        line = orjson.dumps(document, option=orjson.OPT_APPEND_NEWLINE)
         self._hash.update(line)
         self._file.write(line)
 
@@ -93,6 +95,12 @@ class _ArchiveReader:
             yield row
         self._pending = row
 
+    def pass_rows(self) -> None:
+        """Count the rows of the table that was described last; their hash tells what they are."""
+        while (line := self._next_line()).startswith(_ROW_BEGINS):
+            self._rows += 1
+        self._pending = json.loads(line)
+
     def finish(self) -> BackupSummary:
         """Return a summary of what was read, after checking it against the archive's end."""
         expected = {"rows": self._rows, "sha256": self._digest_before}
@@ -105,6 +113,9 @@ class _ArchiveReader:
         )
 
     def _next(self) -> Any:
+        return json.loads(self._next_line())
+
+    def _next_line(self) -> bytes:
         line = self._lines.readline(_LONGEST_LINE)
         if len(line) == _LONGEST_LINE:
             raise _damaged(self._path, "it has a line too long for any table")
@@ -112,7 +123,7 @@ class _ArchiveReader:
             raise _damaged(self._path, "it ends too early")
         self._digest_before = self._hash.hexdigest()
         self._hash.update(line)
-        return json.loads(line)
+        return line
 
 
 @contextmanager
@@ -132,8 +143,7 @@ def _tables_of(path: Path) -> tuple[BackupSummary, list[TableDump]]:
         tables = []
         for table in archive.tables():
             tables.append(table)
-            for _row in archive.rows():
-                pass
+            archive.pass_rows()
         return archive.finish(), tables
 
 

@@ -22,7 +22,7 @@ from app.services.wiring import Services
 from app.settings import Settings
 from app.storage.database import Database
 from app.storage.migration import current_revision, head_revision, migrate
-from app.storage.tables import Base
+from app.storage.tables import Base, WorkloadRow
 from tests.conftest import Administer, _postgresql_url
 from tests.support.clock import FakeClock
 from tests.support.regressors import publish_regressor, store_runs
@@ -105,6 +105,30 @@ def test_restored_database_has_every_row_and_forecasts_the_same(
     assert written.rows == sum(len(rows_of_table) for rows_of_table in rows.values())
     assert len(rows["regressor"]) == len(rows["price"]) == len(rows["forecast"]) == 1
     assert _answer(Services(_context(empty, services))) == before
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        '{"size": 12345678901234567890123, "rate": 1e-7, "größe": "a\\nb", "none": null}',
+        '{\n  "several": ["lines"],\r\n  "é": 0.1\n}',
+    ],
+)
+def test_documents_are_restored_as_they_are(
+    database: Database, services: Services, empty: Database, tmp_path: Path, document: str
+) -> None:
+    store_runs(services.context, "plain")
+    with database.engine.begin() as connection:
+        text = ":document" if database.is_sqlite else "CAST(:document AS jsonb)"
+        changed = sa.text(f"UPDATE workload SET labels = {text}")
+        connection.execute(changed, {"document": document})
+        before = connection.scalar(sa.select(WorkloadRow.labels))
+
+    BackupService(_context(database, services)).create(tmp_path / "all.tfb")
+    BackupService(_context(empty, services)).restore(tmp_path / "all.tfb")
+
+    with empty.engine.connect() as connection:
+        assert connection.scalar(sa.select(WorkloadRow.labels)) == before == json.loads(document)
 
 
 def test_restored_database_takes_new_rows(
