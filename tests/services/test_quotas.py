@@ -9,7 +9,6 @@ from datetime import timedelta
 from threading import Barrier
 
 import pytest
-import sqlalchemy as sa
 
 from app.domain.access import DEFAULT_PROJECT, Principal, Scope
 from app.domain.access_errors import ProjectLimitError
@@ -24,7 +23,6 @@ from app.services.refitting.refits import RefitService
 from app.services.uploads.terms import UploadFormat, UploadOptions, UploadResult
 from app.services.wiring import Services
 from app.settings import Settings
-from app.storage.count_tables import RunCountRow
 from app.storage.database import Database
 from tests.support.clock import FakeClock
 from tests.support.outage import make_available, make_unavailable
@@ -65,28 +63,6 @@ def test_upload_beyond_the_limit_of_runs_stores_nothing(services: Services) -> N
     assert _stored(services, "a") == 5
     with pytest.raises(NotFoundError):
         _stored(services, "b")
-
-
-def test_limit_adds_up_what_is_counted_and_counts_the_rest(services: Services) -> None:
-    _upload(services, "a", 3)
-    _upload(services, "b", 2)
-    services.workloads.declare(DEFAULT_PROJECT, Slug("c"), WorkloadDeclaration())
-    database = services.context.database
-
-    with recorded_queries(database) as queries:
-        _limit(services, runs=9)
-    with database.transaction() as stores:
-        added_up = stores.quotas.add_runs(DEFAULT_PROJECT, 0)
-    with database.engine.begin() as connection:
-        connection.execute(sa.update(RunCountRow).values(newest_run_id="run_removed"))
-    _limit(services, runs=8)
-
-    # Only the workload without runs, which has no count, is looked for among the runs.
-    counts = [query for query in queries if "count(*)" in query and "FROM run" in query]
-    assert len(counts) == 1
-    assert added_up == 5
-    with database.transaction() as stores:
-        assert stores.quotas.add_runs(DEFAULT_PROJECT, 0) == 5
 
 
 def test_duplicates_and_dry_runs_are_not_counted(services: Services) -> None:

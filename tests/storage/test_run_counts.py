@@ -11,6 +11,7 @@ from app.domain.access import DEFAULT_PROJECT, Principal, Scope
 from app.domain.identifiers import Slug
 from app.domain.quotas import Limit, Quota
 from app.domain.runs import RunStatus
+from app.domain.workloads import WorkloadDeclaration
 from app.services.uploads.terms import UploadFormat, UploadOptions
 from app.services.wiring import Services
 from app.storage.count_tables import RunCountRow
@@ -155,6 +156,28 @@ def test_diagnosis_names_projects_whose_stored_runs_are_counted_wrongly(
     with database.transaction() as stores:
         assert stores.quotas.get(DEFAULT_PROJECT) == Quota(runs=3, workloads=7)
         assert stores.quotas.add_runs(DEFAULT_PROJECT, 0) == 2
+
+
+def test_limit_adds_up_what_is_counted_and_counts_the_rest(
+    services: Services, database: Database
+) -> None:
+    _upload(services, "resnet,5,", "resnet,6,failed", "bert,7,")
+    services.workloads.declare(DEFAULT_PROJECT, Slug("empty"), WorkloadDeclaration())
+
+    with recorded_queries(services.context.database) as queries:
+        services.projects.limit("default", {Limit.RUNS: 9})
+    with database.transaction() as stores:
+        added_up = stores.quotas.add_runs(DEFAULT_PROJECT, 0)
+    with database.engine.begin() as connection:
+        connection.execute(sa.update(RunCountRow).values(newest_run_id="run_removed"))
+    services.projects.limit("default", {Limit.RUNS: 8})
+
+    # Only the workload without runs, which has no count, is looked for among the runs.
+    counts = [query for query in queries if "count(*)" in query and "FROM run" in query]
+    assert len(counts) == 1
+    assert added_up == 3
+    with database.transaction() as stores:
+        assert stores.quotas.add_runs(DEFAULT_PROJECT, 0) == 3
 
 
 def test_project_is_recounted_after_its_workloads(services: Services, database: Database) -> None:
