@@ -113,6 +113,7 @@ def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+_FIRST_WITH_STRATEGIES = 150_000
 Administer = Callable[[str], None]
 """Executes a statement on the server of PostgreSQL, outside of any test's database."""
 
@@ -141,8 +142,11 @@ def postgresql_template(administer: Administer) -> Iterator[str]:
     administer(f"CREATE DATABASE {name}")
     database = Database(_postgresql_url(name))
     migrate(database)
+    with database.engine.connect() as connection:
+        version = int(connection.exec_driver_sql("SHOW server_version_num").scalar_one())
     database.close()
-    yield name
+    # Older servers always copy files.
+    yield f"{name} STRATEGY FILE_COPY" if version >= _FIRST_WITH_STRATEGIES else name
     administer(f"DROP DATABASE {name} WITH (FORCE)")
 
 
@@ -157,7 +161,7 @@ def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str
     administer: Administer = request.getfixturevalue("administer")
     name = f"test_{uuid.uuid4().hex[:12]}"
     template = request.getfixturevalue("postgresql_template")
-    administer(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY FILE_COPY")
+    administer(f"CREATE DATABASE {name} TEMPLATE {template}")
     yield _postgresql_url(name)
     administer(f"DROP DATABASE {name} WITH (FORCE)")
 

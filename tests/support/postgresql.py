@@ -59,15 +59,19 @@ def _owner() -> str | None:
 
 
 def folder_in_memory() -> Path | None:
-    """Return where files of tests lie in memory, None if there is too little room for them.
+    """Return where files of tests lie in memory, None if they cannot.
 
-    On a disk, the copy of a database takes ten times the computing time.
+    On a disk, the copy of a database takes ten times the computing time. In containers, the folder
+    is often small, or nothing in it can be executed, which some tests need.
     """
     try:
-        has_room = shutil.disk_usage(_MEMORY).free >= _ROOM_BYTES
+        folder = os.statvfs(_MEMORY)
     except OSError:
         return None
-    return _MEMORY if has_room and os.access(_MEMORY, os.W_OK) else None
+    has_room = folder.f_bavail * folder.f_frsize >= _ROOM_BYTES
+    runs_programs = not folder.f_flag & os.ST_NOEXEC
+    is_suitable = has_room and runs_programs and os.access(_MEMORY, os.W_OK)
+    return _MEMORY if is_suitable else None
 
 
 def _free_port() -> int:
