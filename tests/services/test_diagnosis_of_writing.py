@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import closing
 
+import orjson
 import pytest
 
 from app.domain.health import Check
@@ -23,9 +24,13 @@ def _diagnosed(database: Database, settings: Settings) -> Check:
     return checks["writing"]
 
 
-def _rows(database: Database) -> dict[str, list[list[object]]]:
+def _rows(database: Database) -> dict[str, list[bytes]]:
+    """Return all rows of each table as JSON."""
     with database.reading() as stores:
-        return {table.name: list(stores.dumps.read(table)) for table in stores.dumps.tables()}
+        return {
+            table.name: [orjson.dumps(row) for row in stores.dumps.read(table)]
+            for table in stores.dumps.tables()
+        }
 
 
 def test_diagnosis_changes_no_row(services: Services, database: Database) -> None:
