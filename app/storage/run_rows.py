@@ -1,5 +1,6 @@
 """Translates rows of runs into the domain."""
 
+from dataclasses import replace
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -42,27 +43,20 @@ MEASURED: Final = (
 
 def to_run(row: RunRow, slug: str) -> Run:
     """Return the run of a row."""
-    return Run(
-        run_id=RunId(row.id),
-        workload=Slug(slug),
-        status=RunStatus(row.status),
-        duration_seconds=row.duration_seconds,
-        scenario=scenario_of(row),
-        created_at=row.created_at,
+    return replace(
+        to_measured_run(row, slug),
         external_id=row.external_id,
         progress=row.progress,
-        started_at=row.started_at,
         phases=row.phases or {},
         resources=row.resources or {},
         cost=_cost(row),
         labels=row.labels or {},
-        forecast_id=None if row.forecast_id is None else ForecastId(row.forecast_id),
         excluded=row.excluded,
         excluded_reason=row.excluded_reason,
     )
 
 
-def to_measured_run(row: sa.Row[*tuple[Any, ...]], slug: str) -> Run:
+def to_measured_run(row: RunRow | sa.Row[*tuple[Any, ...]], slug: str) -> Run:
     """Return the run of a row with the columns of `MEASURED`, which are those of its duration."""
     return Run(
         run_id=RunId(row.id),
