@@ -20,7 +20,7 @@ from app.domain.runs import Run, RunFilter, RunStatus
 from app.pricing.resolution import PriceBook
 from app.services.context import ServiceContext
 from app.services.judging.drift import DriftWatch, Load, PublishedVersions
-from app.services.judging.runs import judge_runs, need_prices
+from app.services.judging.runs import judge_runs, need_prices, run_digests
 from app.services.ledger import LedgerWriter
 from app.services.prices import PriceService
 from app.services.served_regressors import ServedRegressor
@@ -126,7 +126,7 @@ class AccuracyService:
             workload = require_workload(stores, project_id, slug)
             page = stores.runs.newest_measured(workload, wanted, limit=MAX_RUNS)
             runs = list(reversed(page.items))
-            digests = [run.scenario.digest() for run in runs]
+            digests = run_digests(runs)
             publications = stores.regressors.publications(workload.workload_id)
             recorded = stores.forecasts.recorded(
                 workload.workload_id,
@@ -150,7 +150,7 @@ class AccuracyService:
             within_range=_figures(judged, judged.within_range),
             outside_range=_figures(judged, ~judged.within_range),
             by_source=_by_source(judged, by_source),
-            drift=DriftWatch(load, book, DRIFT_THRESHOLDS).report(runs, publications),
+            drift=DriftWatch(load, book, DRIFT_THRESHOLDS).report(runs, digests, publications),
         )
 
 

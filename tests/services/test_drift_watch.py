@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from app.domain.access import DEFAULT_PROJECT
+from app.domain.accuracy import DriftReport
 from app.domain.configurations import Configuration, Scenario, Work
 from app.domain.identifiers import RunId, Slug, new_identifier
 from app.domain.regressors import Publication
@@ -13,6 +14,7 @@ from app.domain.runs import Run, RunStatus
 from app.services.accuracy import DRIFT_THRESHOLDS
 from app.services.judging import drift
 from app.services.judging.drift import DriftWatch, PublishedVersions
+from app.services.judging.runs import run_digests
 from app.services.served_regressors import ServedRegressor
 from app.services.wiring import Services
 from tests.support.regressors import law_seconds, publish_regressor
@@ -42,6 +44,12 @@ def rising_runs(start: datetime, count: int) -> list[Run]:
     ]
 
 
+def _report(
+    watch: DriftWatch, runs: list[Run], publications: list[Publication]
+) -> DriftReport | None:
+    return watch.report(runs, run_digests(runs), publications)
+
+
 def daily(start: datetime, count: int) -> list[Publication]:
     return [Publication(start + number * 24 * HOUR, number + 1) for number in range(count)]
 
@@ -67,7 +75,7 @@ def test_after_many_alarms_the_watch_passes_to_the_present(served: ServedRegress
         return served
 
     watch = DriftWatch(load, None, DRIFT_THRESHOLDS)
-    report = watch.report(rising_runs(start, 24 * 20), daily(start, 20))
+    report = _report(watch, rising_runs(start, 24 * 20), daily(start, 20))
 
     assert len(loaded) == drift.MAX_ALARMS + 1
     assert loaded == sorted(set(loaded))
@@ -88,7 +96,7 @@ def test_few_alarms_are_followed_one_by_one(
 
     monkeypatch.setattr(drift, "MAX_ALARMS", 100)
     watch = DriftWatch(load, None, DRIFT_THRESHOLDS)
-    followed = watch.report(rising_runs(start, 24 * 9), daily(start, 9))
+    followed = _report(watch, rising_runs(start, 24 * 9), daily(start, 9))
 
     assert loaded == [1, *range(3, 10)]
     assert followed is not None
@@ -103,7 +111,7 @@ def test_versions_that_cannot_be_used_are_passed_over(served: ServedRegressor) -
         return served if version == 200 else None
 
     watch = DriftWatch(load, None, DRIFT_THRESHOLDS)
-    report = watch.report(rising_runs(start, 24 * 200), daily(start, 200))
+    report = _report(watch, rising_runs(start, 24 * 200), daily(start, 200))
 
     assert len(loaded) == drift.MAX_RESTARTS + 1
     assert report is not None

@@ -80,7 +80,7 @@ class DriftWatch:
     level: Level = _no_level
 
     def report(
-        self, runs: Sequence[Run], publications: Sequence[Publication]
+        self, runs: Sequence[Run], digests: Sequence[str], publications: Sequence[Publication]
     ) -> DriftReport | None:
         """Return whether durations have shifted, None where no run can be judged.
 
@@ -96,11 +96,13 @@ class DriftWatch:
         ----------
         runs
             Succeeded runs of one workload, the oldest first.
+        digests
+            The digests of their scenarios.
         publications
             The versions and when they were published, the oldest first.
         """
         all_runs, published = runs, PublishedVersions(publications)
-        digests = {run.run_id: run.scenario.digest() for run in runs}
+        digest_of_run = dict(zip((run.run_id for run in runs), digests, strict=True))
         n_alarms = n_restarts = 0
         while runs:
             version = published.version_before(runs[0].created_at)
@@ -109,7 +111,7 @@ class DriftWatch:
             if served is not None:
                 fitted_runs = [run for run in all_runs if run.created_at < runs[0].created_at]
                 fitted_runs = [run for run in fitted_runs if run.created_at <= served.fitted_at]
-                report = self._report(fitted_runs, runs, served, digests)
+                report = self._report(fitted_runs, runs, served, digest_of_run)
                 if report is None or report.alarm is None:
                     return report
                 last, n_alarms = report.alarm, n_alarms + 1

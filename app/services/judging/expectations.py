@@ -12,7 +12,13 @@ from app.domain.ci import CONFIDENCE
 from app.domain.runs import Run
 from app.pricing.resolution import PriceBook
 from app.services.judging.bounds import MeasuredByWork, bound_of, measured_by_work
-from app.services.judging.runs import JudgedRuns, cells_of, judge_runs, since_last_change
+from app.services.judging.runs import (
+    JudgedRuns,
+    cells_of,
+    judge_runs,
+    run_digests,
+    since_last_change,
+)
 from app.services.served_regressors import ServedRegressor
 from models import FloatArray
 
@@ -82,7 +88,7 @@ def experience(
     if not judged.rows:
         return Experience(None, numbers)
     usable = [runs[row] for row in judged.rows]
-    cells = cells_of(_digests(usable), judged, numbers)
+    cells = cells_of(run_digests(usable), judged, numbers)
     seen = repetitions(cells, served.portfolio.report.noise_floor)
     ratios = (judged.log_ratios() - normal).tolist()
     is_in_fit = True
@@ -126,10 +132,6 @@ def expectations(
     return result
 
 
-def _digests(runs: Sequence[Run]) -> list[str]:
-    return [run.scenario.digest() for run in runs]
-
-
 def _refine(
     result: Expectations, runs: Sequence[Run], judged: JudgedRuns, past: Experience, normal: float
 ) -> None:
@@ -138,7 +140,7 @@ def _refine(
     tail = (1.0 - CONFIDENCE) / 2.0
     usable, numbers = [runs[row] for row in judged.rows], dict(past.numbers)
     for index, (run, cell) in enumerate(
-        zip(usable, cells_of(_digests(usable), judged, numbers), strict=True)
+        zip(usable, cells_of(run_digests(usable), judged, numbers), strict=True)
     ):
         if cell.group >= len(past.numbers):
             _bound(result, index, run, past, normal)

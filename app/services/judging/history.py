@@ -23,7 +23,7 @@ from app.pricing.resolution import PriceBook
 from app.services.context import ServiceContext
 from app.services.judging.drift import DriftWatch, Load
 from app.services.judging.expectations import CHANGE_DEVIATION
-from app.services.judging.runs import judge_runs
+from app.services.judging.runs import judge_runs, run_digests
 from app.services.served_regressors import ServedRegressor
 from app.services.serving import RegressorCache
 from app.services.workload_names import nearest_workload
@@ -99,7 +99,7 @@ class History:
         watch = DriftWatch(
             self.load, self.book, DRIFT_THRESHOLDS, slower_only=True, level=self.level
         )
-        return watch.report(runs, self.publications)
+        return watch.report(runs, run_digests(runs), self.publications)
 
 
 def read_history(

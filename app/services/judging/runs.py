@@ -7,6 +7,7 @@ from typing import Final
 import numpy as np
 
 from app.decisions.repetitions import Cell
+from app.domain.alike import digests_of
 from app.domain.errors import DomainError, RegressorUnavailableError
 from app.domain.runs import Run, RunStatus
 from app.pricing.resolution import PriceBook
@@ -98,6 +99,11 @@ def judge_runs(runs: Sequence[Run], served: ServedRegressor, book: PriceBook | N
         forecast = served.predict(features)
     factors = served.portfolio.noise_factors(forecast.log_median)
     return JudgedRuns(tuple(rows), refusals, seconds, features, forecast, factors)
+
+
+def run_digests(runs: Iterable[Run]) -> list[str]:
+    """Return the digest of the scenario of each run."""
+    return digests_of([run.scenario for run in runs])
 
 
 def cells_of(digests: Sequence[str], judged: JudgedRuns, numbers: dict[str, int]) -> list[Cell]:
