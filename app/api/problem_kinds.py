@@ -19,6 +19,8 @@ class ProblemKind:
     title: str
 
 
+_DATABASE_UNAVAILABLE = ProblemKind("database_unavailable", 503, "Database unavailable")
+
 KINDS: Mapping[type[DomainError], ProblemKind] = {
     domain.UnknownWorkloadError: ProblemKind("unknown_workload", 404, "Unknown workload"),
     domain.NotFoundError: ProblemKind("not_found", 404, "Not found"),
@@ -63,22 +65,12 @@ KINDS: Mapping[type[DomainError], ProblemKind] = {
     domain.RegressorUnavailableError: ProblemKind(
         "regressor_unavailable", 503, "Regressor unavailable"
     ),
-    availability.StorageUnavailableError: ProblemKind(
-        "database_unavailable", 503, "Database unavailable"
-    ),
-    availability.StorageUnusableError: ProblemKind(
-        "database_unavailable", 503, "Database unavailable"
-    ),
-    availability.SharedSessionsError: ProblemKind(
-        "database_unavailable", 503, "Database unavailable"
-    ),
-    availability.ForeignEncodingError: ProblemKind(
-        "database_unavailable", 503, "Database unavailable"
-    ),
-    availability.ForeignOrderError: ProblemKind(
-        "database_unavailable", 503, "Database unavailable"
-    ),
-    availability.OldSqliteError: ProblemKind("database_unavailable", 503, "Database unavailable"),
+    availability.StorageUnavailableError: _DATABASE_UNAVAILABLE,
+    availability.StorageUnusableError: _DATABASE_UNAVAILABLE,
+    availability.SharedSessionsError: _DATABASE_UNAVAILABLE,
+    availability.ForeignEncodingError: _DATABASE_UNAVAILABLE,
+    availability.ForeignOrderError: _DATABASE_UNAVAILABLE,
+    availability.OldSqliteError: _DATABASE_UNAVAILABLE,
     availability.DeadlineExceededError: ProblemKind(
         "deadline_exceeded", 503, "Not answered in time"
     ),
