@@ -29,10 +29,9 @@ from app.services.fitting import FittingService
 from app.services.refitting.formats import FormatRenewal
 from app.services.refitting.overdue import OverdueRefits
 from app.settings import Settings
-from app.storage.collations import require_time_order
 from app.storage.database import Database
 from app.storage.migration import require_head
-from app.storage.poolers import require_own_sessions
+from app.storage.suitability import require_suitable
 from app.telemetry import exporting, fit_span, trace_database, trace_methods
 
 _logger = logging.getLogger(__name__)
@@ -182,8 +181,7 @@ def run(settings: Settings, stop: threading.Event) -> None:
     """
     database = Database(settings.url, pool_size=settings.fitter_processes + 1)
     try:
-        require_own_sessions(database)
-        require_time_order(database)
+        require_suitable(database)
         require_head(database)
         with exporting(settings) as tracing:
             run_until(stop, ServiceContext(database, settings), tracing)

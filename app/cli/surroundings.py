@@ -6,10 +6,9 @@ from contextlib import contextmanager
 from app.cli.failures import RefusedError
 from app.services.context import ServiceContext
 from app.settings import Settings
-from app.storage.collations import require_time_order
 from app.storage.database import Database
 from app.storage.migration import require_migrated
-from app.storage.poolers import require_own_sessions
+from app.storage.suitability import require_suitable
 
 
 @contextmanager
@@ -24,8 +23,7 @@ def open_migrated_context(settings: Settings) -> Iterator[ServiceContext]:
         If it has not been migrated.
     """
     with open_context(settings) as context:
-        require_own_sessions(context.database)
-        require_time_order(context.database)
+        require_suitable(context.database)
         require_migrated(context.database)
         yield context
 

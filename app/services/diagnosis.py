@@ -17,6 +17,7 @@ from app.services.context import ServiceContext
 from app.services.health import HealthService
 from app.services.tables.frames import far_questions
 from app.storage.collations import require_time_order
+from app.storage.database import Database
 from app.storage.migration import missing_parts
 from app.storage.poolers import require_own_sessions
 from app.storage.stores import Stores
@@ -125,18 +126,18 @@ class DiagnosisService:
         detail = "each connection keeps its own"
         if self._context.database.shares_sessions:
             detail = "shared by a pooler, as pool_mode=transaction says"
-        try:
-            require_own_sessions(self._context.database)
-        except SharedSessionsError as error:
-            return Check("sessions", is_ok=False, detail=error.reason, remedy=error.remedy)
-        return Check("sessions", is_ok=True, detail=detail)
+        return self._check_required("sessions", require_own_sessions, detail)
 
     def _check_order(self, _stores: Stores) -> Check:
+        detail = "identifiers sort by their creation"
+        return self._check_required("order", require_time_order, detail)
+
+    def _check_required(self, name: str, require: Callable[[Database], None], detail: str) -> Check:
         try:
-            require_time_order(self._context.database)
-        except ForeignOrderError as error:
-            return Check("order", is_ok=False, detail=error.reason, remedy=error.remedy)
-        return Check("order", is_ok=True, detail="identifiers sort by their creation")
+            require(self._context.database)
+        except (SharedSessionsError, ForeignOrderError) as error:
+            return Check(name, is_ok=False, detail=error.reason, remedy=error.remedy)
+        return Check(name, is_ok=True, detail=detail)
 
     def _check_tables(self, _stores: Stores) -> Check:
         missing = missing_parts(self._context.database)

@@ -199,11 +199,11 @@ def _migrating(
         if known is not None and known not in known_revisions():
             raise _mismatch(known)
         if known is None:
-            _require_suitable(connection)
+            _require_room_for_schema(connection)
         yield lambda revision: _run(config, _revision(connection), revision)
 
 
-def _require_suitable(connection: sa.Connection) -> None:
+def _require_room_for_schema(connection: sa.Connection) -> None:
     """Refuse a database in which no schema can be made."""
     if foreign := _tables_in_the_way(connection):
         raise ForeignTablesError(foreign)

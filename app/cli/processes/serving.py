@@ -29,10 +29,9 @@ from app.domain.addresses import is_loopback
 from app.services.access import AccessService, keys_required
 from app.services.context import ServiceContext
 from app.settings import Settings
-from app.storage.collations import require_time_order
 from app.storage.database import Database
 from app.storage.migration import require_head
-from app.storage.poolers import require_own_sessions
+from app.storage.suitability import require_suitable
 from app.telemetry import exporting
 
 _logger = logging.getLogger(__name__)
@@ -73,8 +72,7 @@ def _check_start(settings: Settings) -> None:
     database = Database(settings.url, pool_size=1)
     access = AccessService(ServiceContext(database, settings))
     try:
-        require_own_sessions(database)
-        require_time_order(database)
+        require_suitable(database)
         require_head(database)
         # Reports an invalid trace exporter once, instead of in each web process.
         with exporting(settings):
