@@ -27,7 +27,8 @@ class AssessmentService:
             groups[run.workload].append(index)
         regressors = self._regressors.prepare(project_id, [(slug, None) for slug in groups])
         verdicts: dict[int, Assessment] = {}
-        for slug, rows in groups.items():
+        for slug, _ in regressors.in_memory_first([(slug, None) for slug in groups]):
+            rows = groups[slug]
             group = [runs[row] for row in rows]
             verdicts.update(zip(rows, self._assess_group(regressors, slug, group), strict=True))
         return [verdicts[index] for index in range(len(runs))]

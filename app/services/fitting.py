@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from app.domain.availability_errors import StorageUnavailableError
-from app.domain.errors import RegressorUnavailableError
+from app.domain.errors import NotFoundError, RegressorUnavailableError
 from app.domain.fits import ClaimedFit, FitProblem, PublishMode
 from app.domain.workloads import Pooling
 from app.pricing.resolution import PriceBook, PricingFacts
@@ -143,8 +143,8 @@ class FittingService:
             if version is None:
                 return None
             try:
-                artifact = stores.regressors.load_artifact(claim.workload_id, version)
-            except RegressorUnavailableError:
+                artifact = stores.regressors.load_artifact(claim.workload_id, version).data
+            except (NotFoundError, RegressorUnavailableError):
                 _logger.exception("published regressor unusable", extra=_fields(claim))
                 artifact = b""
             return Incumbent(version, artifact)

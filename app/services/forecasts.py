@@ -141,13 +141,13 @@ class ForecastService:
             answers = self._group(regressors, *next(iter(groups)), requests, book)
             yield AnsweredPart(range(len(requests)), answers)
             return
-        remaining = iter(groups.items())
+        remaining = iter(regressors.in_memory_first(groups))
         while part := list(islice(remaining, _MOST_AT_ONCE)):
             rows: list[int] = []
             lazy_answers: list[LazyAnswer] = []
-            for key, own_rows in part:
-                rows += own_rows
-                group = [requests[row] for row in own_rows]
+            for key in part:
+                rows += groups[key]
+                group = [requests[row] for row in groups[key]]
                 lazy_answers += self._group(regressors, *key, group, book)
             yield AnsweredPart(rows, lazy_answers)
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from app.domain import deadlines
-from app.domain.errors import NotFoundError, RegressorUnavailableError
+from app.domain.errors import RegressorUnavailableError
 from app.domain.identifiers import ProjectId, Slug, WorkloadId
 from app.pricing.energy import MeasuredPowers
 from app.services.refused_regressors import no_regressor
@@ -111,12 +111,9 @@ def load_version(
     RegressorUnavailableError
         If the artefact cannot be used.
     """
-    entry = stores.regressors.get(workload_id, version)
-    if entry is None:
-        raise NotFoundError("regressor version", f"{slug}/{version}")
+    stored = stores.regressors.load_artifact(workload_id, version)
     try:
-        artifact = stores.regressors.load_artifact(workload_id, version)
-        portfolio = loads(artifact)
+        portfolio = loads(stored.data)
     except ArtifactError as error:
         raise RegressorUnavailableError(slug, version, str(error)) from error
     if power is None:
@@ -125,8 +122,8 @@ def load_version(
         slug,
         workload_id,
         version,
-        entry.created_at,
+        stored.created_at,
         portfolio,
         power=power,
-        artifact_bytes=len(artifact),
+        artifact_bytes=len(stored.data),
     )

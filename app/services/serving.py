@@ -2,8 +2,8 @@
 
 import threading
 from collections import OrderedDict
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
@@ -28,9 +28,8 @@ from app.services.served_regressors import (
     load_unpublished,
     load_version,
 )
-from models import (
-    FORMAT_VERSION,
-)
+from app.storage.stores import Stores
+from models import FORMAT_VERSION
 
 _BYTES_BESIDE: Final = 50_000
 """Added to each artefact's bytes: what a regressor takes in memory is up to twice the sum."""
@@ -159,23 +158,24 @@ class RegressorCache:
         `get` asks for each workload by itself, which suffices for few.
         """
         now = self._context.now()
+        prepared = PreparedRegressors(self, project_id, now)
         old = [key for key in keys if not self._is_new(project_id, key[0], now)]
-        refusals: dict[RegressorKey, DomainError] = {}
         if len(old) >= _MANY_WORKLOADS:
-            unread = [key for key in old if not self._holds(project_id, *key)]
+            unread = [key for key in old if not self.holds(project_id, *key)]
             in_memory = {slug for slug, _ in old}.difference(slug for slug, _ in unread)
             self._renew_many(project_id, sorted(in_memory), now)
             try:
-                refusals = self._refusals(project_id, unread, now) if unread else {}
+                self._read_unread(prepared, unread)
             except StorageUnavailableError as error:
-                refusals = dict.fromkeys(unread, error.with_traceback(None))
-        return PreparedRegressors(self, project_id, now, refusals)
+                prepared.refusals.update(dict.fromkeys(unread, error.with_traceback(None)))
+        return prepared
 
     def _is_new(self, project_id: ProjectId, slug: Slug, now: datetime) -> bool:
         pointer = self._pointers.get((project_id, slug))
         return pointer is not None and now - pointer.read_at <= self._renew_after
 
-    def _holds(self, project_id: ProjectId, slug: Slug, version: int | None) -> bool:
+    def holds(self, project_id: ProjectId, slug: Slug, version: int | None) -> bool:
+        """Return whether a regressor is in memory, whether or not it still answers."""
         pointer = self._pointers.get((project_id, slug))
         return pointer is not None and self._held(pointer, version) is not None
 
@@ -192,34 +192,34 @@ class RegressorCache:
                         pointer.read_at, pointer.is_stale = now, True
                 return
 
-    def _refusals(
-        self, project_id: ProjectId, keys: Sequence[RegressorKey], now: datetime
-    ) -> dict[RegressorKey, DomainError]:
-        """Read which versions answer, and return the refusals of workloads without."""
-        answering = self._read_many(project_id, list({slug for slug, _ in keys}), now)
-        others = [key for key in keys if key[0] not in answering]
-        if not others:
-            return {}
-        with self._context.database.reading() as stores:
-            return refused_regressors(stores, project_id, others)
+    def _read_unread(self, prepared: "PreparedRegressors", keys: Sequence[RegressorKey]) -> None:
+        """Read which versions answer for workloads, and the refusals of those without."""
+        if not keys:
+            return
+        project_id, slugs = prepared.project_id, list({slug for slug, _ in keys})
+        prepared.pointers.update(self._read_many(project_id, slugs, prepared.asked_at))
+        others = [key for key in keys if key[0] not in prepared.pointers]
+        if others:
+            with self._context.database.reading() as stores:
+                prepared.refusals.update(refused_regressors(stores, project_id, others))
 
     def _read_many(
         self, project_id: ProjectId, slugs: Collection[Slug], now: datetime
-    ) -> Collection[Slug]:
-        """Read which versions answer; return the workloads for which one does."""
+    ) -> Mapping[Slug, _Pointer]:
+        """Read which versions answer; return those of the workloads for which one does."""
         with self._context.database.reading() as stores:
             answering = stores.regressors.answering(project_id, slugs, FORMAT_VERSION)
+        pointers = {slug: _Pointer(*found, read_at=now) for slug, found in answering.items()}
         with self._lock:
             for slug in answering.keys() ^ slugs:
                 self._pointers.pop((project_id, slug), None)
-            for slug, found in answering.items():
-                pointer = _Pointer(*found, read_at=now)
+            for slug, pointer in pointers.items():
                 self._pointers[project_id, slug] = pointer
                 held = self._regressors.get((pointer.workload_id, pointer.version))
                 if held is not None:
                     key = held.workload_id, held.version
                     self._regressors[key] = in_currency(held, pointer.currency)
-        return answering.keys()
+        return pointers
 
     def find(
         self,
@@ -269,17 +269,45 @@ class RegressorCache:
             if slug not in answering:
                 return load_unpublished(stores, project_id, slug, version)
             pointer = _Pointer(*answering[slug], read_at=now)
-            served = self._held(pointer, version)
-            if served is None:
-                self.figures.misses += 1
-                wanted = version or pointer.version
-                served = load_version(stores, slug, pointer.workload_id, wanted, power)
-            served = in_currency(served, pointer.currency)
+            return self._load(stores, key, version, pointer, power)
+
+    def _load(
+        self,
+        stores: Stores,
+        key: _Key,
+        version: int | None,
+        pointer: _Pointer,
+        power: MeasuredPowers | None = None,
+    ) -> ServedRegressor:
+        served = self._held(pointer, version)
+        if served is None:
+            self.figures.misses += 1
+            wanted = version or pointer.version
+            served = load_version(stores, key[1], pointer.workload_id, wanted, power)
+        served = in_currency(served, pointer.currency)
         with self._lock:
             self._pointers[key] = pointer
             self._keep(served)
             self._forget()
         return served
+
+    def load_known(
+        self, project_id: ProjectId, slug: Slug, version: int | None, pointer: _Pointer
+    ) -> ServedRegressor | None:
+        """Return a regressor not in memory whose answering version was just read.
+
+        None if it cannot answer any more.
+
+        Raises
+        ------
+        StorageUnavailableError
+            If the database does not answer.
+        """
+        try:
+            with self._context.database.reading() as stores:
+                return self._load(stores, (project_id, slug), version, pointer)
+        except (NotFoundError, RegressorUnavailableError):
+            return None
 
     def _keep(self, served: ServedRegressor) -> None:
         key = served.workload_id, served.version
@@ -312,20 +340,31 @@ class RegressorCache:
 class PreparedRegressors:
     """The regressors of one question, each loaded when it is asked for.
 
-    Which of them answer was known `asked_at`; `refusals` are those of the others, as far as known.
+    Which of them answer was known `asked_at`; `pointers` are the versions of those that were not in
+    memory, `refusals` those of the workloads without a regressor, as far as known.
     """
 
     cache: RegressorCache
     project_id: ProjectId
     asked_at: datetime
-    refusals: Mapping[RegressorKey, DomainError]
+    pointers: dict[Slug, _Pointer] = field(default_factory=dict)
+    refusals: dict[RegressorKey, DomainError] = field(default_factory=dict)
 
     def get(self, slug: Slug, version: int | None) -> ServedRegressor:
         """Return a regressor; raises as `RegressorCache.get` does."""
         refusal = self.refusals.get((slug, version))
         if refusal is not None:
             raise refusal
+        pointer = self.pointers.get(slug)
+        if pointer is not None:
+            served = self.cache.load_known(self.project_id, slug, version, pointer)
+            if served is not None:
+                return served
         return self.cache.get(self.project_id, slug, version, self.asked_at)
+
+    def in_memory_first(self, keys: Iterable[RegressorKey]) -> list[RegressorKey]:
+        """Return keys in the order in which to ask: loading others may displace those in memory."""
+        return sorted(keys, key=lambda key: not self.cache.holds(self.project_id, *key))
 
 
 def _weight_of(served: ServedRegressor) -> int:

@@ -10,8 +10,10 @@ from sqlalchemy.orm import Session
 from app.domain.configurations import CATEGORY_FEATURES, NUMERIC_FEATURES
 from app.domain.energy import MeasuredPower
 from app.domain.flat_fields import PARAMETER
+from app.domain.identifiers import WorkloadId
 from app.domain.workloads import CategoryLevels, MeasuredFeatures, NumberRange
 from app.storage.dialects import is_sqlite
+from app.storage.run_rows import IS_USABLE
 from app.storage.tables import RunRow
 
 MAX_LEVELS: Final = 100
@@ -145,10 +147,44 @@ def _members(session: Session, usable: Sequence[sa.ColumnElement[bool]]) -> sa.S
     )
 
 
+def _power_sums() -> sa.Select[*tuple[Any, ...]]:
+    """Return the query of joules, busy worker-seconds and their weights by kind of machine."""
+    joules = RunRow.resources["energy_joules"].as_float()
+    newest = (
+        sa.select(
+            RunRow.gpu_type,
+            RunRow.instance_type,
+            (RunRow.duration_seconds * RunRow.workers).label("worker_s"),
+            sa.case((joules < _MAX_JOULES, joules)).label("joules"),
+            RunRow.resources["gpu_utilization"].as_float().label("share"),
+        )
+        .where(
+            RunRow.workload_id == sa.bindparam("workload_id"),
+            *IS_USABLE,
+            RunRow.resources.is_not(None),
+        )
+        .order_by(RunRow.id.desc())
+        .limit(_MAX_RUNS_WITH_POWER)
+        .subquery()
+    ).c
+    figures = (
+        newest.joules,
+        sa.case((newest.joules.is_not(None), newest.worker_s)),
+        newest.share * newest.worker_s,
+        sa.case((newest.share.is_not(None), newest.worker_s)),
+    )
+    kinds = (newest.gpu_type, newest.instance_type)
+    return sa.select(*kinds, *map(sa.func.sum, figures)).group_by(*kinds)
+
+
+_POWER_SUMS: Final = _power_sums()
+"""Built once: that takes longer than to execute it on few runs."""
+
+
 def measured_power(
-    session: Session, usable: Sequence[sa.ColumnElement[bool]]
+    session: Session, workload_id: WorkloadId
 ) -> dict[tuple[str | None, str | None], MeasuredPower]:
-    """Return the power that the newest runs meeting `usable` measured, by GPU type.
+    """Return the power that a workload's newest usable runs measured, by GPU type.
 
     For runs without a GPU type, by their instance type; the other of the two is None.
 
@@ -156,7 +192,8 @@ def measured_power(
     the utilisation.
     """
     sums: defaultdict[tuple[str | None, str | None], list[float]] = defaultdict(lambda: [0.0] * 4)
-    for gpu_type, instance_type, *measured in session.execute(_power_sums(usable)):
+    rows = session.execute(_POWER_SUMS, {"workload_id": workload_id})
+    for gpu_type, instance_type, *measured in rows:
         machine = instance_type if gpu_type is None else None
         for hardware in {(gpu_type, None), (gpu_type, machine)}:
             sums[hardware] = [
@@ -170,32 +207,6 @@ def measured_power(
         for hardware, (energy, energy_worker_s, busy_worker_s, usage_worker_s) in sums.items()
         if energy_worker_s or usage_worker_s
     }
-
-
-def _power_sums(usable: Sequence[sa.ColumnElement[bool]]) -> sa.Select[*tuple[Any, ...]]:
-    """Return the query of joules, busy worker-seconds and their weights by kind of machine."""
-    joules = RunRow.resources["energy_joules"].as_float()
-    newest = (
-        sa.select(
-            RunRow.gpu_type,
-            RunRow.instance_type,
-            (RunRow.duration_seconds * RunRow.workers).label("worker_s"),
-            sa.case((joules < _MAX_JOULES, joules)).label("joules"),
-            RunRow.resources["gpu_utilization"].as_float().label("share"),
-        )
-        .where(*usable, RunRow.resources.is_not(None))
-        .order_by(RunRow.id.desc())
-        .limit(_MAX_RUNS_WITH_POWER)
-        .subquery()
-    ).c
-    figures = (
-        newest.joules,
-        sa.case((newest.joules.is_not(None), newest.worker_s)),
-        newest.share * newest.worker_s,
-        sa.case((newest.share.is_not(None), newest.worker_s)),
-    )
-    kinds = (newest.gpu_type, newest.instance_type)
-    return sa.select(*kinds, *map(sa.func.sum, figures)).group_by(*kinds)
 
 
 def _mean(amount: float, seconds: float) -> float | None:

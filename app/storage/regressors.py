@@ -4,12 +4,12 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, fields
 from datetime import datetime
 from hashlib import sha256
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from app.domain.errors import RegressorUnavailableError
+from app.domain.errors import NotFoundError, RegressorUnavailableError
 from app.domain.fits import Candidate
 from app.domain.identifiers import FitId, ProjectId, Slug, WorkloadId
 from app.domain.pages import Page, page_of
@@ -39,6 +39,14 @@ IS_PUBLISHED: Final = sa.and_(
 
 HAS_ARTIFACT: Final = sa.func.length(RegressorRow.artifact) > 0
 """Whether a version's artefact is still there; neither database reads its bytes for this."""
+
+
+class StoredArtifact(NamedTuple):
+    """The bytes of a version's artefact, and when the version was created."""
+
+    created_at: datetime
+    data: bytes
+
 
 _REPORT_FIELDS: Final = tuple(field.name for field in fields(RegressorReport))
 
@@ -237,13 +245,15 @@ class RegressorStore:
             .limit(1)
         ).scalar_one_or_none()
 
-    def load_artifact(self, workload_id: WorkloadId, version: int) -> bytes:
+    def load_artifact(self, workload_id: WorkloadId, version: int) -> StoredArtifact:
         """Return a version's artefact after checking its hash.
 
         Raises
         ------
+        NotFoundError
+            If the workload has no such version.
         RegressorUnavailableError
-            If the version does not exist (any more) or its bytes were altered.
+            If the workload does not exist any more, or the artefact's bytes were altered.
         ArtifactRemovedError
             If the version's artefact was removed.
         """
@@ -251,19 +261,24 @@ class RegressorStore:
             RegressorRow.workload_id == WorkloadRow.id, RegressorRow.version == version
         )
         row = self._session.execute(
-            sa.select(WorkloadRow.slug, RegressorRow.artifact, RegressorRow.artifact_sha256)
+            sa.select(
+                WorkloadRow.slug,
+                RegressorRow.created_at,
+                RegressorRow.artifact,
+                RegressorRow.artifact_sha256,
+            )
             .outerjoin(RegressorRow, is_wanted)
             .where(WorkloadRow.id == workload_id)
         ).one_or_none()
         if row is None:
             raise RegressorUnavailableError(Slug("?"), version, "its workload was deleted")
         if row.artifact is None:
-            raise RegressorUnavailableError(Slug(row.slug), version, "it does not exist")
+            raise NotFoundError("regressor version", f"{row.slug}/{version}")
         if not row.artifact:
             raise ArtifactRemovedError(Slug(row.slug), version)
         if sha256(row.artifact).hexdigest() != row.artifact_sha256:
             raise RegressorUnavailableError(Slug(row.slug), version, "its stored hash differs")
-        return bytes(row.artifact)
+        return StoredArtifact(row.created_at, bytes(row.artifact))
 
     def get(self, workload_id: WorkloadId, version: int) -> RegressorVersion | None:
         """Return one version of a workload."""

@@ -274,7 +274,7 @@ class RunStore:
         self, workload_id: WorkloadId
     ) -> dict[tuple[str | None, str | None], MeasuredPower]:
         """Return the power that a workload's newest usable runs measured, by GPU type."""
-        return measured_power(self._session, _usable(workload_id))
+        return measured_power(self._session, workload_id)
 
     def count_usable(
         self,

@@ -62,7 +62,7 @@ def _fit(services: Services) -> bytes:
         if WORKLOAD not in answering:
             raise SystemExit("The generated workload could not be fitted.")
         workload_id, version, _ = answering[WORKLOAD]
-        return stores.regressors.load_artifact(workload_id, version)
+        return stores.regressors.load_artifact(workload_id, version).data
 
 
 def to_csv(n_runs: int, seed: int = 0) -> bytes:

@@ -16,7 +16,7 @@ from models.errors import ArtifactError
 from models.explanations.phases import PhaseLaw, check_phases
 from models.features.categories import CategoryFeature
 from models.features.encoder import Encoder
-from models.features.hardware import DataSheets
+from models.features.hardware import shared_data_sheets
 from models.features.numeric import Companion, NumericFeature
 from models.features.placement import Placement
 from models.members.mixture import RegimeModel
@@ -297,7 +297,7 @@ def _build_encoder(header: Mapping[str, Any], figures: FloatArray) -> Encoder:
     return Encoder(
         numeric,
         categories,
-        DataSheets(read_texts(header["hardware"]), figures),
+        shared_data_sheets(read_texts(header["hardware"]), figures),
         multi_node=header["multi_node"],
         companions=companions,
     )

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from typing_extensions import override
@@ -13,6 +14,9 @@ SPECIFICATION_EXPONENTS: FloatArray = np.array([-0.25, -0.1, -0.5])
 """Prior exponents of the duration in (tensor or FP32 TFLOPS, FP32 TFLOPS, GB/s); a heuristic."""
 
 _N_FIGURES = 4
+
+_SHARED_SETS = 16
+"""Sets of data sheets that are in memory once: each release, and each later addition, has one."""
 
 UNKNOWN_SD = 0.5
 """Log standard deviation of a level about which nothing is known."""
@@ -113,6 +117,32 @@ class DataSheets(Mapping[str, HardwareDescription]):
     @override
     def __len__(self) -> int:
         return len(self._rows)
+
+
+@lru_cache(maxsize=_SHARED_SETS)
+def _shared(names: tuple[str, ...], figures: bytes) -> DataSheets:
+    return DataSheets(names, np.frombuffer(figures).reshape(-1, _N_FIGURES))
+
+
+def shared_data_sheets(names: tuple[str, ...], figures: FloatArray) -> DataSheets:
+    """Return the data sheets with these names and figures; equal ones are one object.
+
+    Thousands of regressors in memory, each with dozens of data sheets, mostly have the same.
+
+    Raises
+    ------
+    ValueError
+        As `DataSheets`.
+
+    Examples
+    --------
+    >>> figures = describe_hardware({"K80": HardwareDescription(4.1, None, 12.0, 240.0)})
+    >>> shared_data_sheets(("K80",), figures) is shared_data_sheets(("K80",), figures.copy())
+    True
+    """
+    if figures.shape != (len(names), _N_FIGURES):
+        raise ValueError("data sheets do not fit together")
+    return _shared(names, figures.tobytes())
 
 
 def mean_description(variants: Sequence[HardwareDescription]) -> HardwareDescription:

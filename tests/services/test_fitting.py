@@ -9,7 +9,7 @@ from typing_extensions import override
 
 import models
 from app.domain.access import DEFAULT_PROJECT
-from app.domain.errors import RegressorUnavailableError
+from app.domain.errors import NotFoundError, RegressorUnavailableError
 from app.domain.fits import Fit, FitProblem, FitRequest, FitState, PublishMode
 from app.domain.identifiers import Slug, WorkloadId
 from app.fitter import Fitter
@@ -123,7 +123,7 @@ def test_fit_publishes_version_one(services: Services, clock: FakeClock) -> None
     assert version.category_levels["gpu_type"] == ("T4",)
     assert published(services) == 1
     with services.context.database.reading() as stores:
-        assert len(stores.regressors.load_artifact(workload_id, 1)) == version.artifact_bytes
+        assert len(stores.regressors.load_artifact(workload_id, 1).data) == version.artifact_bytes
 
 
 def test_fit_knows_boards_of_other_memories_by_their_chips(services: Services) -> None:
@@ -177,7 +177,7 @@ def test_unknown_version_has_no_artefact(services: Services) -> None:
 
     with (
         services.context.database.reading() as stores,
-        pytest.raises(RegressorUnavailableError, match=r"'resnet' .* not exist"),
+        pytest.raises(NotFoundError, match="resnet/7"),
     ):
         stores.regressors.load_artifact(workload_id, 7)
 

@@ -9,8 +9,9 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from app.domain.access import DEFAULT_PROJECT
+from app.domain.access import DEFAULT_PROJECT, Principal, Scope
 from app.domain.configurations import Configuration, Scenario, Work
+from app.domain.errors import UnknownWorkloadError
 from app.domain.forecasts import Forecast, ForecastRequest
 from app.domain.identifiers import Slug
 from app.services import served_regressors
@@ -99,6 +100,55 @@ class TestWithoutRoom:
         fits, is_within = grounds_of(beliefs, ranged=True)
         assert len(beliefs.known) == len(fits) == N_WORKLOADS
         assert is_within.all()
+
+
+class TestWithRoomForHalf:
+    """Of a process that keeps the regressors of half of the workloads."""
+
+    @pytest.fixture
+    def settings(self, settings: Settings) -> Settings:
+        return settings.model_copy(update={"regressor_cache_size": N_WORKLOADS // 2})
+
+    @pytest.mark.parametrize("ask", ["forecast", "order"])
+    def test_those_in_memory_are_asked_before_others_displace_them(
+        self, services: Services, requests: list[ForecastRequest], clock: FakeClock, ask: str
+    ) -> None:
+        def answered() -> int:
+            if ask == "forecast":
+                return len(answers_of(services, requests))
+            return len(services.beliefs.read(DEFAULT_PROJECT, requests).known)
+
+        answered()
+        clock.advance(1.5)
+        loaded_before = services.regressor_cache.figures.misses
+
+        assert answered() == N_WORKLOADS
+        loaded = services.regressor_cache.figures.misses - loaded_before
+        assert loaded == N_WORKLOADS - N_WORKLOADS // 2
+
+
+def test_each_of_many_is_loaded_by_two_queries(
+    services: Services, requests: list[ForecastRequest]
+) -> None:
+    with recorded_queries(services.context.database) as queries:
+        answers = answers_of(services, requests)
+
+    assert len(answers) == N_WORKLOADS
+    assert len(queries) < 2 * N_WORKLOADS + FEW_QUERIES
+
+
+def test_workload_removed_after_the_versions_were_read_is_unknown(
+    services: Services, requests: list[ForecastRequest]
+) -> None:
+    removed = requests[7].workload
+    prepared = services.regressor_cache.prepare(
+        DEFAULT_PROJECT, [(request.workload, None) for request in requests]
+    )
+    services.workloads.delete(Principal(DEFAULT_PROJECT, frozenset(Scope)), removed)
+
+    with pytest.raises(UnknownWorkloadError, match=removed):
+        prepared.get(removed, None)
+    assert prepared.get(requests[8].workload, None).version == 1
 
 
 def answers_of(services: Services, requests: list[ForecastRequest]) -> list[Forecast]:

@@ -120,7 +120,8 @@ class BeliefReader:
         groups = rows_by_regressor(requests)
         regressors = self._regressors.prepare(project_id, groups)
         gathered = []
-        for key, rows in groups.items():
+        for key in regressors.in_memory_first(groups):
+            rows = groups[key]
             try:
                 served = regressors.get(*key)
                 gathered.append(
