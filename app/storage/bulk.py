@@ -1,7 +1,7 @@
 """Stores many rows in each database's fastest way: statements of many rows, or COPY."""
 
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import fields
 from datetime import UTC, datetime
@@ -43,8 +43,7 @@ def writing_runs(connection: sa.Connection) -> Iterator[WriteRuns]:
     if connection.dialect.name == "sqlite":
         yield lambda runs: _execute_many(connection, _RUNS, _columns(runs))
         return
-    driver = connection.connection.driver_connection
-    with _Copying(driver, _RUNS) as copying:
+    with _Copying(connection, _RUNS) as copying:
         yield lambda runs: copying.write(_columns(runs))
 
 
@@ -68,7 +67,7 @@ def insert_columns(connection: sa.Connection, table: str, columns: Mapping[str, 
     if connection.dialect.name == "sqlite":
         _execute_many(connection, table, columns)
         return
-    with _Copying(connection.connection.driver_connection, table) as copying:
+    with _Copying(connection, table) as copying:
         copying.write(columns)
 
 
@@ -98,17 +97,20 @@ def _execute_many(connection: sa.Connection, table: str, columns: Mapping[str, _
     max_rows = driver.getlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER) // len(columns)
     at_once = min(_ROWS_OF_A_STATEMENT, max_rows)
     n_full, n_rest = divmod(len(values[0]), at_once)
+    row = f"({', '.join(repeat('?', len(columns)))})"
     # Taken from an iterator, so that the rows are never all in memory at once.
     cells = chain.from_iterable(zip(*values, strict=True))
     for repeats, rows in ((n_full, at_once), (1, n_rest)):
-        statement = _insertion(table, tuple(columns), rows)
+        statement = f"INSERT INTO {_target(connection, table, columns)} VALUES "  # noqa: S608 - quoted
+        statement += ", ".join(repeat(row, rows))
         for _ in range(repeats if rows else 0):
             driver.execute(statement, tuple(islice(cells, rows * len(columns))))
 
 
-def _insertion(table: str, names: Sequence[str], rows: int) -> str:
-    row = f"({', '.join(repeat('?', len(names)))})"
-    return f"INSERT INTO {table} ({', '.join(names)}) VALUES {', '.join(repeat(row, rows))}"  # noqa: S608 - names of our own columns
+def _target(connection: sa.Connection, table: str, names: Iterable[str]) -> str:
+    """Return a table and its columns as statements name them."""
+    quote = connection.dialect.identifier_preparer.quote
+    return f"{quote(table)} ({', '.join(map(quote, names))})"
 
 
 def _for_sqlite(column: _Column) -> _Column:
@@ -134,11 +136,12 @@ def _converted(column: _Column, convert: Callable[[object], str]) -> list[str | 
 class _Copying:
     """A COPY that stays open while blocks have the same columns; other columns begin a new one."""
 
-    def __init__(self, driver: object, table: str) -> None:
+    def __init__(self, connection: sa.Connection, table: str) -> None:
         import psycopg  # noqa: PLC0415 - loaded already on PostgreSQL, unneeded on SQLite
 
+        driver = connection.connection.driver_connection
         assert isinstance(driver, psycopg.Connection)
-        self._driver, self._table = driver, table
+        self._connection, self._driver, self._table = connection, driver, table
         self._lost = psycopg.OperationalError, psycopg.InterfaceError
         self._open = ExitStack()
         self._columns: list[str] = []
@@ -166,7 +169,7 @@ class _Copying:
         self._open.close()
         self._columns = names
         cursor = self._open.enter_context(self._driver.cursor())
-        statement = f"COPY {self._table} ({', '.join(names)}) FROM STDIN"
+        statement = f"COPY {_target(self._connection, self._table, names)} FROM STDIN"
         return self._open.enter_context(cursor.copy(statement.encode()))
 
     @contextmanager
@@ -208,4 +211,6 @@ def _copy_value(value: object) -> str:
         return _NULL
     if isinstance(value, str):
         return value.translate(_ESCAPES)
+    if isinstance(value, bytes):
+        return rf"\\x{value.hex()}"
     return str(value)

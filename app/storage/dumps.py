@@ -15,11 +15,12 @@ from sqlalchemy import exc
 from sqlalchemy.orm import Session
 
 from app.domain.backups import RefusedRowError, TableDump
+from app.storage.bulk import insert_columns
 from app.storage.dialects import is_sqlite
 from app.storage.tables import Base
-from app.storage.types import JSON_DOCUMENT, ExactDecimal, JsonDocument, UtcDateTime
+from app.storage.types import JSON_DOCUMENT, ExactDecimal, JsonDocument, UtcDateTime, json_text
 
-_ROWS_AT_ONCE: Final = 200
+_ROWS_AT_ONCE: Final = 1000
 _LARGE_AT_ONCE: Final = 10
 """For rows with bytes: artefacts and answers of up to several megabytes."""
 _UNAVAILABLE: Final = (exc.OperationalError, exc.InterfaceError)
@@ -28,17 +29,21 @@ _SEEDED: Final = frozenset({"project", "fitter"})
 """Tables that have rows before anybody has stored anything."""
 
 
+def _identity(value: Any) -> Any:
+    return value
+
+
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """How values of one kind are converted to and from JSON; NULL is null."""
+    """How values of one kind are converted to and from JSON; NULL is null.
+
+    `as_stored` converts a decoded value to what the table holds.
+    """
 
     type: sa.types.TypeEngine[Any] | None
     encode: Callable[[Any], Any]
     decode: Callable[[Any], Any]
-
-
-def _identity(value: Any) -> Any:
-    return value
+    as_stored: Callable[[Any], Any] = _identity
 
 
 def _to_text(value: datetime) -> str:
@@ -57,7 +62,7 @@ def _to_base64(value: bytes) -> str:
 _KINDS: Final = {
     "instant": _Kind(UtcDateTime(), _to_text, datetime.fromisoformat),
     "decimal": _Kind(ExactDecimal(), str, Decimal),
-    "json": _Kind(JSON_DOCUMENT, _to_fragment, _identity),
+    "json": _Kind(JSON_DOCUMENT, _to_fragment, _identity, json_text),
     "bytes": _Kind(sa.LargeBinary(), _to_base64, base64.b64decode),
     "boolean": _Kind(sa.Boolean(), _identity, _identity),
     "plain": _Kind(None, _identity, _identity),
@@ -153,36 +158,49 @@ class DumpStore:
             If the database rejects one of them.
         """
         decoders = [_KINDS[kind].decode for kind in table.kinds]
-        insert = sa.insert(self._table(table))
         count = 0
         remaining = iter(rows)
         while block := list(islice(remaining, _at_once(table))):
-            values = [dict(zip(table.columns, _converted(r, decoders), strict=True)) for r in block]
-            if self._refusal(insert, values) is not None:
-                self._raise_refused(table, insert, values, count)
+            values = [_converted(row, decoders) for row in block]
+            if not self._insert_together(table, values):
+                self._insert_each(table, values, count)
             count += len(block)
         self._continue_numbering(table)
         return count
 
-    def _refusal(self, insert: sa.Insert, values: Sequence[dict[str, Any]]) -> str | None:
-        """Insert rows and return None; or insert none and return why the database rejects one."""
+    def _insert_together(self, table: TableDump, rows: Sequence[Sequence[Any]]) -> bool:
+        """Insert rows in the database's fastest way, or none and return False if it rejects any."""
+        convert = [_KINDS[kind].as_stored for kind in table.kinds]
+        stored = zip(*(_converted(row, convert) for row in rows), strict=True)
+        columns = dict(zip(table.columns, stored, strict=True))
+        driver_error = self._session.connection().dialect.loaded_dbapi.Error
         try:
             with self._session.begin_nested():
-                self._session.execute(insert, values)
+                # Asked for within, since that is what sets the savepoint.
+                insert_columns(self._session.connection(), table.name, columns)
+        except (driver_error, OverflowError, TypeError, ValueError):
+            return False
+        return True
+
+    def _insert_each(self, table: TableDump, rows: Sequence[Sequence[Any]], before: int) -> None:
+        """Insert rows one by one, up to one that is rejected."""
+        insert = sa.insert(self._table(table))
+        for number, values in enumerate(rows, before + 1):
+            row = dict(zip(table.columns, values, strict=True))
+            reason = self._refusal(insert, row)
+            if reason is not None:
+                raise RefusedRowError(table.name, number, self._oversized(table, row), reason)
+
+    def _refusal(self, insert: sa.Insert, row: dict[str, Any]) -> str | None:
+        """Insert a row and return None, or return why the database rejects it."""
+        try:
+            with self._session.begin_nested():
+                self._session.execute(insert, row)
         except (exc.StatementError, OverflowError) as error:
             if isinstance(error, _UNAVAILABLE) or getattr(error, "connection_invalidated", False):
                 raise
             return str(getattr(error, "orig", None) or error).partition("\n")[0].rstrip(".")
         return None
-
-    def _raise_refused(
-        self, table: TableDump, insert: sa.Insert, values: Sequence[dict[str, Any]], before: int
-    ) -> None:
-        """Insert the rows of a block one by one, up to the one that is rejected."""
-        for number, row in enumerate(values, before + 1):
-            reason = self._refusal(insert, [row])
-            if reason is not None:
-                raise RefusedRowError(table.name, number, self._oversized(table, row), reason)
 
     def _oversized(self, table: TableDump, row: dict[str, Any]) -> str | None:
         """Return the first column whose value is longer or larger than its type allows."""

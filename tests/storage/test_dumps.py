@@ -2,6 +2,7 @@
 
 import base64
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
@@ -10,6 +11,8 @@ import sqlalchemy as sa
 from sqlalchemy import event
 
 from app.domain.access import DEFAULT_PROJECT
+from app.storage import dumps
+from app.storage.bulk import insert_columns
 from app.storage.database import Database
 from app.storage.stores import Stores
 
@@ -30,16 +33,22 @@ def _answers(columns: tuple[str, ...], count: int) -> list[list[Any]]:
     ]
 
 
-def _recorded_sizes(database: Database) -> tuple[list[int], list[object]]:
-    """Return lists that collect how many rows are inserted and fetched at once from now on."""
-    inserted: list[int] = []
-    fetched: list[object] = []
+@pytest.fixture
+def inserted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return a list that collects how many rows are inserted at once from now on."""
+    sizes: list[int] = []
 
-    def record_insert(
-        _connection: sa.Connection, _cursor: Any, text: str, values: Any, *others: Any
-    ) -> None:
-        if text.startswith("INSERT INTO idempotency"):
-            inserted.append(len(values) if others[-1] else 1)
+    def insert(connection: sa.Connection, table: str, columns: Mapping[str, Any]) -> None:
+        sizes.append(len(columns["key"]))
+        insert_columns(connection, table, columns)
+
+    monkeypatch.setattr(dumps, "insert_columns", insert)
+    return sizes
+
+
+def _fetched_sizes(database: Database) -> list[object]:
+    """Return a list that collects how many rows are fetched at once from now on."""
+    fetched: list[object] = []
 
     def record_fetch(
         _connection: sa.Connection, statement: Any, _many: Any, _values: Any, options: Any
@@ -47,13 +56,12 @@ def _recorded_sizes(database: Database) -> tuple[list[int], list[object]]:
         if isinstance(statement, sa.Select):
             fetched.append(options.get("yield_per"))
 
-    event.listen(database.engine, "before_cursor_execute", record_insert)
     event.listen(database.engine, "before_execute", record_fetch)
-    return inserted, fetched
+    return fetched
 
 
-def test_rows_with_bytes_are_copied_few_at_a_time(database: Database) -> None:
-    inserted, fetched = _recorded_sizes(database)
+def test_rows_with_bytes_are_copied_few_at_a_time(database: Database, inserted: list[int]) -> None:
+    fetched = _fetched_sizes(database)
 
     with database.transaction() as stores:
         [table] = [table for table in stores.dumps.tables() if table.name == "idempotency"]
@@ -62,13 +70,13 @@ def test_rows_with_bytes_are_copied_few_at_a_time(database: Database) -> None:
         read = [json.loads(orjson.dumps(row)) for row in stores.dumps.read(table)]
         assert sorted(read) == sorted(rows)
 
-    assert max(inserted) <= _AT_ONCE
+    assert inserted == [10, 10, 5]
     assert fetched[-1] == _AT_ONCE
 
 
 @pytest.mark.parametrize("check", ["damaged_artifacts", "published_artifacts"])
 def test_artefacts_are_checked_few_at_a_time(database: Database, check: str) -> None:
-    _, fetched = _recorded_sizes(database)
+    fetched = _fetched_sizes(database)
 
     with database.reading() as stores:
         list(_checked(stores, check))
