@@ -119,6 +119,7 @@ def list_reports(
 @router.get(
     "/{report:segment}",
     summary="Show a CI report",
+    description="Its verdicts and comment, and who acknowledged it.",
     response_model=CiReportOut,
     responses=problem_responses(NotFoundError),
 )

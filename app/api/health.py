@@ -62,7 +62,12 @@ def install_health(app: FastAPI, sources: MetricSources, siblings: Path | None) 
     app.state.exposition = exposition
 
 
-@router.get("/healthz", summary="Whether this process is alive", responses=problem_responses())
+@router.get(
+    "/healthz",
+    summary="Whether this process is alive",
+    description="For liveness probes: it asks neither the database nor the fitters.",
+    responses=problem_responses(),
+)
 async def life() -> LifeOut:
     return LifeOut(version=version("trainfare"))
 
@@ -83,6 +88,8 @@ async def readiness(request: Request) -> ReadinessOut:
 @router.get(
     "/metrics",
     summary="Metrics of this service's web processes for Prometheus",
+    description="Requests, latency, fits, caches and, for the busiest workloads, error and coverage"
+    " of forecasts, in Prometheus's text format. Needs no key.",
     response_class=Response,
     responses={
         200: {"content": {"text/plain": {"schema": {"type": "string"}}}},

@@ -50,6 +50,20 @@ Errors are `application/problem+json` (RFC 9457); each `type` resolves to a page
 `/problems`. Bodies may be compressed (`Content-Encoding: gzip` or `zstd`). Requests may carry
 `X-Request-ID`; every answer does.
 """
+_TAGS: Final = {
+    "workloads": "Training jobs whose duration and cost are asked.",
+    "runs": "What was measured of them.",
+    "fits": "Computations of regressors from runs, in the background.",
+    "regressors": "The versions of each workload's regressor, and which of them answers.",
+    "forecasts": "Durations and costs of configurations that nobody has run yet.",
+    "recommendations": "The cheapest, fastest or cleanest configuration that meets conditions.",
+    "profiling": "Which configurations to measure next.",
+    "schedules": "Queues of jobs: their order, their GPUs, the GPUs they will need.",
+    "ci": "Runs of a build, judged by what was forecast for them.",
+    "prices": "Prices of hardware, exchange rates and grid factors of the project.",
+    "gpus": "Data sheets of GPU types, and their names.",
+    "health": "Whether the service runs, and its metrics.",
+}
 _BEARER: Final = (
     "An API key or, where the service trusts an OpenID Connect issuer, one of its tokens (JWT): a"
     " person's or a CI job's."
@@ -145,6 +159,7 @@ def install(app: FastAPI, *, requires_keys: bool) -> None:
         document = build()
         document["info"]["description"] = _DESCRIPTION
         document["servers"] = [{"url": "/", "description": "this service"}]
+        document["tags"] = [{"name": name, "description": text} for name, text in _TAGS.items()]
         components = document.setdefault("components", {})
         schemas = _described_by_hand() | components.get("schemas", {})
         _describe_batches(schemas)

@@ -182,7 +182,12 @@ def _export(services: Services, caller: Principal, workload: Slug, query: RunsQu
     return StreamingResponse(blocks, media_type=CSV, headers=headers)
 
 
-@router.get("/runs/{run}", summary="Show a run", responses=problem_responses(NotFoundError))
+@router.get(
+    "/runs/{run}",
+    summary="Show a run",
+    description="All that was uploaded, and whether fits use it.",
+    responses=problem_responses(NotFoundError),
+)
 def get_run(run: _RunPath, services: ServicesDep, caller: Reader) -> RunOut:
     return RunOut.of(services.runs.get(caller.project_id, run))
 

@@ -219,6 +219,18 @@ def test_every_query_parameter_is_described(client: TestClient) -> None:
     assert undescribed == []
 
 
+def test_every_operation_and_its_tag_are_described(client: TestClient) -> None:
+    document = client.get("/openapi.json").json()
+    described = {tag["name"] for tag in document["tags"] if tag["description"]}
+
+    used = set()
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            assert operation.get("description"), (method, path)
+            used.update(operation["tags"])
+    assert used == described
+
+
 def test_every_json_body_has_an_example(client: TestClient) -> None:
     document = client.get("/openapi.json").json()
 
