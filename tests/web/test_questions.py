@@ -11,6 +11,7 @@ from tests.web.conftest import PUBLISHED, OpenPage, answer_of, publish
 pytestmark = pytest.mark.browser
 
 _LAYOUTS = {"a,b": 40.0, "c": 80.0, '"d"': 120.0}
+_NAMES = ("instance_type", "provider", "region")
 
 
 def _answer_with_a_key(route: Route) -> None:
@@ -232,3 +233,39 @@ def test_search_looks_at_measured_hardware_without_a_gpu_and_takes_any_parameter
     expect(rows).to_have_count(6)
     expect(rows.filter(has_text="4 workers")).to_contain_text("3 min 20 s")
     expect(rows.filter(has_text="1 worker")).to_contain_text("13 min 20 s")
+
+
+@pytest.mark.parametrize(
+    ("path", "control"),
+    [("/", "#filter"), *((f"/workloads/{PUBLISHED}", f"[name={name}]") for name in _NAMES)],
+)
+def test_phone_writes_names_as_they_are_typed(
+    published_service: str, open_page: OpenPage, path: str, control: str
+) -> None:
+    page = open_page(f"{published_service}{path}", width=390)
+
+    typed = page.locator(f"{control}:is(input)")
+
+    expect(typed).to_have_attribute("autocapitalize", "none")
+    expect(typed).to_have_attribute("autocorrect", "off")
+    expect(typed).to_have_attribute("spellcheck", "false")
+
+
+def test_parameter_may_be_negative_on_the_keys_of_a_phone(
+    empty_service: str, open_page: OpenPage
+) -> None:
+    runs = [
+        {"workload": "shifted", "parameters": {"shift": shift}, "duration_seconds": 20 + shift}
+        for shift in (-2, -1, 0, 1)
+    ]
+    publish(empty_service, runs)
+    page = open_page(f"{empty_service}/workloads/shifted", width=390)
+    shift = page.locator("[name='param.shift']")
+
+    # With either of the numeric modes, an iPhone shows keys without a minus.
+    expect(shift).not_to_have_attribute("inputmode", re.compile("."))
+    shift.fill("-1")
+    shift.press("Enter")
+
+    answer_of(page)
+    expect(page).to_have_url(re.compile("param.shift=-1"))

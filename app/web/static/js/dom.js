@@ -60,6 +60,9 @@ export function field(text, control, hint = null, className = null) {
   return h("div", { class: `field ${className ?? ""}` }, h("label", { for: control.id }, text), control, note);
 }
 
+/** For controls that take names: a phone would write them with capitals or as words that it knows. */
+export const VERBATIM = { autocapitalize: "none", autocorrect: "off", spellcheck: "false" };
+
 /** What a select shows for an empty value. */
 export const NONE = "(none)";
 

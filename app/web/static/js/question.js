@@ -1,7 +1,7 @@
 /** The what-if form: its fields come from the workload's measured features. */
 
 import { get } from "./api.js";
-import { NONE, field, fill, h, offer, select } from "./dom.js";
+import { NONE, VERBATIM, field, fill, h, offer, select } from "./dom.js";
 import { label, number } from "./format.js";
 import { checkNumbers, withAddressValue } from "./numbers.js";
 
@@ -28,6 +28,9 @@ const numberInput = (name, value, attributes = {}) =>
 
 const count = (name, value, attributes = {}) => numberInput(name, value, { min: "1", step: "1", inputmode: "numeric", ...attributes });
 
+// The decimal keys of an iPhone have no minus.
+const SIGNED = { min: null, inputmode: null };
+
 /** Return the option to leave a category open, if measured runs do so too. */
 const openChoice = (feature, all) => (feature && feature.runs < all ? [["", NONE]] : []);
 
@@ -41,13 +44,13 @@ function gpuField(feature, all, gpus, chosen) {
 }
 
 function instanceField(feature, chosen) {
-  const input = h("input", { name: "instance_type", list: "instances", autocomplete: "off", placeholder: "any", value: chosen ?? "" });
+  const input = h("input", { name: "instance_type", list: "instances", autocomplete: "off", ...VERBATIM, placeholder: "any", value: chosen ?? "" });
   const options = (feature?.values ?? []).map((value) => h("option", { value }));
   return [field("Instance type", input, null, "wide"), h("datalist", { id: "instances" }, options)];
 }
 
 function parameterField(name, feature, all, chosen, unit) {
-  if (feature.type === "number") return field(label(name), numberInput(name, chosen ?? feature.max, { min: null }), measured(feature, unit));
+  if (feature.type === "number") return field(label(name), numberInput(name, chosen ?? feature.max, SIGNED), measured(feature, unit));
   return field(label(name), select(name, [...feature.values.map((value) => [value, value]), ...openChoice(feature, all)], chosen ?? feature.values[0]));
 }
 
@@ -55,7 +58,7 @@ function parameterField(name, feature, all, chosen, unit) {
 const hoursOf = (seconds) => (Number(seconds) ? Number(seconds) / HOUR : seconds);
 
 function priceFields(currency, chosen) {
-  const text = (name, list) => h("input", { name, list, autocomplete: "off", placeholder: "any", value: chosen[name] ?? "" });
+  const text = (name, list) => h("input", { name, list, autocomplete: "off", ...VERBATIM, placeholder: "any", value: chosen[name] ?? "" });
   const own = numberInput("price_per_hour", chosen.price_per_hour, { placeholder: "from the price list" });
   return h(
     "details",
