@@ -302,3 +302,21 @@ def test_failure_of_the_last_fit_is_still_told_later(
     expect(page.locator("#fit .problem")).to_contain_text("The fit failed")
     expect(page.locator("#fit .problem")).to_contain_text(fit["problem"]["detail"])
     expect(page.get_by_role("button", name="Fit a regressor")).to_be_enabled()
+
+
+def test_runs_are_downloaded_even_by_a_browser_that_takes_its_time(
+    published_service: str, open_page: OpenPage
+) -> None:
+    page = open_page(f"{published_service}/workloads/{PUBLISHED}")
+    answer_of(page)
+    page.evaluate(
+        "() => { window.revoked = []; URL.revokeObjectURL = (url) => window.revoked.push(url); }"
+    )
+
+    with page.expect_download() as begun:
+        page.get_by_role("button", name="Download all as CSV").click()
+
+    assert begun.value.suggested_filename == f"{PUBLISHED}-runs.csv"
+    assert begun.value.path().read_text().startswith("workload,external_id,")
+    # Safari reads the file in a later task than the click.
+    assert page.evaluate("window.revoked") == []

@@ -33,11 +33,14 @@ function row(run, use) {
   ];
 }
 
+// Safari reads the file only after the click has returned, and late on a slow machine.
+const KEPT_MS = 60_000;
+
 async function download(path, workload) {
   const response = await request(path, { headers: { Accept: "text/csv" } });
   const url = URL.createObjectURL(await response.blob());
   h("a", { href: url, download: `${workload}-runs.csv` }).click();
-  URL.revokeObjectURL(url);
+  setTimeout(() => URL.revokeObjectURL(url), KEPT_MS);
 }
 
 /** Show the first page of runs; more are fetched on request. */
