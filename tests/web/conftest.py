@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, Route, expect, sync_playwright
 
 from tests.support import patient_http
 from tests.support.server import running_service
@@ -59,6 +59,15 @@ def answer_of(page: Page) -> str:
     sentence = page.locator("#answer .sentence")
     expect(sentence).to_be_visible()
     return sentence.inner_text()
+
+
+def answer_with_a_key(route: Route) -> None:
+    """Want a key, whichever, and ask the service, which wants none, without it."""
+    headers = {**route.request.headers}
+    if headers.pop("authorization", None):
+        route.continue_(headers=headers)
+    else:
+        route.fulfill(status=401, body="{}")
 
 
 @pytest.fixture(autouse=True)

@@ -4,23 +4,14 @@ import re
 from typing import Any
 
 import pytest
-from playwright.sync_api import Route, expect
+from playwright.sync_api import expect
 
-from tests.web.conftest import PUBLISHED, OpenPage, answer_of, publish
+from tests.web.conftest import PUBLISHED, OpenPage, answer_of, answer_with_a_key, publish
 
 pytestmark = pytest.mark.browser
 
 _LAYOUTS = {"a,b": 40.0, "c": 80.0, '"d"': 120.0}
 _NAMES = ("instance_type", "provider", "region")
-
-
-def _answer_with_a_key(route: Route) -> None:
-    """Want a key, whichever, and ask the service, which wants none, without it."""
-    headers = {**route.request.headers}
-    if headers.pop("authorization", None):
-        route.continue_(headers=headers)
-    else:
-        route.fulfill(status=401, body="{}")
 
 
 def test_value_that_reads_like_a_list_is_one_value(empty_service: str, open_page: OpenPage) -> None:
@@ -92,7 +83,7 @@ def test_key_that_no_header_takes_is_asked_for_again(
 ) -> None:
     page = open_page(f"{published_service}/workloads/{PUBLISHED}")
     answer_of(page)
-    page.route("**/v1/**", _answer_with_a_key)
+    page.route("**/v1/**", answer_with_a_key)
     page.get_by_role("button", name="Forecast").click()
 
     page.locator("#key-input").fill("tf_“pasted”")

@@ -1,12 +1,16 @@
 /** Keeps the API key of this tab, and asks for one if the service requires it. */
 
 import { byId } from "./dom.js";
+import { whenShownAgain } from "./returning.js";
 
 const STORE = "trainfare.key";
 const KEY = /^[\x21-\x7e]+$/;
 let pendingKey = null;
 
 export const currentKey = () => sessionStorage.getItem(STORE);
+
+/** The key by which the shown data were read. */
+let usedKey = currentKey();
 
 function showForget() {
   const button = byId("change-key");
@@ -27,6 +31,7 @@ export function askForKey(reason) {
       pendingKey = null;
       dialog.close();
       if (key) sessionStorage.setItem(STORE, key);
+      usedKey = currentKey();
       showForget();
       resolve(Boolean(key));
     };
@@ -48,4 +53,8 @@ export function askForKey(reason) {
   return pendingKey;
 }
 
+// What a key that was forgotten since has shown must not come back with the page.
+whenShownAgain(() => {
+  if (currentKey() !== usedKey) location.reload();
+});
 showForget();

@@ -13,6 +13,7 @@ import { problemPanel } from "./problem.js";
 import { buildQuestion, queryOf, questionOf, readFields, writeFields } from "./question.js";
 import "./readiness.js";
 import { headlineAccuracy, showRegressor } from "./regressor.js";
+import { whenShownAgain } from "./returning.js";
 import { showRuns } from "./runs.js";
 
 const RUNS = 10;
@@ -22,6 +23,7 @@ const form = byId("question");
 const comparison = new Comparison(byId("comparison"), workload);
 let sections = null;
 let newest = null;
+let fitting = null;
 
 /** Read the newest runs, once: the first question and the list show the same ones. */
 const newestRuns = () => (newest ??= get(`${path}/runs`, { page_size: RUNS }));
@@ -128,10 +130,16 @@ async function refresh() {
   return detail;
 }
 
-try {
-  const [detail, runs] = await Promise.all([refresh(), newestRuns()]);
-  showRuns(workload, runs, use);
-  new Fitting(detail, refresh);
-} catch (error) {
-  fill(byId("problem"), problemPanel(error, h("a", { href: "/", role: "button", class: "secondary" }, "All workloads")));
+async function show() {
+  newest = null;
+  try {
+    const [detail, runs] = await Promise.all([refresh(), newestRuns()]);
+    showRuns(workload, runs, use);
+    fitting ??= new Fitting(detail, refresh);
+  } catch (error) {
+    fill(byId("problem"), problemPanel(error, h("a", { href: "/", role: "button", class: "secondary" }, "All workloads")));
+  }
 }
+
+whenShownAgain(show);
+await show();

@@ -7,6 +7,7 @@ import { currentKey } from "./key.js";
 import { problemPanel } from "./problem.js";
 import "./readiness.js";
 import { headlineAccuracy } from "./regressor.js";
+import { whenShownAgain } from "./returning.js";
 import { installUpload } from "./upload.js";
 
 const AT_ONCE = 4;
@@ -157,4 +158,5 @@ function showProblem(error) {
 
 filter.oninput = applyFilter;
 installUpload(() => load());
+whenShownAgain(() => load());
 await load();
