@@ -3,6 +3,7 @@
 import { basisBadge, bandText, carbonText } from "./answer.js";
 import { fill, h, table } from "./dom.js";
 import { durationNode, hardware, label, money, moneyNode, number } from "./format.js";
+import { recall, remember } from "./memory.js";
 import { fieldsOf } from "./question.js";
 
 const HEADINGS = [
@@ -49,7 +50,7 @@ export class Comparison {
     this.place = place;
     this.store = `trainfare.comparison.${workload}`;
     try {
-      this.entries = JSON.parse(sessionStorage.getItem(this.store)) ?? [];
+      this.entries = JSON.parse(recall(this.store)) ?? [];
     } catch {
       this.entries = [];
     }
@@ -67,7 +68,7 @@ export class Comparison {
   }
 
   keep() {
-    sessionStorage.setItem(this.store, JSON.stringify(this.entries));
+    remember(this.store, JSON.stringify(this.entries));
     this.show();
   }
 

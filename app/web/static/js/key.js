@@ -1,13 +1,14 @@
 /** Keeps the API key of this tab, and asks for one if the service requires it. */
 
 import { byId } from "./dom.js";
+import { recall, remember } from "./memory.js";
 import { whenShownAgain } from "./returning.js";
 
 const STORE = "trainfare.key";
 const KEY = /^[\x21-\x7e]+$/;
 let pendingKey = null;
 
-export const currentKey = () => sessionStorage.getItem(STORE);
+export const currentKey = () => recall(STORE);
 
 /** The key by which the shown data were read. */
 let usedKey = currentKey();
@@ -16,7 +17,7 @@ function showForget() {
   const button = byId("change-key");
   button.hidden = currentKey() === null;
   button.onclick = () => {
-    sessionStorage.removeItem(STORE);
+    remember(STORE, null);
     location.reload();
   };
 }
@@ -30,7 +31,7 @@ export function askForKey(reason) {
     const finish = (key) => {
       pendingKey = null;
       dialog.close();
-      if (key) sessionStorage.setItem(STORE, key);
+      if (key) remember(STORE, key);
       usedKey = currentKey();
       showForget();
       resolve(Boolean(key));
