@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from tests.support import patient_http
 from tests.web.conftest import PUBLISHED, OpenPage, answer_of, publish
@@ -320,3 +320,27 @@ def test_runs_are_downloaded_even_by_a_browser_that_takes_its_time(
     assert begun.value.path().read_text().startswith("workload,external_id,")
     # Safari reads the file in a later task than the click.
     assert page.evaluate("window.revoked") == []
+
+
+def test_fit_is_followed_although_requests_are_lost(
+    empty_service: str, open_page: OpenPage
+) -> None:
+    run = {"workload": "carried", "duration_seconds": 5}
+    patient_http.post(f"{empty_service}/v1/runs", json=run).raise_for_status()
+    page = open_page(f"{empty_service}/workloads/carried", width=390)
+    button = page.get_by_role("button", name="Fit a regressor")
+    expect(button).to_be_visible()
+    lost: list[str] = []
+
+    def lose_three(route: Route) -> None:
+        if len(lost) == 3:
+            route.continue_()
+        else:
+            lost.append(route.request.url)
+            route.abort()
+
+    page.route("**/v1/fits/*", lose_three)
+    button.click()
+
+    expect(page.locator("#fit .note")).to_contain_text("Version 1 is published")
+    assert len(lost) == 3

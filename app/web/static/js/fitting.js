@@ -7,7 +7,20 @@ import { problemPanel } from "./problem.js";
 
 const PAUSE_MS = 700;
 const ACTIVE = ["queued", "running"];
+const PATIENCE = 20;
 const pause = (time) => new Promise((resolve) => setTimeout(resolve, time));
+
+/** Return the state of a fit; a request without an answer is repeated for a while, since a phone that was locked loses those on their way. */
+async function look(path) {
+  for (let missed = 0; ; missed += 1) {
+    try {
+      return await get(path);
+    } catch (error) {
+      if (error.code !== "unreachable" || missed === PATIENCE) throw error;
+      await pause(PAUSE_MS);
+    }
+  }
+}
 
 /** Runs one fit at a time for a workload, shows one that is active or failed, and calls `whenPublished` after a new regressor. */
 export class Fitting {
@@ -44,12 +57,12 @@ export class Fitting {
     const cancel = h("button", { type: "button", class: "link", onclick: () => this.cancel(path, cancel) }, "Cancel");
     fill(this.place, h("div", { class: "progress", role: "status" }, bar, step, cancel));
     try {
-      let fit = await get(path);
+      let fit = await look(path);
       while (ACTIVE.includes(fit.state)) {
         if (fit.state === "running") bar.value = fit.progress;
         step.textContent = fit.cancel_requested ? "ending …" : fit.state === "queued" ? fit.step ?? "waiting for a fitter" : `${percent(fit.progress)} · ${fit.step ?? "fitting"}`;
         await pause(PAUSE_MS);
-        fit = await get(path);
+        fit = await look(path);
       }
       this.end(fit);
     } catch (error) {
