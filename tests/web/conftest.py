@@ -120,10 +120,13 @@ def open_page(browser: Browser) -> Iterator[OpenPage]:
     opened: list[tuple[BrowserContext, Watch]] = []
     origins: set[str] = set()
 
-    def open_url(url: str, *, width: int = 1440, scheme: str = "light") -> Page:
+    def open_url(
+        url: str, *, width: int = 1440, scheme: str = "light", touch: bool = False
+    ) -> Page:
         context = browser.new_context(
             viewport={"width": width, "height": 900},
             color_scheme="dark" if scheme == "dark" else "light",
+            has_touch=touch,
         )
         context.set_default_timeout(_TIMEOUT_MS)
         opened.append((context, Watch(context)))

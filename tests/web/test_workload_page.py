@@ -344,3 +344,24 @@ def test_fit_is_followed_although_requests_are_lost(
 
     expect(page.locator("#fit .note")).to_contain_text("Version 1 is published")
     assert len(lost) == 3
+
+
+def test_finger_hits_what_it_aims_at(published_service: str, open_page: OpenPage) -> None:
+    page = open_page(f"{published_service}/workloads/{PUBLISHED}", width=390, touch=True)
+    answer_of(page)
+    page.locator("#add").click()
+    ask = page.locator("#front td > button").first
+    expect(ask).to_be_visible()
+
+    heights = page.locator("summary").evaluate_all(
+        "all => all.map((each) => each.getBoundingClientRect().height)"
+    )
+    near = "(button, away) => { button.scrollIntoView({ block: 'center', behavior: 'instant' });"
+    near += " const box = button.getBoundingClientRect(); return document.elementFromPoint("
+    near += "box.x + box.width / 2, box.y + box.height / 2 + away) === button; }"
+
+    assert min(heights) >= 30
+    for button in (ask, page.locator("#comparison .remove")):
+        assert button.evaluate(near, 16)
+        assert button.evaluate(near, -16)
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
