@@ -168,6 +168,11 @@ def test_favicon_is_found_where_browsers_look(client: TestClient) -> None:
     assert client.get("/favicon.ico").headers["content-type"] == "image/svg+xml"
 
 
+@pytest.mark.parametrize("path", _PAGES)
+def test_iphone_takes_no_number_for_a_telephone(client: TestClient, path: str) -> None:
+    assert '<meta name="format-detection" content="telephone=no">' in client.get(path).text
+
+
 def test_pages_answer_head_requests(client: TestClient) -> None:
     assert client.head("/").status_code == 200
 
