@@ -15,6 +15,12 @@ _LINK = re.compile(r"""(?:src|href)=["']([^"'#]+)["']""")
 _IMPORT = re.compile(r"""(?:from|import)\s*\(?\s*["']([^"']+)["']""")
 _ELSEWHERE = re.compile(r"""(?:https?:)?//[\w-]+(?:\.[\w-]+)+""")
 _NAMESPACES = {"http://www.w3.org"}
+_NEWER_THAN_SAFARI_15_4 = re.compile(
+    r"""\(\?<[=!]|\.(?:toSorted|toReversed|toSpliced|with|checkVisibility|isSubsetOf)\(|\bpopover\b
+    |requestIdleCallback|groupBy\(|withResolvers|fromAsync|AbortSignal\.(?:any|timeout)|\s&[\s.:>]
+    |color-mix\(|@container|@scope|@starting-style|text-wrap|light-dark\(|:user-(?:in)?valid""",
+    re.VERBOSE,
+)
 
 
 @pytest.fixture(scope="module")
@@ -68,6 +74,13 @@ def test_own_files_name_no_other_host_and_build_no_markup(assets: Assets) -> Non
         assert set(_ELSEWHERE.findall(text)) <= _NAMESPACES, path
         assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write", text), path
         assert text.count("\n") < 400, path
+
+
+def test_own_files_use_nothing_that_safari_15_4_lacks(assets: Assets) -> None:
+    for folder in ("js", "css"):
+        for path in assets.paths(folder):
+            text = assets.by_path[path].body.decode()
+            assert _NEWER_THAN_SAFARI_15_4.findall(text.replace("&&", "and")) == [], path
 
 
 def test_vendored_files_come_with_their_licences(assets: Assets) -> None:
