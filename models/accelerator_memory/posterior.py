@@ -19,6 +19,13 @@ _MAX_DISTANCE, _MAX_ITERATIONS = 8.0, 200
 _SLOPE_STEP, _CURVATURE_STEP = 1e-6, 1e-3
 """Steps of the finite differences for slopes and curvatures."""
 
+_TOLERANCE, _DECIMALS = 1e-14, 3
+"""Tolerance of the search for the mode, and decimals to which mode and curvature are rounded.
+
+A draw that is accepted on one processor and refused on another changes all later draws. Processors
+differ in the last digits only, but the search and the finite differences magnify them; rounded, the
+draws start from the same mixture everywhere."""
+
 _MIN_CURVATURE, _INFLATION = 0.5, 1.5
 """A posterior is hardly wider than its prior, of curvature 1; variances are inflated by half."""
 
@@ -184,11 +191,13 @@ def _mode(log_density: LogDensity, size: int) -> FloatArray:
         return -float(values[0]), -slopes
 
     bounds = [(-_MAX_DISTANCE, _MAX_DISTANCE)] * size
-    return minimise_in_box(loss, np.zeros(size), bounds, _MAX_ITERATIONS)
+    start = np.zeros(size)
+    mode = minimise_in_box(loss, start, bounds, _MAX_ITERATIONS, tolerance=_TOLERANCE)
+    return mode.round(_DECIMALS)
 
 
 def _covariance_root(log_density: LogDensity, mode: FloatArray) -> FloatArray:
-    """Return a square root of the inflated covariance that the curvature at the mode implies."""
+    """Return the symmetric square root of the inflated covariance that the curvature implies."""
     size, steps = len(mode), _CURVATURE_STEP * np.eye(len(mode))
     row, column = np.tril_indices(size, -1)
     corners = mode + steps[row] + steps[column]
@@ -196,6 +205,8 @@ def _covariance_root(log_density: LogDensity, mode: FloatArray) -> FloatArray:
     center, plus, minus, cross = np.split(log_densities, [1, size + 1, 2 * size + 1])
     hessian = np.diag(plus - 2 * center + minus)
     hessian[row, column] = hessian[column, row] = cross - plus[row] - plus[column] + center
-    eigenvalues, eigenvectors = np.linalg.eigh(-hessian / _CURVATURE_STEP**2)
+    curvature = (-hessian / _CURVATURE_STEP**2).round(_DECIMALS)
+    eigenvalues, eigenvectors = np.linalg.eigh(curvature)
     scales = np.sqrt(_INFLATION / np.maximum(eigenvalues, _MIN_CURVATURE))
-    return np.asarray(eigenvectors * scales, dtype=np.float64)
+    # Unlike this product, the sign of an eigenvector depends on the library.
+    return np.asarray(eigenvectors * scales @ eigenvectors.T, dtype=np.float64)

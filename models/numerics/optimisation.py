@@ -1,11 +1,14 @@
 """The two optimisers that fits use; SciPy is imported only when one is called."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from models.tables import FloatArray
+
+_TOLERANCE: Final = 1e7 * float(np.finfo(np.float64).eps)
+"""SciPy's own."""
 
 
 def _minimize(*arguments: object, **options: object) -> Any:
@@ -20,8 +23,13 @@ def minimise_in_box(
     start: FloatArray,
     bounds: Sequence[tuple[float, float]],
     max_iterations: int,
+    *,
+    tolerance: float = _TOLERANCE,
 ) -> FloatArray:
     """Return a local minimum within bounds of a function with gradient, by L-BFGS-B.
+
+    It ends where an iteration lowers the objective by less than `tolerance`, relative to its value
+    or 1.
 
     References
     ----------
@@ -33,7 +41,7 @@ def minimise_in_box(
     >>> optimum.tolist()
     [0.5]
     """
-    options = {"maxiter": max_iterations}
+    options = {"maxiter": max_iterations, "ftol": tolerance}
     found = _minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
     return np.asarray(found.x, dtype=np.float64)
 
