@@ -13,12 +13,12 @@ Sums and differences of such numbers are exact, so that durations in another uni
 fit to the last bit; an optimiser would amplify the rounding of logarithms."""
 
 
-def on_log_grid(logs: FloatArray) -> FloatArray:
-    """Return the nearest multiples of the grid.
+def on_log_grid(logs: FloatArray, step: float = LOG_GRID) -> FloatArray:
+    """Return the nearest multiples of the grid, or of another power of two.
 
     Examples
     --------
     >>> on_log_grid(np.array([0.5, 0.1])).tolist()
     [0.5, 0.09999999403953552]
     """
-    return np.asarray(np.rint(logs / LOG_GRID) * LOG_GRID, dtype=np.float64)
+    return np.asarray(np.rint(logs / step) * step, dtype=np.float64)

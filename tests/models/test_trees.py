@@ -7,13 +7,19 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from typing_extensions import override
 
 from models import ArtifactError
+from models.features.encoder import Encoder
 from models.features.layout import Layout
+from models.laws.law_priors import TERMS
+from models.laws.scaling_laws import ScalingLaw
+from models.runs.configurations import collapse
 from models.tables import FloatArray
-from models.trees.boosting import BoostedTrees
+from models.trees.boosting import BoostedTrees, ResidualTrees
 from models.trees.lightgbm_text import read_trees
 from models.trees.lookup import TreeArrays, TreeTables
+from tests.models.workloads import grid, make_runs
 
 _LAYOUT = Layout(("workers", "dataset_size"), (4, 40), ())
 
@@ -93,6 +99,32 @@ def test_trees_that_are_asked_once_answer_as_tables_do() -> None:
     )
     with pytest.raises(ValueError, match="no state"):
         again.to_state()
+
+
+class _RoundedOtherwise(ScalingLaw):
+    """A law whose optimum differs as it does on another processor."""
+
+    @override
+    def predict(self, X: FloatArray) -> FloatArray:
+        noise = np.random.default_rng(1).uniform(-1e-10, 1e-10, len(X))
+        return super().predict(X) + noise
+
+
+def test_rounding_of_the_law_does_not_change_the_trees() -> None:
+    configurations = collapse(make_runs(grid((1, 2, 4, 8), (500, 1000, 2000, 4000)), noise=0.1))
+    encoder = Encoder.learn(configurations.features)
+    X, layout = encoder.encode(configurations.features).X, encoder.layout
+
+    one, other = (
+        ResidualTrees(layout, law(layout, TERMS, 1.0))
+        .fit(X, configurations.log_duration)
+        .trees_.to_state()
+        for law in (ScalingLaw, _RoundedOtherwise)
+    )
+
+    assert one.values == other.values
+    for name, array in one.arrays.items():
+        np.testing.assert_array_equal(array, other.arrays[name])
 
 
 def _replaced(name: str, change: Callable[[list[str]], list[str]]) -> Callable[[str], str]:
