@@ -30,8 +30,8 @@ class BackgroundService:
 
     def _read(self) -> None:
         assert self._process.stderr is not None
-        with self._log.open("w", encoding="utf-8") as log:
-            for line in self._process.stderr:
+        with self._process.stderr as lines, self._log.open("w", encoding="utf-8") as log:
+            for line in lines:
                 log.write(line)
                 log.flush()
                 if " listening " in line:
@@ -79,6 +79,8 @@ class BackgroundService:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+        assert self._process.stdin is not None
+        self._process.stdin.close()
         self._reader.join(_END_TIMEOUT_S)
 
 
