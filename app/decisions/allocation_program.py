@@ -149,7 +149,8 @@ def place_most(
         assert first_fit is not None
         choices.append(first_fit.choice)
     choice = max(choices, key=lambda each: float(weights[each != NOTHING].sum()))
-    return choice, solution.is_optimal
+    n_placeable, n_placed = np.unique(options.job[rows]).size, int((choice != NOTHING).sum())
+    return choice, solution.is_optimal or n_placed == n_placeable
 
 
 def _least_sum(

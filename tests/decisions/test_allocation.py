@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.decisions import allocation_bounds
+from app.decisions import allocation_bounds, allocation_program
 from app.decisions.allocation import (
     NOTHING,
     Options,
@@ -17,10 +17,7 @@ from app.decisions.allocation import (
     undominated,
 )
 from app.decisions.allocation_bounds import bracket
-from app.decisions.allocation_program import (
-    allocate,
-    allocate_kinds,
-)
+from app.decisions.allocation_program import allocate, allocate_kinds, place_most
 from app.decisions.makespan import allocate_makespan
 from tests.support.allocations import (
     LIMIT_S,
@@ -154,6 +151,19 @@ def test_without_any_time_jobs_that_may_be_left_out_are_placed_where_they_fit() 
     assert (solution.choice != NOTHING).all()
     assert solution.gap is not None
     assert solution.gap < 0.05
+
+
+def test_no_more_than_all_jobs_can_be_placed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(allocation_program, "_MOST_COLUMNS", 0)  # as if nothing were solved in time
+    options, capacity = large(60, 3)
+
+    choice, is_most = place_most(options, 60, capacity, np.ones(60), 1.0)
+    assert is_most
+    assert (choice != NOTHING).all()
+
+    choice, is_most = place_most(options, 60, capacity // 20, np.ones(60), 1.0)
+    assert not is_most
+    assert (choice == NOTHING).any()
 
 
 def test_forty_types_get_an_allocation_and_a_bound() -> None:
