@@ -356,7 +356,7 @@ class PreparedRegressors:
         if refusal is not None:
             raise refusal
         pointer = self.pointers.get(slug)
-        if pointer is not None:
+        if pointer is not None and not self.cache.holds(self.project_id, slug, version):
             served = self.cache.load_known(self.project_id, slug, version, pointer)
             if served is not None:
                 return served
