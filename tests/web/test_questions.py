@@ -10,6 +10,15 @@ from tests.web.conftest import PUBLISHED, OpenPage, answer_of, answer_with_a_key
 
 pytestmark = pytest.mark.browser
 
+# Safari rejects with an exception that is named SyntaxError and is no instance of it.
+_FOREIGN_SYNTAX_ERROR = """() => {
+  const read = Response.prototype.json;
+  Response.prototype.json = function () {
+    return read.call(this).catch(() => {
+      throw new DOMException("The string did not match the expected pattern.", "SyntaxError");
+    });
+  };
+}"""
 _LAYOUTS = {"a,b": 40.0, "c": 80.0, '"d"': 120.0}
 _NAMES = ("instance_type", "provider", "region")
 
@@ -76,6 +85,19 @@ def test_answer_of_a_stranger_is_no_mistake_of_the_page(
 
     expect(page.locator("#answer .problem")).to_contain_text("Something other than the service")
     expect(page.locator("#answer .problem .remedy")).to_contain_text("Load the page again")
+
+
+def test_answer_of_a_stranger_is_told_whatever_the_error_is_made_of(
+    published_service: str, open_page: OpenPage
+) -> None:
+    page = open_page(f"{published_service}/workloads/{PUBLISHED}")
+    answer_of(page)
+    page.evaluate(_FOREIGN_SYNTAX_ERROR)
+    page.route("**/forecast?**", lambda route: route.fulfill(status=200, body="<html>"))
+
+    page.get_by_role("button", name="Forecast").click()
+
+    expect(page.locator("#answer .problem")).to_contain_text("Something other than the service")
 
 
 def test_key_that_no_header_takes_is_asked_for_again(

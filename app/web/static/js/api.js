@@ -64,7 +64,8 @@ export async function documentIn(response) {
     document = await response.json();
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    if (!(error instanceof SyntaxError)) throw unreachable();
+    // Safari's error of this name is a DOMException instead of a SyntaxError.
+    if (error.name !== "SyntaxError") throw unreachable();
   }
   if (document && typeof document === "object" && !Array.isArray(document)) return document;
   throw new Problem({
