@@ -88,8 +88,8 @@ async def readiness(request: Request) -> ReadinessOut:
 @router.get(
     "/metrics",
     summary="Metrics of this service's web processes for Prometheus",
-    description="Requests, latency, fits, caches and, for the busiest workloads, error and coverage"
-    " of forecasts, in Prometheus's text format. Needs no key.",
+    description="Requests, latency, fits, caches and, with `TRAINFARE_METRICS_WORKLOADS`, error and"
+    " coverage of the busiest workloads' forecasts, in Prometheus's text format. Needs no key.",
     response_class=Response,
     responses={
         200: {"content": {"text/plain": {"schema": {"type": "string"}}}},

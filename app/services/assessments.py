@@ -25,9 +25,10 @@ class AssessmentService:
         groups: defaultdict[Slug, list[int]] = defaultdict(list)
         for index, run in enumerate(runs):
             groups[run.workload].append(index)
-        regressors = self._regressors.prepare(project_id, [(slug, None) for slug in groups])
+        keys = [(slug, None) for slug in groups]
+        regressors = self._regressors.prepare(project_id, keys)
         verdicts: dict[int, Assessment] = {}
-        for slug, _ in regressors.in_memory_first([(slug, None) for slug in groups]):
+        for slug, _ in regressors.in_memory_first(keys):
             rows = groups[slug]
             group = [runs[row] for row in rows]
             verdicts.update(zip(rows, self._assess_group(regressors, slug, group), strict=True))

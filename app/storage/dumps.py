@@ -29,21 +29,17 @@ _SEEDED: Final = frozenset({"project", "fitter"})
 """Tables that have rows before anybody has stored anything."""
 
 
-def _identity(value: Any) -> Any:
-    return value
-
-
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """How values of one kind are converted to and from JSON; NULL is null.
-
-    `as_stored` converts a decoded value to what the table holds.
-    """
+    """How values of one kind are converted to and from JSON; NULL is null."""
 
     type: sa.types.TypeEngine[Any] | None
     encode: Callable[[Any], Any]
     decode: Callable[[Any], Any]
-    as_stored: Callable[[Any], Any] = _identity
+
+
+def _identity(value: Any) -> Any:
+    return value
 
 
 def _to_text(value: datetime) -> str:
@@ -55,6 +51,10 @@ def _to_fragment(text: str) -> Any:
     return json.loads(text) if "\n" in text else orjson.Fragment(text)
 
 
+def _to_stored_document(document: Any) -> str | None:
+    return None if document is None else json_text(document)
+
+
 def _to_base64(value: bytes) -> str:
     return base64.b64encode(value).decode("ascii")
 
@@ -62,7 +62,7 @@ def _to_base64(value: bytes) -> str:
 _KINDS: Final = {
     "instant": _Kind(UtcDateTime(), _to_text, datetime.fromisoformat),
     "decimal": _Kind(ExactDecimal(), str, Decimal),
-    "json": _Kind(JSON_DOCUMENT, _to_fragment, _identity, json_text),
+    "json": _Kind(JSON_DOCUMENT, _to_fragment, _identity),
     "bytes": _Kind(sa.LargeBinary(), _to_base64, base64.b64decode),
     "boolean": _Kind(sa.Boolean(), _identity, _identity),
     "plain": _Kind(None, _identity, _identity),
@@ -170,9 +170,12 @@ class DumpStore:
 
     def _insert_together(self, table: TableDump, rows: Sequence[Sequence[Any]]) -> bool:
         """Insert rows in the database's fastest way, or none and return False if it rejects any."""
-        convert = [_KINDS[kind].as_stored for kind in table.kinds]
-        stored = zip(*(_converted(row, convert) for row in rows), strict=True)
-        columns = dict(zip(table.columns, stored, strict=True))
+        columns = {
+            name: list(map(_to_stored_document, column)) if kind == "json" else column
+            for name, kind, column in zip(
+                table.columns, table.kinds, zip(*rows, strict=True), strict=True
+            )
+        }
         driver_error = self._session.connection().dialect.loaded_dbapi.Error
         try:
             with self._session.begin_nested():

@@ -120,8 +120,8 @@ class DataSheets(Mapping[str, HardwareDescription]):
 
 
 @lru_cache(maxsize=_SHARED_SETS)
-def _shared(names: tuple[str, ...], figures: bytes) -> DataSheets:
-    return DataSheets(names, np.frombuffer(figures).reshape(-1, _N_FIGURES))
+def _shared(names: tuple[str, ...], figures: bytes, shape: tuple[int, ...]) -> DataSheets:
+    return DataSheets(names, np.frombuffer(figures).reshape(shape))
 
 
 def shared_data_sheets(names: tuple[str, ...], figures: FloatArray) -> DataSheets:
@@ -140,9 +140,7 @@ def shared_data_sheets(names: tuple[str, ...], figures: FloatArray) -> DataSheet
     >>> shared_data_sheets(("K80",), figures) is shared_data_sheets(("K80",), figures.copy())
     True
     """
-    if figures.shape != (len(names), _N_FIGURES):
-        raise ValueError("data sheets do not fit together")
-    return _shared(names, figures.tobytes())
+    return _shared(names, figures.tobytes(), figures.shape)
 
 
 def mean_description(variants: Sequence[HardwareDescription]) -> HardwareDescription:
