@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from typing_extensions import override
 
 from app.api.shortcut.gathering import MAX_GATHERED, MIN_GATHERED, Gatherer
+from app.api.shortcut.protocol import Question
 from app.domain import deadlines
 from app.domain.access import DEFAULT_PROJECT, Scope
 from app.domain.deadlines import Deadline
@@ -296,6 +297,47 @@ def test_fault_of_one_is_no_fault_of_its_neighbours(
 
     assert {caller.status for caller in asking} == {200}
     assert "one by one" in caplog.text
+
+
+def test_endless_name_keeps_no_neighbour_from_being_answered(published: FastAPI) -> None:
+    depth = 1_000
+    endless = b'{"workload":' + b"[" * depth + b"]" * depth + b"}"
+    asking = [Caller(endless), *callers(MIN_GATHERED)]
+
+    ask_together(published, asking)
+
+    assert [caller.status for caller in asking] == [422] + [200] * MIN_GATHERED
+    assert figures(published) == (MIN_GATHERED, 1)
+
+
+class _Unreachable(Question):
+    """A question whose answer cannot be given."""
+
+    @override
+    def settle(self, answer: bytes | None) -> None:
+        raise ConnectionError
+
+
+def test_answer_that_cannot_be_given_keeps_no_neighbour_waiting(
+    services: Services, published: FastAPI, caplog: pytest.LogCaptureFixture
+) -> None:
+    gatherer = Gatherer(services, published.state.answers)
+    body = question(1)
+    unreachable = _Unreachable(DEFAULT_PROJECT, body, orjson.loads(body), lambda _: None, print)
+
+    async def ask() -> list[bytes | None]:
+        gatherer.gather(unreachable)
+        return await asyncio.gather(
+            *(
+                gatherer.ask(DEFAULT_PROJECT, each.body, orjson.loads(each.body))
+                for each in callers(MIN_GATHERED)
+            )
+        )
+
+    answers = asyncio.run(ask())
+
+    assert None not in answers
+    assert "could not be given" in caplog.text
 
 
 def test_lines_of_what_is_answered_together_name_none_of_the_requests(

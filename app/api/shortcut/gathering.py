@@ -87,8 +87,7 @@ class _Gathering:
         return n_seen < self.n_seen < MAX_GATHERED
 
 
-_ONE_REGRESSOR: Final = ("workload", "regressor_version")
-_Group = tuple[ProjectId, *tuple[str, ...]]
+_Group = tuple[ProjectId, str, str | int | None]
 
 
 class Gatherer:
@@ -157,13 +156,13 @@ class Gatherer:
                 self._answer_groups([question for question in batch if question.is_wanted], answers)
         finally:
             for question in batch:
-                question.settle(answers.get(id(question)))
+                _settle(question, answers.get(id(question)))
 
     def _answer_groups(self, waiting: Sequence[Question], answers: dict[int, bytes]) -> None:
         groups: defaultdict[_Group, list[Question]] = defaultdict(list)
         for question in waiting:
-            if isinstance(question.document, dict):
-                regressor = map(str, map(question.document.get, _ONE_REGRESSOR))
+            regressor = _regressor_of(question.document)
+            if regressor is not None:
                 groups[question.project_id, *regressor].append(question)
         for (project_id, *_), members in groups.items():
             if len(members) >= MIN_GATHERED:
@@ -202,3 +201,21 @@ class Gatherer:
         kept = EncodedAnswer(joint.grounds, joint.until, rest, question)
         self._answers.keep(pending.project_id, pending.body, kept)
         return answer
+
+
+def _regressor_of(document: Any) -> tuple[str, str | int | None] | None:
+    """Return the workload and version that a document asks for, None if no question has such."""
+    if not isinstance(document, dict):
+        return None
+    workload, version = document.get("workload"), document.get("regressor_version")
+    if isinstance(workload, str) and isinstance(version, str | int | None):
+        return workload, version
+    return None
+
+
+def _settle(question: Question, answer: bytes | None) -> None:
+    """Settle a question; that it cannot be answered is no fault of those that come after it."""
+    try:
+        question.settle(answer)
+    except Exception:
+        _logger.exception("an answer could not be given")

@@ -139,7 +139,7 @@ class DirectAnswers:
         caller = self._services.access.name_of(
             None if authorization is None else authorization.decode("latin-1")
         )
-        is_short = length.isdigit() and int(length) <= MAX_BODY_BYTES and end <= _MAX_HEAD_BYTES
+        is_short = end <= _MAX_HEAD_BYTES and length.isdigit() and int(length) <= MAX_BODY_BYTES
         if caller is not None and is_short:
             if len(self._heads) >= MAX_HEADS:
                 self._heads.clear()

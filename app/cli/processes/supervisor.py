@@ -23,6 +23,8 @@ _GRACE_S: Final = 25.0
 _POLL_INTERVAL_S: Final = 0.2
 _FIRST_PAUSE_S: Final = 1.0
 _MAX_PAUSE_S: Final = 30.0
+_LASTING_S: Final = 600.0
+"""A fitter that ran this long had started well: the pause before its next start is the first."""
 
 
 def environment_of(settings: Settings) -> dict[str, str]:
@@ -44,6 +46,7 @@ class Child:
         self._name = name
         self._command = [sys.executable, "-m", "app.cli", *arguments, "--supervised"]
         self._environment = environment_of(settings)
+        self.started_at = time.monotonic()
         self.process = self._start()
 
     def _start(self) -> subprocess.Popen[bytes]:
@@ -55,8 +58,15 @@ class Child:
         return process
 
     def restart(self) -> None:
-        """Start another process with the same command."""
+        """Start another process with the same command.
+
+        Raises
+        ------
+        OSError
+            If the machine has no room for it.
+        """
         self.process = self._start()
+        self.started_at = time.monotonic()
 
     def end(self) -> None:
         """Tell the process to end, if it runs."""
@@ -88,14 +98,16 @@ def serve_with_fitter(settings: Settings, *, access_log: bool) -> None:
 
 def _run(settings: Settings, stop: threading.Event, *, access_log: bool) -> None:
     service = Child("service", settings, "serve", *(["--access-log"] if access_log else []))
-    fitter = Child("fitter", settings, "fitter")
+    children = [service]
     try:
+        fitter = Child("fitter", settings, "fitter")
+        children.append(fitter)
         watch(service, fitter, stop)
     finally:
-        for child in (service, fitter):
+        for child in children:
             child.end()
         deadline = time.monotonic() + _GRACE_S
-        exit_codes = [child.wait(deadline) for child in (service, fitter)]
+        exit_codes = [child.wait(deadline) for child in children]
     if not stop.is_set():
         raise RefusedError(
             f"The service ended by itself with exit code {exit_codes[0]}.", "See its log above."
@@ -114,16 +126,30 @@ def watch(
     stop
         Set when both shall end.
     pause_s
-        Seconds before the first restart; each further pause is twice as long, up to 30 s.
+        Seconds before the first restart; each further pause is twice as long, up to 30 s, until
+        the fitter has run for ten minutes.
     """
+    first_pause_s = pause_s
     restart_at: float | None = None
     while service.process.poll() is None and not stop.wait(_POLL_INTERVAL_S):
         exit_code = fitter.process.poll()
         if exit_code is None:
             continue
+        now = time.monotonic()
         if restart_at is None:
+            pause_s = first_pause_s if now - fitter.started_at >= _LASTING_S else pause_s
             _logger.error("fitter died", extra={"exit_code": exit_code, "restart_in_s": pause_s})
-            restart_at = time.monotonic() + pause_s
-        elif time.monotonic() >= restart_at:
-            fitter.restart()
-            restart_at, pause_s = None, min(2 * pause_s, _MAX_PAUSE_S)
+            restart_at = now + pause_s
+        elif now >= restart_at:
+            pause_s = min(2 * pause_s, _MAX_PAUSE_S)
+            restart_at = None if _is_restarted(fitter, pause_s) else now + pause_s
+
+
+def _is_restarted(fitter: Child, pause_s: float) -> bool:
+    """Restart the fitter, and tell the log if the machine has no room for it now."""
+    try:
+        fitter.restart()
+    except OSError:
+        _logger.exception("fitter cannot be started", extra={"restart_in_s": pause_s})
+        return False
+    return True
