@@ -13,6 +13,7 @@ _MEDIA_TYPES: Final[Mapping[str, str]] = {
     "css": "text/css; charset=utf-8",
     "js": "text/javascript; charset=utf-8",
     "md": "text/markdown; charset=utf-8",
+    "png": "image/png",
     "svg": "image/svg+xml",
 }
 _PLAIN: Final = "text/plain; charset=utf-8"

@@ -114,6 +114,22 @@ export async function draw(place, description, optionsFor) {
   return chart;
 }
 
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+function redrawAll() {
   for (const { redraw } of charts.values()) redraw();
-});
+}
+
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redrawAll);
+
+/** Pixels across a sheet of A4 or letter paper, upright, between common margins. */
+const PRINTED_WIDTH = 640;
+
+/** Set the colours and the width of the charts for paper, or for the screen. */
+function drawFor({ theme, width }) {
+  if (theme) document.documentElement.dataset.theme = theme;
+  else delete document.documentElement.dataset.theme;
+  for (const { chart } of charts.values()) chart.resize({ width });
+  redrawAll();
+}
+
+addEventListener("beforeprint", () => drawFor({ theme: "light", width: PRINTED_WIDTH }));
+addEventListener("afterprint", () => drawFor({ theme: null, width: "auto" }));

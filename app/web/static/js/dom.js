@@ -13,9 +13,11 @@ export function h(tag, attributes = {}, ...children) {
   return element;
 }
 
-/** Replace the content of an element. */
+/** Replace the content of an element; what the reader had opened in it is open in the new content too. */
 export function fill(element, ...children) {
+  const wasOpen = [...element.querySelectorAll("details")].map((each) => each.open);
   element.replaceChildren(...children.flat().filter((child) => child !== null && child !== undefined));
+  for (const [index, each] of element.querySelectorAll("details").entries()) each.open ||= wasOpen[index] ?? false;
   element.removeAttribute("aria-busy");
   return element;
 }

@@ -14,9 +14,9 @@ export const currentKey = () => recall(STORE);
 let usedKey = currentKey();
 
 function showForget() {
-  const button = byId("change-key");
-  button.hidden = currentKey() === null;
-  button.onclick = () => {
+  const place = byId("change-key");
+  place.hidden = currentKey() === null;
+  place.querySelector("button").onclick = () => {
     remember(STORE, null);
     location.reload();
   };

@@ -1,0 +1,53 @@
+"""What a reader opens stays open, and what is printed suits paper."""
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.web.conftest import PUBLISHED, OpenPage, answer_of
+
+pytestmark = pytest.mark.browser
+_WIDTHS = "all => all.map((each) => each.getBoundingClientRect().width)"
+
+
+def test_page_is_printed_in_light_colours_across_the_sheet_and_shown_as_before(
+    published_service: str, open_page: OpenPage
+) -> None:
+    page = open_page(f"{published_service}/workloads/{PUBLISHED}", scheme="dark")
+    answer_of(page)
+    charts = page.locator(".plot svg")
+    expect(charts).to_have_count(2)
+    line = page.locator("#front-plot svg path[stroke]").first
+    on_screen = charts.evaluate_all(_WIDTHS), line.get_attribute("stroke")
+
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    page.emulate_media(media="print")
+    printed = charts.evaluate_all(_WIDTHS), line.get_attribute("stroke")
+    background = page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
+    expect(page.get_by_role("button", name="Add to comparison")).to_be_hidden()
+    expect(page.locator("#question")).to_be_visible()
+
+    page.emulate_media(media="screen")
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+
+    assert printed[0] == [640, 640]
+    assert printed[1] != on_screen[1]
+    assert background == "rgb(247, 248, 249)"
+    assert (charts.evaluate_all(_WIDTHS), line.get_attribute("stroke")) == on_screen
+
+
+def test_what_the_reader_has_opened_stays_open_when_it_is_answered_anew(
+    published_service: str, open_page: OpenPage
+) -> None:
+    page = open_page(f"{published_service}/workloads/{PUBLISHED}")
+    answer = answer_of(page)
+    opened = [page.locator("#answer .curl"), page.locator("#curve details")]
+    for each in opened:
+        each.locator("summary").click()
+
+    page.get_by_label("Workers", exact=True).fill("3")
+    page.get_by_label("Workers", exact=True).press("Enter")
+
+    expect(page.locator("#answer .sentence")).not_to_have_text(answer)
+    expect(opened[0]).to_contain_text("workers=3")
+    for each in opened:
+        expect(each).to_have_attribute("open", "")
