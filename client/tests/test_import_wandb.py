@@ -258,7 +258,7 @@ def test_what_is_not_of_weights_and_biases_is_refused(importing: Importing, tmp_
 
     assert "There are no runs of Weights & Biases in it." in folder.err
     assert "It is not a log of Weights & Biases." in file.err
-    assert "There are no runs of Weights & Biases in it." in missing.err
+    assert "It cannot be read: No such file or directory." in missing.err
     assert [answer.exit_code for answer in (folder, file, missing)] == [1, 1, 1]
 
 

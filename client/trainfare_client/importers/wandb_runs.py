@@ -75,9 +75,15 @@ def find_logs(path: str) -> list[Path]:
     Raises
     ------
     SourceError
-        If there are none.
+        If there is no such path, or there are none.
     """
     place = Path(path)
+    try:
+        place.stat()
+    except OSError as error:
+        raise SourceError(
+            path, f"It cannot be read: {error.strerror}.", "Check the path."
+        ) from None
     if place.is_file():
         return [place]
     logs = _logs_in(place) or _logs_in(place / "wandb")
