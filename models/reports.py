@@ -160,6 +160,10 @@ class AxisSupport(NamedTuple):
     distance: float
 
 
+RareLevels = tuple[tuple[str, str | None], ...]
+"""Levels that few runs have, each with its column; None for a question without a value."""
+
+
 class Support(NamedTuple):
     """How well the runs support one forecast.
 
@@ -171,6 +175,8 @@ class Support(NamedTuple):
         The axes outside their measured range, farthest first.
     unseen_levels
         (column, level) pairs that no run has.
+    rare_levels
+        (column, level) pairs that few runs have.
     unidentified
         Columns whose effect the runs cannot show: constant in the runs but asked at another value,
         varied separately although they varied together in all runs, unknown to the fit, or left
@@ -184,6 +190,7 @@ class Support(NamedTuple):
     within_range: bool
     axes: tuple[AxisSupport, ...]
     unseen_levels: tuple[tuple[str, str], ...]
+    rare_levels: RareLevels
     unidentified: tuple[str, ...]
     nearest_run_ids: tuple[str, ...]
     basis: Basis

@@ -147,12 +147,17 @@ class AxisOutside(NamedTuple):
     distance: float
 
 
+RareLevels = tuple[tuple[str, str | None], ...]
+"""Levels that few runs have, each with its column; None for a question without a value."""
+
+
 class SupportReport(NamedTuple):
     """The position of the question relative to the measured runs."""
 
     within_range: bool
     axes: tuple[AxisOutside, ...]
     unseen_levels: tuple[tuple[str, str], ...]
+    rare_levels: RareLevels
     unidentified: tuple[str, ...]
     runs_used: int
     nearest_runs: tuple[RunId, ...]

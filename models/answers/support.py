@@ -13,7 +13,7 @@ from models.features.encoder import Encoder
 from models.members.transfer import LevelTransfer
 from models.once import once
 from models.questions.regimes import RegimeMap
-from models.reports import Basis, Support
+from models.reports import Basis, RareLevels, Support
 from models.tables import FeatureTable, IntArray
 
 
@@ -29,6 +29,8 @@ class SupportColumns:
         Index of each question's group, shape (n,).
     bases
         Basis of each forecast if its question is within all that was measured, shape (n,).
+    rare
+        The `rare_levels` of each question, shape (n,).
     outside
         The support of the questions that are not, by row.
     """
@@ -36,31 +38,33 @@ class SupportColumns:
     nearest: Sequence[tuple[str, ...]]
     places: IntArray
     bases: Sequence[Basis]
+    rare: Sequence[RareLevels]
     outside: Mapping[int, Support]
 
     def of(self, row: int) -> Support:
         """Return the support of one question."""
         support = self.outside.get(row)
         if support is None:
-            support = _within(self.nearest[self.places[row]], self.bases[row])
+            support = _within(self.nearest[self.places[row]], self.bases[row], self.rare[row])
         return support
 
     def rows(self) -> list[Support]:
         """Return the support of each question; equal ones share one object."""
-        keys = list(zip(self.places.tolist(), self.bases, strict=True))
-        support_of = {key: _within(self.nearest[key[0]], key[1]) for key in set(keys)}
+        keys = list(zip(self.places.tolist(), self.bases, self.rare, strict=True))
+        support_of = {key: _within(self.nearest[key[0]], *key[1:]) for key in set(keys)}
         supports = list(map(support_of.__getitem__, keys))
         for row, support in self.outside.items():
             supports[row] = support
         return supports
 
 
-def _within(nearest: tuple[str, ...], basis: Basis) -> Support:
+def _within(nearest: tuple[str, ...], basis: Basis, rare: RareLevels) -> Support:
     """Return the support of questions within all that was measured."""
     return Support(
         within_range=True,
         axes=(),
         unseen_levels=(),
+        rare_levels=rare,
         unidentified=(),
         nearest_run_ids=nearest,
         basis=basis,
@@ -104,7 +108,7 @@ class SupportGrounds:
         """Return the support of the rows of `features`, given encoded, settled and judged."""
         nearest, places = self._neighbours.nearest(encoded)
         is_known = list(map(self._memory.signatures.__contains__, signatures))
-        is_rare = self._is_rare(encoded)
+        rare = self._rare_levels(encoded)
         is_extrapolating = self._is_extrapolating(encoded) if departures else []
         outside = {}
         for row, departure in departures.items():
@@ -112,19 +116,27 @@ class SupportGrounds:
                 measured=not (departure.axes or departure.unidentified) and is_known[row],
                 described=bool(departure.unseen_levels)
                 and self._transfer.is_described(encoded.codes[row], _levels_of(features, row)),
-                rare=is_rare[row],
+                rare=bool(rare[row]),
                 n_unseen=len(departure.unseen_levels),
                 outside=is_extrapolating[row],
             )
-            outside[row] = Support(not any(departure), *departure, nearest[places[row]], basis)
-        return SupportColumns(nearest, places, self._bases(is_known, is_rare), outside)
+            outside[row] = Support(
+                within_range=not any(departure),
+                axes=departure.axes,
+                unseen_levels=departure.unseen_levels,
+                rare_levels=rare[row],
+                unidentified=departure.unidentified,
+                nearest_run_ids=nearest[places[row]],
+                basis=basis,
+            )
+        return SupportColumns(nearest, places, self._bases(is_known, rare), rare, outside)
 
-    def _bases(self, is_known: list[bool], is_rare: list[bool]) -> list[Basis]:
+    def _bases(self, is_known: list[bool], rare: Sequence[RareLevels]) -> list[Basis]:
         """Return the basis of forecasts for questions within all that was measured."""
-        if not any(is_rare):
+        if not any(rare):
             basis_of = [self._basis(measured=measured, rare=False) for measured in (False, True)]
             return list(map(basis_of.__getitem__, is_known))
-        pairs = list(zip(is_known, is_rare, strict=True))
+        pairs = list(zip(is_known, map(bool, rare), strict=True))
         bases = {pair: self._basis(measured=pair[0], rare=pair[1]) for pair in set(pairs)}
         return list(map(bases.__getitem__, pairs))
 
@@ -138,14 +150,21 @@ class SupportGrounds:
         names = encoded.readings.names
         return [far or bool(own) for far, own in zip(is_beyond, names, strict=True)]
 
-    def _is_rare(self, encoded: Encoded) -> list[bool]:
-        """Return which rows have a level with few runs."""
-        if not any(self._regime_map.few_levels):
-            return [False] * len(encoded.X)
-        return [
-            any(map(frozenset.__contains__, self._regime_map.few_levels, codes))
-            for codes in encoded.codes.tolist()
-        ]
+    def _rare_levels(self, encoded: Encoded) -> Sequence[RareLevels]:
+        """Return the levels of each row that few runs have, each with its column."""
+        few_levels, categories = self._regime_map.few_levels, self._encoder.categories
+        if not any(few_levels):
+            return [()] * len(encoded.X)
+        rows = list(map(tuple, encoded.codes.tolist()))
+        rare_of = {
+            codes: tuple(
+                (category.column, category.levels[code])
+                for category, code, few in zip(categories, codes, few_levels, strict=True)
+                if code in few
+            )
+            for codes in set(rows)
+        }
+        return list(map(rare_of.__getitem__, rows))
 
     def _basis(
         self,

@@ -8,7 +8,7 @@ from fastapi.testclient import TestClient
 
 from app.services.wiring import Services
 from tests.support.engines import before_any_row
-from tests.support.regressors import publish_regressor
+from tests.support.regressors import fit, publish_regressor, store_runs
 
 DEFAULTS = {"workload": "fitted", "work": {"dataset_size": 1000}, "parameters": {}}
 
@@ -45,6 +45,44 @@ def test_answers_come_in_order_and_agree_with_single_ones(
     asked = {name: value for name, value in requests[3].items() if name != "ref"}
     single = client.post("/v1/forecasts", json={**DEFAULTS, **asked, "record": False})
     assert answers["forecasts"][3]["forecast"] == single.json()
+
+
+def test_types_that_few_runs_have_are_named_in_batches_as_alone(
+    client: TestClient, services: Services
+) -> None:
+    store_runs(services.context, "fitted")
+    rare = {
+        "workload": "fitted",
+        "configuration": {"gpu_type": "L4", "workers": 2},
+        "work": {"dataset_size": 1000},
+        "parameters": {"precision": "fp16"},
+        "duration_seconds": 99,
+    }
+    client.post("/v1/runs", json=rare).raise_for_status()
+    fit(services, "fitted")
+    requests = [
+        {"configuration": {"gpu_type": gpu_type, "workers": workers}}
+        for gpu_type, workers in (("T4", 2), ("L4", 4), ("V100-16GB", 2), ("L4", 64), ("T4", 1))
+    ]
+
+    answers = [
+        entry["forecast"]
+        for entry in batch(
+            client, requests, defaults={**DEFAULTS, "parameters": rare["parameters"]}
+        )["forecasts"]
+    ]
+
+    named = [{"name": "gpu_type", "value": "L4"}]
+    assert [each["support"]["rare_levels"] for each in answers] == [[], named, [], named, []]
+    for answer, request in zip(answers, requests, strict=True):
+        asked = {**DEFAULTS, **request, "parameters": rare["parameters"], "record": False}
+        assert client.post("/v1/forecasts", json=asked).json()["support"] == answer["support"]
+    text = client.post(
+        "/v1/forecasts",
+        json={**DEFAULTS, **requests[1], "parameters": rare["parameters"]},
+        headers={"accept": "text/plain"},
+    ).text
+    assert "Basis: transferred (few or no runs with gpu_type L4: learned from others;" in text
 
 
 def test_members_of_defaults_are_completed_one_by_one(

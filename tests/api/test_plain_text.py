@@ -40,7 +40,7 @@ def make_forecast(**changes: Any) -> dict[str, Any]:
             },
         },
         "probability": {"deadline": 0.99, "budget": None},
-        "support": {"runs_used": 31},
+        "support": {"unseen_levels": [], "rare_levels": [], "runs_used": 31},
         "basis": "interpolated",
         "warnings": [],
         **changes,

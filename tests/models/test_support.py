@@ -172,6 +172,28 @@ def test_level_with_few_runs_is_transferred() -> None:
 
     assert support.basis == "transferred"
     assert support.within_range
+    assert support.rare_levels == (("gpu_type", "K80"),)
+    assert _support(portfolio, ROW).rare_levels == ()
+
+
+def test_leaving_out_what_few_runs_leave_out_is_a_rare_level() -> None:
+    silent = [{name: value for name, value in ROW.items() if name != "gpu_type"}]
+    rows = [*grid((1, 2, 4, 8), (1000, 2000, 4000), ("V100",)), *silent]
+
+    support = _support(fit(make_runs(rows)), silent[0])
+
+    assert support.rare_levels == (("gpu_type", None),)
+
+
+def test_supports_of_many_are_those_of_each() -> None:
+    rows = [*grid((1, 2, 4, 8), (1000, 2000, 4000), ("V100",)), *grid((1, 2), (1000,), ("K80",))]
+    portfolio = fit(make_runs(rows))
+    asked = grid((2, 8, 64), (1000, 9000), ("K80", "V100", "T4"))
+
+    together = portfolio.support(make_features(asked))
+
+    assert together == [_support(portfolio, each) for each in asked]
+    assert len({support.rare_levels for support in together}) == 2
 
 
 def test_two_configurations_are_no_trend() -> None:

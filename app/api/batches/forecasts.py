@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache
+from operator import add
 from typing import Final
 
 import numpy as np
@@ -35,7 +36,7 @@ from app.api.documents.forecasts import MEMBERS
 from app.domain.alike import AlikeScenarios, configurations_of
 from app.domain.columns import Repeated
 from app.domain.configurations import Work
-from app.domain.forecasts import Interval, SupportReport
+from app.domain.forecasts import Interval, RareLevels, SupportReport
 from app.services.answering.answers import LazyAnswer
 from app.services.answering.columns import AnswerColumns
 from app.services.answering.energy import EnergyRate, energies_over
@@ -176,9 +177,17 @@ def _support(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:
         row: orjson.dumps(documents.support_document(columns.report_of(support)))
         for row, support in supports.outside.items()
     }
-    before, after = _around_runs(columns.report_within((_RUNS_HOLE,)))
-    within = [b"%b%b%b" % (before, orjson.dumps(runs), after) for runs in supports.nearest]
+    runs = list(map(orjson.dumps, supports.nearest))
+    within: list[bytes] = []
+    first_of: dict[RareLevels, int] = {}
+    for rare in set(supports.rare):
+        before, after = _around_runs(columns.report_within((_RUNS_HOLE,), rare))
+        first_of[rare] = len(within)
+        within += [b"%b%b%b" % (before, each, after) for each in runs]
     places = _places(supports.places)
+    if len(first_of) > 1:
+        first = map(first_of.__getitem__, supports.rare)
+        places = array("q", map(add, places, first))
     for place, row in enumerate(texts, len(within)):
         places[row] = place
     yield Repeated([*within, *texts.values()], places)

@@ -161,6 +161,7 @@ def support_document(support: SupportReport) -> Document:
             for axis in support.axes
         ],
         "unseen_levels": [{"name": name, "value": value} for name, value in support.unseen_levels],
+        "rare_levels": [{"name": name, "value": value} for name, value in support.rare_levels],
         "unidentified": list(support.unidentified),
         "runs_used": support.runs_used,
         "nearest_runs": list(support.nearest_runs),

@@ -30,6 +30,16 @@ _BASIS = {
 }
 
 
+def _basis_meaning(forecast: Document) -> str:
+    """Return what a basis means, naming the types or settings that few or no runs have."""
+    support, basis = forecast["support"], forecast["basis"]
+    levels = [*support["unseen_levels"], *support["rare_levels"]]
+    if basis != "transferred" or not levels:
+        return _BASIS.get(basis, "")
+    listed = ", ".join(f"{level['name']} {level['value'] or 'not given'}" for level in levels)
+    return f"few or no runs with {listed}: learned from others"
+
+
 def _hardware(forecast: Document) -> str:
     configuration = forecast["configuration"]
     workers, nodes = configuration.get("workers") or 1, configuration.get("nodes") or 1
@@ -131,7 +141,7 @@ def forecast_sentences(forecast: Document) -> str:
         ),
         _cost_sentence(forecast.get("cost")),
         (
-            f"Basis: {forecast['basis']} ({_BASIS.get(forecast['basis'], '')};"
+            f"Basis: {forecast['basis']} ({_basis_meaning(forecast)};"
             f" {forecast['support']['runs_used']} runs, regressor version"
             f" {forecast['regressor_version']})."
         ),

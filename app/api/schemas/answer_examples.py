@@ -190,6 +190,7 @@ _FORECAST: Final[_Example] = {
         "within_range": True,
         "axes": [],
         "unseen_levels": [],
+        "rare_levels": [],
         "unidentified": [],
         "runs_used": 12,
         "nearest_runs": [

@@ -114,12 +114,20 @@ class LevelOut(ResponseModel):
     value: str
 
 
+class RareLevelOut(ResponseModel):
+    """A category value that occurs in few runs; null if the question has none."""
+
+    name: str
+    value: str | None
+
+
 class SupportOut(ResponseModel):
     """How far the measured runs support the forecast."""
 
     within_range: bool
     axes: list[AxisOut]
     unseen_levels: list[LevelOut]
+    rare_levels: list[RareLevelOut]
     unidentified: list[str]
     runs_used: int
     nearest_runs: list[str]

@@ -20,6 +20,7 @@ from app.domain.forecasts import (
     ForecastWarning,
     Lesson,
     PurchaseOption,
+    RareLevels,
     SpotReport,
     SpotTerms,
     SupportReport,
@@ -255,6 +256,7 @@ class AnswerColumns:
             within_range=support.within_range,
             axes=_axes(support) if support.axes else (),
             unseen_levels=support.unseen_levels,
+            rare_levels=support.rare_levels,
             unidentified=statable_columns(support.unidentified),
             runs_used=report.n_runs,
             nearest_runs=tuple(map(RunId, support.nearest_run_ids)),
@@ -262,10 +264,10 @@ class AnswerColumns:
             factory_prior=pooling is not None and pooling.factory > 0,
         )
 
-    def report_within(self, nearest: tuple[str, ...]) -> SupportReport:
-        """Return the report of a row inside the measured range, with these nearest runs."""
+    def report_within(self, nearest: tuple[str, ...], rare: RareLevels) -> SupportReport:
+        """Return the report of a row inside the measured range, with these runs and levels."""
         places = np.zeros(1, dtype=np.int64)
-        return self.report_of(SupportColumns([nearest], places, ["interpolated"], {}).of(0))
+        return self.report_of(SupportColumns([nearest], places, ["interpolated"], [rare], {}).of(0))
 
     @once
     def explanations(self) -> list[dict[str, float]]:

@@ -45,9 +45,17 @@ function priceText(cost) {
   return h("span", {}, `${instances} at `, rate, `${perHour}, ${price.purchase.replace("_", " ")} (${source})`);
 }
 
+/** What the basis means, naming the types or settings that few or no runs have. */
+function meaning({ support, basis }) {
+  const levels = [...support.unseen_levels, ...support.rare_levels];
+  if (basis !== "transferred" || !levels.length) return BASES[basis]?.meaning ?? "";
+  const listed = levels.map((level) => `${label(level.name)} ${level.value ?? "not given"}`).join(", ");
+  return `few or no runs with ${listed}: learned from others`;
+}
+
 function supportText(forecast) {
-  const { support, basis } = forecast;
-  const parts = [`${BASES[basis]?.meaning ?? ""}; ${plural(support.runs_used, "run")}, version ${forecast.regressor_version}`];
+  const { support } = forecast;
+  const parts = [`${meaning(forecast)}; ${plural(support.runs_used, "run")}, version ${forecast.regressor_version}`];
   if (support.pooled_from.length) parts.push(`also learned from ${someOf(support.pooled_from, "workload")}`);
   return parts.join("; ");
 }
