@@ -72,6 +72,7 @@ _DATABASE_COMMANDS: Final[tuple[tuple[Callable[..., None], tuple[str, ...]], ...
     (operator.serve, operator.SERVE_EXAMPLES),
     (operator.fitter, ()),
     (operator.migrate, operator.MIGRATE_EXAMPLES),
+    (operator.wait, operator.WAIT_EXAMPLES),
     (operator.doctor, ()),
     (operator.recount, ()),
     (backups.backup, backups.BACKUP_EXAMPLES),

@@ -38,6 +38,10 @@ SERVE_EXAMPLES: Final = (
 _AS_JSON: Final = (
     """Write a list as '["RS256"]', a map as '{"ops": ["admin"]}', quoted for the shell."""
 )
+WAIT_EXAMPLES: Final = (
+    "trainfare wait serve && trainfare serve --host 0.0.0.0",
+    "trainfare wait fitter --timeout-s 60",
+)
 MIGRATE_EXAMPLES: Final = ("trainfare migrate", "trainfare migrate --to 0003 --overwrite")
 
 
@@ -132,6 +136,27 @@ def migrate(
     from app.cli.schema import migrate_schema
 
     typer.echo(migrate_schema(read_settings(), to, overwrite=overwrite))
+
+
+def wait(
+    awaited: Annotated[
+        str, typer.Argument(metavar="{serve|fitter}", help="The command that is to start.")
+    ],
+    *,
+    timeout_s: Annotated[
+        float, typer.Option(min=0, help="Give up after so many seconds.")
+    ] = 3600.0,
+) -> None:
+    """Wait until the schema is this version's, for `serve` also until a key exists.
+
+    For the time before a process starts: an init container, a script of a deployment.
+    """
+    from app.cli.failures import UsageError
+    from app.cli.waiting import Awaited, wait_for
+
+    if awaited not in set(Awaited):
+        raise UsageError(f"There is no command {awaited!r} to wait for.", "Name serve or fitter.")
+    wait_for(read_settings(), Awaited(awaited), timeout_s=timeout_s)
 
 
 def doctor(*, as_json: Json = False) -> None:

@@ -44,6 +44,10 @@ def _pods(layer: str) -> dict[str, dict[str, Any]]:
     }
 
 
+def _containers(pod: dict[str, Any]) -> list[dict[str, Any]]:
+    return [*pod.get("initContainers", []), *pod["containers"]]
+
+
 def _settings_of(container: dict[str, Any]) -> dict[str, str]:
     return {variable["name"]: variable.get("value", "") for variable in container.get("env", [])}
 
@@ -77,12 +81,26 @@ def test_every_file_belongs_to_a_layer() -> None:
 def test_containers_have_no_rights_and_bounds(layer: str) -> None:
     for name, pod in _pods(layer).items():
         assert pod["securityContext"]["runAsNonRoot"] is True, name
-        for container in pod["containers"]:
+        for container in _containers(pod):
             rights = container["securityContext"]
             assert rights["readOnlyRootFilesystem"] is True, name
             assert rights["allowPrivilegeEscalation"] is False, name
             assert rights["capabilities"] == {"drop": ["ALL"]}, name
             assert "memory" in container["resources"]["limits"], name
+
+
+@pytest.mark.parametrize("layer", _LAYERS)
+def test_pods_wait_for_what_their_process_needs(layer: str) -> None:
+    waiting = {
+        container["args"][0]: [each["args"] for each in pod.get("initContainers", [])]
+        for pod in _pods(layer).values()
+        for container in pod["containers"]
+        if container["image"].startswith("trainfare") and "args" in container
+    }
+
+    assert waiting["serve"] == [["wait", "serve"]]
+    assert waiting["fitter"] == [["wait", "fitter"]]
+    assert waiting["migrate"] == []
 
 
 def test_images_are_pinned() -> None:
@@ -95,7 +113,7 @@ def test_images_are_pinned() -> None:
         container["image"]
         for layer in _LAYERS
         for pod in _pods(layer).values()
-        for container in pod["containers"]
+        for container in _containers(pod)
     }
 
     assert used <= set(images)

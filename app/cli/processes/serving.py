@@ -24,12 +24,11 @@ from app.cli.processes import garbage
 from app.cli.processes.direct_protocol import DirectProtocol
 from app.cli.processes.ending import end_on_hangup
 from app.cli.processes.web import build
-from app.cli.surroundings import require_database
+from app.cli.surroundings import open_context
 from app.domain.addresses import is_loopback
 from app.services.access import AccessService, keys_required
 from app.services.context import ServiceContext
 from app.settings import Settings
-from app.storage.database import Database
 from app.storage.migration import require_head
 from app.storage.suitability import require_suitable
 from app.telemetry import exporting
@@ -68,19 +67,23 @@ def check_exposure(settings: Settings, access: AccessService) -> None:
         )
 
 
-def _check_start(settings: Settings) -> None:
-    database = Database(settings.url, pool_size=1)
-    access = AccessService(ServiceContext(database, settings))
+def require_callers(settings: Settings, context: ServiceContext) -> None:
+    """Refuse as `check_exposure` does, by the keys in a migrated database."""
+    access = AccessService(context)
     try:
-        require_suitable(database)
-        require_head(database)
-        # Reports an invalid trace exporter once, instead of in each web process.
-        with exporting(settings):
-            pass
         check_exposure(settings, access)
     finally:
         access.close()
-        database.close()
+
+
+def _check_start(settings: Settings) -> None:
+    with open_context(settings) as context:
+        require_suitable(context.database)
+        require_head(context.database)
+        # Reports an invalid trace exporter once, instead of in each web process.
+        with exporting(settings):
+            pass
+        require_callers(settings, context)
 
 
 def allow_connections() -> None:
@@ -132,7 +135,6 @@ def serve(settings: Settings, *, access_log: bool = False) -> None:
     """Answer requests until a signal ends the process."""
     configure_logging(settings)
     allow_connections()
-    require_database(settings)
     _check_start(settings)
     with _metrics_folder(settings) as siblings:
         _serve(settings, siblings, access_log=access_log)
