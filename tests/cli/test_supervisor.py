@@ -9,7 +9,9 @@ from collections.abc import Callable
 import pytest
 from typing_extensions import override
 
+from app.cli.failures import RefusedError
 from app.cli.processes.supervisor import Child, watch
+from app.settings import Settings
 
 _EXIT_CODE = 3
 
@@ -42,7 +44,7 @@ def _dead() -> subprocess.Popen[bytes]:
 
 
 def _no_room() -> None:
-    raise BlockingIOError("Resource temporarily unavailable")
+    raise RefusedError("The fitter cannot be started: Resource temporarily unavailable.")
 
 
 def _pauses_s(caplog: pytest.LogCaptureFixture) -> list[float]:
@@ -70,9 +72,18 @@ def test_fitter_for_which_there_is_no_room_is_started_later(
 
     assert [record.message for record in caplog.records] == [
         "fitter died",
-        *["fitter cannot be started"] * 2,
+        *["The fitter cannot be started: Resource temporarily unavailable. "] * 2,
     ]
     assert _pauses_s(caplog) == [0.01, 0.02, 0.04]
+
+
+def test_child_for_which_there_is_no_room_is_refused_by_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+
+    with pytest.raises(RefusedError, match="The fitter cannot be started: No such file"):
+        Child("fitter", Settings(), "fitter")
 
 
 def test_pause_grows_while_fitters_die_young_and_falls_back_after_one_that_lasted(

@@ -50,10 +50,16 @@ class Child:
         self.process = self._start()
 
     def _start(self) -> subprocess.Popen[bytes]:
-        # In its own session: Ctrl-C reaches only this process, which ends its children once.
-        process = subprocess.Popen(  # noqa: S603 - our own interpreter and arguments
-            self._command, env=self._environment, stdin=subprocess.PIPE, start_new_session=True
-        )
+        try:
+            # In its own session: Ctrl-C reaches only this process, which ends its children once.
+            process = subprocess.Popen(  # noqa: S603 - our own interpreter and arguments
+                self._command, env=self._environment, stdin=subprocess.PIPE, start_new_session=True
+            )
+        except OSError as error:
+            raise RefusedError(
+                f"The {self._name} cannot be started: {error.strerror}.",
+                "Make room for another process: memory, open files, the limit of processes.",
+            ) from error
         _logger.info("started", extra={"child": self._name, "pid": process.pid})
         return process
 
@@ -62,7 +68,7 @@ class Child:
 
         Raises
         ------
-        OSError
+        RefusedError
             If the machine has no room for it.
         """
         self.process = self._start()
@@ -88,7 +94,7 @@ def serve_with_fitter(settings: Settings, *, access_log: bool) -> None:
     Raises
     ------
     RefusedError
-        If there is no database, or the service ended by itself.
+        If there is no database, either cannot be started, or the service ended by itself.
     """
     configure_logging(settings)
     require_database(settings)
@@ -149,7 +155,7 @@ def _is_restarted(fitter: Child, pause_s: float) -> bool:
     """Restart the fitter, and tell the log if the machine has no room for it now."""
     try:
         fitter.restart()
-    except OSError:
-        _logger.exception("fitter cannot be started", extra={"restart_in_s": pause_s})
+    except RefusedError as error:
+        _logger.error("%s %s", error, error.remedy, extra={"restart_in_s": pause_s})  # noqa: TRY400
         return False
     return True
