@@ -135,7 +135,11 @@ def _child_pid(service: RunningProcess, process: str) -> int:
 def test_one_signal_ends_service_and_fitter(sqlite_url: str) -> None:
     with running_service(sqlite_url, "--with-fitter") as service:
         service.wait_until_logged("fitter started")
-        exit_code = service.end()
+        service.process.terminate()
+        service.process.wait(_PATIENCE_S)
+        with pytest.raises(ProcessLookupError):  # the fitter was waited for
+            os.kill(_child_pid(service, "fitter"), 0)
+        exit_code = service.wait()
 
     assert exit_code == 0
     logged = "".join(service.lines)

@@ -1,9 +1,12 @@
 """A dead fitter is started again, sooner or later, and never takes the service with it."""
 
 import logging
+import os
+import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 
 import pytest
@@ -14,6 +17,7 @@ from app.cli.processes.supervisor import Child, watch
 from app.settings import Settings
 
 _EXIT_CODE = 3
+_PATIENCE_S = 30.0
 
 
 class _Fitter(Child):
@@ -35,6 +39,30 @@ class _Service(Child):
     def __init__(self) -> None:
         command = [sys.executable, "-c", "input()"]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE)
+
+
+class _Brief(Child):
+    """A child whose command ends at once; its first process did long ago."""
+
+    def __init__(self) -> None:
+        self._name, self._command = "brief", [sys.executable, "-c", ""]
+        self._environment = dict(os.environ)
+        self.process, self.started_at = _dead(), float("-inf")
+
+
+class _Living(subprocess.Popen[bytes]):
+    """A process that goes on, and ends the test when it has been looked at twice."""
+
+    def __init__(self, stop: threading.Event) -> None:
+        super().__init__([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+        self._stop, self._looks = stop, 0
+
+    @override
+    def poll(self) -> int | None:
+        self._looks += 1
+        if self._looks == 2:
+            self._stop.set()
+        return super().poll()
 
 
 def _dead() -> subprocess.Popen[bytes]:
@@ -100,3 +128,43 @@ def test_pause_grows_while_fitters_die_young_and_falls_back_after_one_that_laste
     _watch(fitter, stop, caplog)
 
     assert _pauses_s(caplog) == [0.01, 0.02, 0.04, 0.01, 0.02]
+
+
+def test_fitter_that_lives_is_left_alone(
+    stop: threading.Event, caplog: pytest.LogCaptureFixture
+) -> None:
+    fitter = _Fitter()
+    fitter.process = living = _Living(stop)
+
+    _watch(fitter, stop, caplog)
+
+    living.communicate(b"\n")
+    assert fitter.process is living
+    assert not caplog.records
+
+
+def test_child_that_is_started_again_is_as_young_as_its_process() -> None:
+    child, before = _Brief(), time.monotonic()
+    dead = child.process
+
+    child.restart()
+
+    child.process.communicate()
+    assert child.process is not dead
+    assert before <= child.started_at <= time.monotonic()
+
+
+def test_child_that_does_not_end_in_time_is_killed() -> None:
+    child = _Service()
+
+    with child.process:
+        assert child.wait(time.monotonic()) == -signal.SIGKILL
+
+
+def test_child_that_is_told_to_end_is_waited_for() -> None:
+    child = _Service()
+
+    with child.process:
+        child.end()
+        assert child.wait(time.monotonic() + _PATIENCE_S) == -signal.SIGTERM
+        child.end()  # it has ended already

@@ -76,8 +76,7 @@ class Child:
 
     def end(self) -> None:
         """Tell the process to end, if it runs."""
-        if self.process.poll() is None:
-            self.process.terminate()
+        self.process.terminate()
 
     def wait(self, until: float) -> int:
         """Return the exit code; a process that still runs at `until` (monotonic) is killed."""
