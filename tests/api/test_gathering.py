@@ -356,6 +356,24 @@ def test_lines_of_what_is_answered_together_name_none_of_the_requests(
     assert "request_id" not in line
 
 
+@pytest.mark.parametrize("count", [1, MIN_GATHERED, MAX_GATHERED, MAX_GATHERED + 1])
+def test_nothing_is_waited_for_once_all_are_answered(
+    services: Services, published: FastAPI, count: int
+) -> None:
+    gatherer = Gatherer(services, published.state.answers)
+
+    async def ask() -> bool:
+        await asyncio.gather(
+            *(
+                gatherer.ask(DEFAULT_PROJECT, each.body, orjson.loads(each.body))
+                for each in callers(count)
+            )
+        )
+        return gatherer._open is None
+
+    assert asyncio.run(ask())
+
+
 def test_another_loop_is_not_waited_for(published: FastAPI) -> None:
     """What a loop that was stopped left behind is not what the next one waits for."""
     left = callers(1)[0]
