@@ -113,6 +113,18 @@ def test_caller_who_does_not_read_is_not_answered_further(stage: Stage) -> None:
     assert asyncio.run(talk()) == (1, 200)
 
 
+def test_connection_that_is_being_closed_is_answered_no_further(stage: Stage) -> None:
+    async def talk() -> bytes:
+        async with received(stage, PLAIN) as (reader, taken):
+            await read_answer(reader)
+            taken.transport.close()
+            taken.data_received(PLAIN)
+            return await reader.read()
+
+    assert asyncio.run(talk()) == b""
+    assert stage.n_direct == 1
+
+
 def test_caller_who_leaves_while_a_question_waits_is_not_answered(stage: Stage) -> None:
     async def talk() -> None:
         new = request(work={"dataset_size": 1700}, record=False)

@@ -182,7 +182,7 @@ class DirectProtocol(GuardedProtocol):
         headers, parser = self.headers, self.parser
         super().on_headers_complete()
         is_usual = parser.should_keep_alive() and not parser.should_upgrade()
-        if not is_usual or parser.get_http_version() != "1.1":
+        if not is_usual:
             self._direct = None
         elif unread and self._direct is not None:
             self._direct.learn(unread, headers)
