@@ -11,6 +11,7 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from opentelemetry.sdk.trace import TracerProvider
 
+from app.api.encoded.cache import MAX_BODY_BYTES
 from app.api.shortcut.protocol import MAX_HEADS
 from app.cli.processes.direct_protocol import is_compatible
 from app.domain.access import DEFAULT_PROJECT, Scope
@@ -224,6 +225,22 @@ def test_protocol_answers_where_nothing_is_traced_or_counted(
 
 def test_connection_whose_server_is_unknown_is_answered_by_the_application() -> None:
     assert not is_compatible(object())
+
+
+@pytest.mark.parametrize("excess", [0, 1])
+def test_head_that_is_too_long_or_before_a_long_body_is_not_remembered(
+    stage: Stage, excess: int
+) -> None:
+    direct = stage.state["direct_answers"]
+    short = request(b"", "user-agent: ", length=7)
+    long = request(b"", "user-agent: ".ljust(12 + 2048 - len(short) + excess, "a"), length=7)
+    before_long = request(b"", length=MAX_BODY_BYTES + excess)
+
+    for head in (long, before_long):
+        direct.learn(head, headers_of(head))
+
+    assert len(long) == 2048 + excess
+    assert [direct.head_of(head) is None for head in (long, before_long)] == [excess > 0] * 2
 
 
 def test_heads_are_forgotten_before_they_fill_the_memory(stage: Stage) -> None:
