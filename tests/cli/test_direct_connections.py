@@ -5,6 +5,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
+import pytest
+
 from tests.support.connections import listening, read_answer
 from tests.support.direct import (
     PLAIN,
@@ -57,7 +59,9 @@ def test_service_that_ends_closes_a_connection_that_waits(stage: Stage) -> None:
     assert stage.n_direct == 1
 
 
-def test_more_than_the_question_that_waits_is_read_by_the_application(stage: Stage) -> None:
+def test_more_than_the_question_that_waits_is_read_by_the_application(
+    stage: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
     new = request(work={"dataset_size": 1600}, record=False)
 
     async def talk() -> list[bytes]:
@@ -70,6 +74,7 @@ def test_more_than_the_question_that_waits_is_read_by_the_application(stage: Sta
     sizes = [document_of(answer)["work"]["dataset_size"] for answer in answers]
     assert sizes == [1600, 1000]
     assert stage.n_direct == 0
+    assert "could not be given" not in caplog.text
 
 
 def test_question_is_answered_after_the_request_before_it(stage: Stage) -> None:

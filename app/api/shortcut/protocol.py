@@ -78,7 +78,6 @@ class Question:
     def settle(self, answer: bytes | None) -> None:
         """Give the connection the answer, or None if it must take the normal path."""
         if self.is_wanted:
-            self.is_wanted = False
             self._deliver(self._answer_alone(self) if answer is None else answer)
 
 
