@@ -1,6 +1,7 @@
 """A forecast that is asked again in the same words is answered from memory, while it holds."""
 
 import asyncio
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from app.api.encoded.cache import MAX_BODY_BYTES, EncodedAnswers
+from app.api.encoded.forecasts import cached_answer
 from app.domain.access import DEFAULT_PROJECT, Scope
 from app.services.wiring import Services
 from app.storage.database import Database
@@ -62,7 +64,7 @@ def test_same_body_is_answered_by_the_same_figures_under_another_id(
 
     second = ask(client)
 
-    assert answers.figures.hits == 1
+    assert (answers.figures.hits, answers.figures.misses) == (1, 2)
     assert {**first, "forecast_id": None} == {**second, "forecast_id": None}
     assert first["forecast_id"] != second["forecast_id"]
     assert list(first) == list(second)
@@ -87,7 +89,7 @@ def test_unrecorded_forecast_is_repeated_without_an_id(
 
     assert ask(client, record=False) == first
     assert first["forecast_id"] is None
-    assert answers.figures.hits == 1
+    assert (answers.figures.hits, answers.figures.misses) == (1, 2)
 
 
 def test_new_version_answers_anew(
@@ -118,6 +120,22 @@ def test_age_of_a_price_is_told_as_of_now(
     clock.advance(1)
 
     assert ask(client)["cost"]["price"]["age_days"] == 2
+
+
+def test_answer_whose_day_has_ended_is_not_repeated_whatever_it_rests_on(
+    client: TestClient, answers: EncodedAnswers, services: Services, clock: FakeClock
+) -> None:
+    warm(client)
+    body = client.build_request("POST", "/v1/forecasts", json=QUESTION).content
+    kept = answers.find(DEFAULT_PROJECT, body)
+    assert kept is not None
+
+    def repeated(until: datetime) -> bytes | None:
+        answers.keep(DEFAULT_PROJECT, body, kept._replace(until=until))
+        return cached_answer(services.forecasts, answers, DEFAULT_PROJECT, body)
+
+    assert repeated(clock()) is None
+    assert repeated(clock() + timedelta(microseconds=1)) is not None
 
 
 def test_text_is_answered_where_json_was_before(
@@ -192,16 +210,19 @@ def test_idempotency_key_replays_a_repeated_forecast(
     assert ask(client, headers={"Idempotency-Key": "k"}) == first
 
 
-def test_long_bodies_are_not_remembered(client: TestClient, answers: EncodedAnswers) -> None:
+@pytest.mark.parametrize("excess", [0, 1])
+def test_long_bodies_are_not_remembered(
+    client: TestClient, answers: EncodedAnswers, excess: int
+) -> None:
     body = client.build_request("POST", "/v1/forecasts", json=QUESTION).content
-    padded = body + b" " * MAX_BODY_BYTES
+    padded = body.ljust(MAX_BODY_BYTES + excess)
     for _ in range(2):
         answer = client.post(
             "/v1/forecasts", content=padded, headers={"Content-Type": "application/json"}
         )
         assert answer.status_code == 200
 
-    assert len(answers) == 0
+    assert len(answers) == 1 - excess
 
 
 def test_least_used_answer_leaves_first(client: TestClient, answers: EncodedAnswers) -> None:
