@@ -42,11 +42,14 @@ def columns(draw: st.DrawFn) -> tuple[list[Piece], int]:
     n = draw(st.integers(1, 70))
     shared = array("q", draw(st.lists(st.integers(0, 2), min_size=n, max_size=n)))
     pieces: list[Piece] = []
-    for kind in draw(st.lists(st.sampled_from(["constant", "rows", "shared", "own"]), max_size=9)):
+    kinds = st.sampled_from(["constant", "rows", "shared", "own", "alone"])
+    for kind in draw(st.lists(kinds, max_size=9)):
         if kind == "constant":
             pieces.append(draw(texts))
         elif kind == "rows":
             pieces.append(draw(st.lists(texts, min_size=n, max_size=n)))
+        elif kind == "alone":
+            pieces.append(Repeated.alone(draw(texts), n))
         else:
             own = array("q", draw(st.lists(st.integers(0, 2), min_size=n, max_size=n)))
             distinct = draw(st.lists(texts, min_size=3, max_size=3))
