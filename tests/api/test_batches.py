@@ -3,6 +3,7 @@
 from functools import partial
 from typing import Any
 
+import orjson
 import pytest
 from fastapi.testclient import TestClient
 
@@ -235,6 +236,27 @@ def test_too_many_requests_are_refused(client: TestClient) -> None:
     answer = client.post("/v1/forecasts:batch", json={"requests": [{}] * 10_001})
 
     assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request")
+
+
+@pytest.mark.parametrize(
+    ("body", "pointer"),
+    [
+        ([], ""),
+        (1, ""),
+        (None, ""),
+        ({"requests": {}}, "/requests"),
+        ({"requests": [1]}, "/requests/0"),
+        ({"requests": [{}, None]}, "/requests/1"),
+    ],
+)
+@before_any_row
+def test_what_is_no_list_of_objects_is_refused(
+    client: TestClient, body: object, pointer: str
+) -> None:
+    answer = client.post("/v1/forecasts:batch", content=orjson.dumps(body))
+
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request")
+    assert [fault["pointer"] for fault in answer.json()["errors"]] == [pointer]
 
 
 def test_empty_batch_is_answered(client: TestClient) -> None:
