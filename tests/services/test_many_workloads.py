@@ -223,6 +223,24 @@ def test_without_the_database_many_are_answered_from_memory(
     assert {type(answer).__name__ for answer in others} == {"StorageUnavailableError"}
 
 
+def test_without_the_database_those_in_memory_are_stale_before_each_is_asked_for(
+    services: Services, requests: list[ForecastRequest], clock: FakeClock
+) -> None:
+    asked = requests[:20]
+    answers_of(services, asked)
+    clock.advance(1.5)
+    cache = services.regressor_cache
+    make_unavailable(services.context.database)
+    try:
+        cache.prepare(DEFAULT_PROJECT, [(request.workload, None) for request in asked])
+    finally:
+        make_available(services.context.database)
+
+    now = services.context.now()
+    served = [cache.in_memory(DEFAULT_PROJECT, each.workload, None, now) for each in asked]
+    assert [each and each.is_stale for each in served] == [True] * len(asked)
+
+
 class TestWithoutPatience:
     """Of a process that takes each answer of the database for too late where it has another."""
 
