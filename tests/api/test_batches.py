@@ -1,12 +1,16 @@
 """Batches: order, defaults, problems beside forecasts, trimmed answers."""
 
+import asyncio
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
 import orjson
 import pytest
 from fastapi.testclient import TestClient
+from starlette.types import Message
 
+from app.api.batches.responses import PartsResponse
 from app.services.wiring import Services
 from tests.support.engines import before_any_row
 from tests.support.regressors import fit, publish_regressor, store_runs
@@ -280,3 +284,27 @@ def test_answer_of_several_parts_is_whole_and_replayed_as_it_was(
     assert [entry["ref"] for entry in answer.json()["forecasts"]] == [*range(600)]
     assert again.headers["Idempotent-Replayed"] == "true"
     assert again.content == answer.content
+
+
+def test_others_have_their_turn_before_the_next_part_of_an_answer_is_built() -> None:
+    events: list[str] = []
+
+    def parts() -> Iterator[bytes]:
+        for part in (b"a", b"b", b"c"):
+            events.append(f"built {part.decode()}")
+            yield part
+
+    async def send(message: Message) -> None:
+        if message["type"] == "http.response.body":
+            events.append(f"sent {message['body'].decode()}")
+            asyncio.get_running_loop().call_soon(events.append, "others")
+
+    async def receive() -> Message:
+        return {"type": "http.disconnect"}
+
+    asyncio.run(PartsResponse(parts(), 3)({"type": "http"}, receive, send))
+
+    assert events[:8] == [
+        *("built a", "built b", "sent a", "others"),
+        *("built c", "sent b", "others", "sent c"),
+    ]
