@@ -1,7 +1,9 @@
 """Batches at once: their entries are bounded, and their memory is given back."""
 
 import asyncio
+import ctypes
 from contextlib import ExitStack
+from types import SimpleNamespace
 
 import pytest
 from fastapi import FastAPI
@@ -87,6 +89,19 @@ def test_text_counts_as_no_more_entries_than_a_batch_may_have() -> None:
                 stack.enter_context(room.reserve_for(b"{"))
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize("is_glibc", [False, True])
+def test_memory_is_given_back_where_the_system_can_take_it(
+    monkeypatch: pytest.MonkeyPatch, *, is_glibc: bool
+) -> None:
+    kept: list[int] = []
+    functions = {"malloc_trim": kept.append} if is_glibc else {}
+    monkeypatch.setattr(ctypes, "CDLL", lambda _: SimpleNamespace(**functions))
+
+    release_memory()
+
+    assert kept == [0] * is_glibc
 
 
 def test_memory_is_given_back_when_no_large_batch_follows() -> None:
