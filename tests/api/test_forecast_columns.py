@@ -3,6 +3,7 @@
 from itertools import chain
 from typing import Any
 
+import numpy as np
 import orjson
 import pytest
 from hypothesis import given, settings
@@ -15,6 +16,7 @@ from app.domain.access import DEFAULT_PROJECT
 from app.domain.errors import DomainError
 from app.domain.fits import FitRequest
 from app.domain.forecasts import ForecastRequest
+from app.services.answering.columns import AnswerColumns
 from app.services.answering.rows import Answered
 from app.services.wiring import Services
 from tests.support.questions import documents
@@ -51,6 +53,20 @@ def test_each_text_is_the_document_of_its_row(
     for answer, text in zip(answers, texts, strict=True):
         expected = orjson.dumps(forecast_document(answer, now))
         assert text == expected
+
+
+def test_row_without_an_explanation_stands_beside_one_with_it(
+    published: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = [{"workload": "other", "configuration": {"workers": workers}} for workers in (1, 2)]
+    answers, now = answered(published, asked), published.context.now()
+    ranked = ["a", "b"], np.array([[0, 1], [1, 0]]), np.array([[0.0, 0.0], [0.75, 0.25]])
+    monkeypatch.setattr(AnswerColumns, "ranked_shares", property(lambda _: ranked))
+
+    texts = forecast_texts(answers, now, ["explanation"])
+
+    shares = [{"term": "b", "share": 0.75}, {"term": "a", "share": 0.25}]
+    assert list(map(orjson.loads, texts)) == [{"explanation": []}, {"explanation": shares}]
 
 
 def test_wanted_members_alone_are_written(published: Services) -> None:
