@@ -21,7 +21,10 @@ class Axis:
     points: int
 
     def values(self) -> list[float]:
-        """Return the values: all integers if they fit into `points`, else in equal ratios."""
+        """Return the values: all integers if they fit into `points`, else in equal ratios.
+
+        They are distinct and rise from `start` to `stop`.
+        """
         span = self.stop - self.start
         if self.name in WHOLE_AXES and span < self.points:
             return [self.start + step for step in range(int(span) + 1)]
@@ -29,11 +32,11 @@ class Axis:
             return [self.start]
         first = log(self.start)
         ratio = (log(self.stop) - first) / (self.points - 1)
-        spaced = [exp(first + ratio * i) for i in range(self.points - 1)]
-        exact = [*spaced, self.stop]
-        if self.name in WHOLE_AXES:
-            return [float(value) for value in sorted({round(value) for value in exact})]
-        return [float(f"{value:.6g}") for value in exact]
+        spaced = [exp(first + ratio * step) for step in range(1, self.points - 1)]
+        is_whole = self.name in WHOLE_AXES
+        inner = [float(round(value) if is_whole else f"{value:.6g}") for value in spaced]
+        # The ends stay as they are: rounded ones may lie beyond what was measured.
+        return sorted({self.start, *(v for v in inner if self.start < v < self.stop), self.stop})
 
 
 @dataclass(frozen=True, slots=True)

@@ -210,6 +210,22 @@ def test_axis_spans_all_that_can_be_asked_for(client: TestClient, published: Ser
     assert [point["value"] for point in curve["points"]] == [1e-300, 1e-141, 1e18]
 
 
+@pytest.mark.parametrize(
+    ("start", "stop", "expected"),
+    [
+        (1281167, 5000000, [1281167, 2530980, 5000000]),
+        (1000, 1281167, [1000, 35793.4, 1281167]),
+        (1281166, 1281167, [1281166, 1281167]),
+    ],
+)
+def test_curve_begins_and_ends_exactly_where_it_was_asked_to(
+    start: int, stop: int, expected: list[float], client: TestClient, published: Services
+) -> None:
+    path = f"{CURVE}?over=dataset_size&from={start}&to={stop}&points=3&workers=2"
+
+    assert [point["value"] for point in get(client, path)["points"]] == expected
+
+
 def test_curve_of_one_point_is_a_point(client: TestClient, published: Services) -> None:
     curve = get(client, f"{CURVE}?over=nodes&from=2&to=2&workers=4")
     same = get(client, f"{CURVE}?over=epochs&from=2.5&to=2.5")
