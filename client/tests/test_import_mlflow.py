@@ -167,6 +167,26 @@ def test_metrics_that_are_no_numbers_are_left_out_wherever_they_stand(
     assert "resource.peak_memory_bytes" not in exported
 
 
+def test_long_metrics_are_read_to_their_end(importing: Importing, tmp_path: Path) -> None:
+    run = _file_run(_store(tmp_path))
+    lines = [f"{_START_MS + step} {step / 8} {step}\n" for step in range(1, 50_001)]
+    written(run / "metrics" / "loss", "".join(lines))
+    written(run / "metrics" / "gpu_utilization", "".join([*lines, "1 0.5 0\n"]))
+
+    (row,) = importing.dry("mlflow", tmp_path / "mlruns", "--map", "param.loss=metrics.loss")
+
+    assert row["param.loss"] == row["resource.gpu_utilization"] == "6250.0"
+
+
+def test_long_text_in_any_language_is_left_out(importing: Importing, tmp_path: Path) -> None:
+    run = _file_run(_store(tmp_path))
+    written(run / "tags" / "mlflow.note.content", "x" + "\N{SNOWMAN}" * 400_000)
+
+    (row,) = importing.dry("mlflow", tmp_path / "mlruns")
+
+    assert row["label.run_name"] == "it's a run"
+
+
 @pytest.mark.parametrize(
     ("status", "outcome"), [(3, "succeeded"), (4, "failed"), (5, "cancelled"), (1, None)]
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import math
 import re
@@ -10,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from trainfare_client.importers.faults import SourceError
+from trainfare_client.importers.lines import text_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -112,7 +114,7 @@ def _run(folder: Path, meta: dict[str, str], experiment: str) -> MlflowRun:
         tags=dict(_values(folder / "tags")),
     )
     for name, file in _files(folder / "metrics"):
-        values = [_metric(file, line) for line in _text(file).splitlines() if line.strip()]
+        values = [_metric(file, line) for _, line in text_lines(str(file)) if line.strip()]
         finite = [value for value in values if is_value(value)]
         if finite:
             run.largest[name] = max(finite)
@@ -143,9 +145,11 @@ def _metric(file: Path, line: str) -> float:
 
 
 def _text(file: Path) -> str:
+    """Return the text of a file, or the beginning of a longer one, up to a whole character."""
     try:
         with file.open("rb") as stream:
-            return stream.read(_MAX_BYTES).decode()
+            content = stream.read(_MAX_BYTES)
+            return codecs.utf_8_decode(content, "strict", not stream.read(1))[0]
     except (OSError, UnicodeDecodeError) as error:
         raise SourceError(str(file), f"It cannot be read: {error}.", _REMEDY) from None
 
