@@ -119,6 +119,20 @@ def test_job_that_was_requeued_is_a_run_each_time_that_it_started(
     assert [row["status"] for row in rows] == ["preempted", "succeeded"]
 
 
+@pytest.mark.parametrize(("columns", "ending"), [(_COLUMNS, ""), (_COLUMNS + "|Restarts", "|0")])
+def test_job_in_several_exports_is_one_run(
+    columns: str, ending: str, importing: Importing, tmp_path: Path
+) -> None:
+    (tmp_path / "february").mkdir()
+    january = _output(tmp_path, _job() + ending, columns=columns)
+    february = _output(tmp_path / "february", _job() + ending, _job(8) + ending, columns=columns)
+
+    answer = importing("sacct", january, february, "--dry-run")
+
+    assert [row["external_id"] for row in answer.rows] == ["slurm:tiger/7", "slurm:tiger/8"]
+    assert "Left out: 1 jobs that were read before" in answer.err
+
+
 @pytest.mark.parametrize(
     ("columns", "cells", "gpu_type", "workers"),
     [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
 from trainfare_client.importers.csv_files import table
@@ -31,11 +31,16 @@ NEEDED: Final = (
 )
 _REMEDY: Final = f"Export with: sacct --parsable2 --format={NEEDED}"
 _UNDER_A_SECOND: Final = "jobs that never ran, or for less than a second"
+_READ_BEFORE: Final = "jobs that were read before"
+_TOLD_OF_ATTEMPTS: Final = ("workload", "status", "duration_seconds", "started_at")
 _LABELS: Final = {
     "Partition": "label.partition",
     "Cluster": "label.cluster",
     "JobName": "label.job_name",
 }
+
+_Attempts = defaultdict[str, "list[tuple[Cell, ...]]"]
+"""The attempts of each job that were read so far."""
 
 
 def read_sacct(paths: Sequence[str], report: Report, options: Options) -> Iterator[ImportedRow]:
@@ -46,7 +51,7 @@ def read_sacct(paths: Sequence[str], report: Report, options: Options) -> Iterat
     SourceError
         If a file is not such output, or lacks a required column.
     """
-    seen: Counter[str] = Counter()
+    attempts: _Attempts = defaultdict(list)
     for path in paths:
         is_checked = False
         for place, cells in table(path, report, options.delimiter or "|", quoted=False):
@@ -54,8 +59,9 @@ def read_sacct(paths: Sequence[str], report: Report, options: Options) -> Iterat
                 _check_columns(path, cells)
                 is_checked = True
             row = _row(place, {name: str(cell) for name, cell in cells.items()}, report, options)
-            if row is not None:
-                yield _with_key(row, cells, seen)
+            keyed = None if row is None else _with_key(row, cells, attempts, report)
+            if keyed is not None:
+                yield keyed
 
 
 def _check_columns(path: str, cells: Mapping[str, Cell]) -> None:
@@ -163,12 +169,20 @@ def _comment_numbers(facts: Mapping[str, Cell]) -> dict[str, Cell]:
     return {name: facts.get(f"comment.{name}") for name in NUMBERS if f"comment.{name}" in facts}
 
 
-def _with_key(row: ImportedRow, cells: Mapping[str, Cell], seen: Counter[str]) -> ImportedRow:
+def _with_key(
+    row: ImportedRow, cells: Mapping[str, Cell], attempts: _Attempts, report: Report
+) -> ImportedRow | None:
+    """Return a row with its key, None if the job's attempt has been read before."""
     job = str(cells.get("JobIDRaw") or cells.get("JobID"))
     key = run_key("slurm", *(str(cells[name]) for name in ("Cluster",) if cells.get(name)), job)
-    seen[key] += 1
-    # A requeued job appears again under its id: with -D, once for each start.
     restarts = str(cells.get("Restarts") or "")
-    restart = int(restarts) if restarts.isdecimal() else seen[key] - 1
+    # Exports of adjoining months share the jobs that ran in both.
+    attempt = (restarts, *(row.fields[name] for name in _TOLD_OF_ATTEMPTS))
+    if attempt in attempts[key]:
+        report.leave_out(_READ_BEFORE)
+        return None
+    attempts[key].append(attempt)
+    # A requeued job appears again under its id: with -D, once for each start.
+    restart = int(restarts) if restarts.isdecimal() else len(attempts[key]) - 1
     external_id = key if not restart else f"{key}/restart-{restart}"
     return ImportedRow(row.place, {**row.fields, "external_id": external_id}, row.facts)
