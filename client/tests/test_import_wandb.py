@@ -169,6 +169,21 @@ def test_last_session_of_a_resumed_run_counts(importing: Importing, tmp_path: Pa
     assert "Left out: 1 earlier sessions of resumed runs" in answer.err
 
 
+def test_sessions_that_are_named_one_by_one_count_as_those_of_their_folder(
+    importing: Importing, tmp_path: Path
+) -> None:
+    written_run(tmp_path, run_record(), exit_record(1, 30), session="run-20261121_090000")
+    last = written_run(tmp_path, run_record(), exit_record(0, 90), session="run-20261122_090000")
+    (tmp_path / "wandb" / "latest-run").symlink_to(last.name)
+    named = sorted((tmp_path / "wandb").iterdir(), reverse=True)
+
+    one_by_one = importing("wandb", *named, "--dry-run")
+    whole = importing("wandb", tmp_path, "--dry-run")
+
+    assert [row["duration_seconds"] for row in one_by_one.rows] == ["90.0"]
+    assert one_by_one == whole
+
+
 @pytest.mark.parametrize(
     ("options", "workers"),
     [

@@ -9,7 +9,12 @@ from trainfare_client.importers.faults import SourceError
 from trainfare_client.importers.naming import run_key, slug
 from trainfare_client.importers.rows import ImportedRow
 from trainfare_client.importers.tracked import MAX_VALUE, described, instant_of, measured
-from trainfare_client.importers.wandb_runs import WandbRun, find_logs, read_run
+from trainfare_client.importers.wandb_runs import (
+    WandbRun,
+    find_logs,
+    in_order_of_sessions,
+    read_run,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -33,18 +38,17 @@ def read_wandb(paths: Sequence[str], report: Report, options: Options) -> Iterat
         If a requested parameter is in no run.
     """
     requested = RequestedNames("--params", "member of the config", options.parameters)
-    for path in paths:
-        for run in _last_sessions(path, report):
-            row = _row(run, report, options)
-            if row is not None:
-                requested.observe(run.config)
-                yield row
+    for run in _last_sessions(paths, report):
+        row = _row(run, report, options)
+        if row is not None:
+            requested.observe(run.config)
+            yield row
     requested.check()
 
 
-def _last_sessions(path: str, report: Report) -> list[WandbRun]:
+def _last_sessions(paths: Sequence[str], report: Report) -> list[WandbRun]:
     sessions: dict[tuple[str, str], WandbRun] = {}
-    for log in find_logs(path):
+    for log in in_order_of_sessions(log for path in paths for log in find_logs(path)):
         try:
             run = read_run(log)
         except SourceError as error:

@@ -69,8 +69,19 @@ class WandbRun:
     summary: dict[str, float] = field(default_factory=dict)
 
 
+def in_order_of_sessions(logs: Iterable[Path]) -> list[Path]:
+    """Return each log once, in the order of the sessions that wrote them."""
+    # `latest-run` points to one of the others.
+    distinct = {log.resolve(): log for log in logs}
+    return [distinct[file] for file in sorted(distinct, key=_session_of)]
+
+
+def _session_of(log: Path) -> tuple[str, str]:
+    return log.parent.name.removeprefix("offline-"), log.name
+
+
 def find_logs(path: str) -> list[Path]:
-    """Return the logs at a path, in the order of their sessions.
+    """Return the logs at a path.
 
     Raises
     ------
@@ -93,10 +104,8 @@ def find_logs(path: str) -> list[Path]:
 
 
 def _logs_in(folder: Path) -> list[Path]:
-    # `latest-run` points to one of the others.
     sessions = [session for name in _FOLDERS for session in folder.glob(name)]
-    logs = [log for session in (folder, *sessions) for log in session.glob("run-*.wandb")]
-    return sorted(logs, key=lambda log: (log.parent.name.removeprefix("offline-"), log.name))
+    return [log for session in (folder, *sessions) for log in session.glob("run-*.wandb")]
 
 
 def read_run(log: Path) -> WandbRun:
