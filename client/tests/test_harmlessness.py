@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from trainfare_client import Client, ClientSettings, record
 from trainfare_client.collectors.delivering import Delivery
+from trainfare_client.collectors.ray_jobs import with_driver_facts
 from trainfare_client.errors import UndeliveredError
 from trainfare_client.spool import Spool
 
@@ -148,6 +149,24 @@ def test_wrong_settings_in_the_environment_never_reach_the_training(
 
     assert "TRAINFARE_URL" in caplog.text
     assert len(caplog.records) == 1
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"TRAINFARE_URL": "ftp://nowhere"}, {"TRAINFARE_SPOOL": "/"}],
+    ids=lambda each: [*each],
+)
+def test_wrong_settings_of_a_driver_never_reach_its_ray_job(
+    wrong: dict[str, str], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name, value in wrong.items():
+        monkeypatch.setenv(name, value)
+
+    with caplog.at_level(logging.WARNING):
+        options = with_driver_facts({"labels": None, "epochs": 3})  # type: ignore[typeddict-item] # as a script may do
+
+    assert options["epochs"] == 3
+    assert next(iter(wrong)) in caplog.text
 
 
 def test_run_arrives_after_the_service_came_back(

@@ -12,10 +12,9 @@ from ray.train.v2._internal.execution.callback import (
 )
 
 from trainfare_client.collectors.outcomes import OUT_OF_MEMORY, status_of
-from trainfare_client.collectors.ray_jobs import ray_job
+from trainfare_client.collectors.ray_jobs import ray_job, with_driver_facts
 from trainfare_client.collectors.recording import Recorder
-from trainfare_client.collectors.surroundings import Place, read_labels
-from trainfare_client.settings import read_settings
+from trainfare_client.collectors.surroundings import Place
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,7 +33,7 @@ def recorded(
     that of the loop itself on its worker, without starting the workers. `ray.train.report` is left
     to the loop: to record steps and data loading, use a `TorchCollector` inside the loop instead.
     """
-    driver_options = _with_driver_facts(options)
+    driver_options = with_driver_facts(options)
 
     @functools.wraps(train_loop)
     def loop(*arguments: Any) -> Any:
@@ -59,7 +58,7 @@ class TrainfareCallback(ControllerCallback, WorkerGroupCallback, ReportCallback)
 
     def __init__(self, workload: str, **options: Unpack[RunOptions]) -> None:
         self._workload = workload
-        self._options = _with_driver_facts(options)
+        self._options = with_driver_facts(options)
         self._recorder: Recorder | None = None
 
     def after_controller_start(self, train_run_context: Any) -> None:
@@ -93,13 +92,6 @@ def _status_of_job(error: Any) -> str:
     failures = (getattr(error, "worker_failures", None) or {}).values()
     statuses = {status_of(getattr(failure, "_base_exc", failure)) for failure in failures}
     return OUT_OF_MEMORY if OUT_OF_MEMORY in statuses else status_of(error)
-
-
-def _with_driver_facts(options: RunOptions) -> RunOptions:
-    """Return the options with what only the driver knows: its environment and its commit."""
-    labels = {**read_labels(), **options.get("labels", {})}
-    settings = options.get("settings") or read_settings()
-    return {**options, "labels": labels, "settings": settings}
 
 
 def _place_or_none() -> Place | None:

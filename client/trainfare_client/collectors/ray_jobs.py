@@ -1,8 +1,16 @@
-"""The Ray job in which this process trains, found without importing Ray."""
+"""The Ray job in which this process trains, and its driver, without importing Ray."""
 
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
+
+from trainfare_client.collectors.delivering import delivery_settings
+from trainfare_client.collectors.guarding import Guard
+from trainfare_client.collectors.surroundings import read_labels
+
+if TYPE_CHECKING:
+    from trainfare_client.collectors.recording import RunOptions
 
 
 def ray_job() -> str | None:
@@ -19,3 +27,17 @@ def ray_job() -> str | None:
 
     group = get_current_placement_group()
     return None if group is None else str(group.id.hex())
+
+
+def with_driver_facts(options: RunOptions) -> RunOptions:
+    """Return the options with what only the driver knows: its environment and its commit.
+
+    What is wrong with them is logged; the training begins all the same.
+    """
+    guard = Guard()
+    facts: RunOptions = {**options}
+    with guard:
+        facts["settings"] = options.get("settings") or delivery_settings(guard)
+    with guard:
+        facts["labels"] = {**read_labels(), **(options.get("labels") or {})}
+    return facts
