@@ -1,5 +1,6 @@
 """The loop's collector, which needs no torch until the training has it."""
 
+import copy
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -52,6 +53,15 @@ def test_sizes_passes_and_communication_are_found(
     assert (seen, len(loader), loader.batch_size) == (20, 4, 5)
     assert run["work"] == {"dataset_size": 20, "batch_size": 5, "epochs": 2}
     assert run["phases"]["communication_seconds"] == pytest.approx(8 * 4e-6)
+
+
+def test_copy_of_a_watched_loader_yields_the_same(settings: ClientSettings) -> None:
+    collector = TorchCollector("w", settings=settings, quiet=True)
+    loader = copy.copy(collector.watch(Loader()))
+
+    assert list(loader) == list(Loader())
+    assert loader.batch_size == 5
+    collector.finish("failed")
 
 
 def test_error_in_the_loop_is_the_users_and_sets_the_status(

@@ -111,6 +111,9 @@ class WatchedLoader:
         return len(self._loader)
 
     def __getattr__(self, name: str) -> Any:
+        # A copy is asked for protocols before it has a loader.
+        if name == "_loader" or name.startswith("__"):
+            raise AttributeError(f"{type(self).__name__} has no {name!r}")
         return getattr(self._loader, name)
 
 
