@@ -229,10 +229,11 @@ def affordable_seconds(offer: Offer, budget: Decimal) -> float | None:
         return _affordable_calls(offer, budget, price.serverless.step_s)
     if not offer.per_hour:
         return None
-    seconds = remaining / offer.per_hour * SECONDS_PER_HOUR
+    # In this order no third of an hour is rounded down below a whole step.
+    seconds = _EXACT.divide(remaining * SECONDS_PER_HOUR, offer.per_hour)
     if price.billing_step_s:
-        seconds = (seconds / price.billing_step_s).to_integral_value(ROUND_FLOOR)
-        seconds *= price.billing_step_s
+        steps = _EXACT.divide(seconds, Decimal(price.billing_step_s))
+        seconds = steps.to_integral_value(ROUND_FLOOR) * price.billing_step_s
     return float(seconds) if seconds >= (price.minimum_billed_s or 0) else 0.0
 
 

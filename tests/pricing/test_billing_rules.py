@@ -136,6 +136,21 @@ def test_budget_that_pays_no_egress_affords_nothing() -> None:
     assert affordable_seconds(charged, Decimal(2)) is None
 
 
+@pytest.mark.parametrize(
+    ("rules", "budget", "expected"),
+    [
+        ({"billing_step_s": 60}, "1.00", 1200.0),
+        ({"billing_step_s": 1}, "0.04", 48.0),
+        ({"minimum_billed_s": 60}, "0.05", 60.0),
+        ({"billing_step_s": 60}, "0.9999", 1140.0),
+    ],
+)
+def test_budget_that_exactly_pays_for_a_duration_affords_it(
+    rules: dict[str, int], budget: str, expected: float
+) -> None:
+    assert affordable_seconds(make_offer("3.00", **rules), Decimal(budget)) == expected
+
+
 def test_costs_of_many_candidates_equal_their_bills() -> None:
     random = np.random.default_rng(3)
     offers = [_random_offer(random) for _ in range(200)]
