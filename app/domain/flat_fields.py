@@ -1,6 +1,6 @@
 """The flat names of a scenario's members in uploads, queries, tables and sentences."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Any, Final
 
@@ -19,16 +19,18 @@ _OF_DURATION: Final = ("gpu_type", "instance_type", "nodes", "workers")
 """Where capacity is bought and how it is paid for does not change a duration."""
 
 
-def contradictions(asked: Scenario, ran: Scenario) -> tuple[str, ...]:
-    """Return the flat names of what both scenarios give, but differently.
+SameGpu = Callable[[str, str], bool]
+"""Whether two names may be of one GPU."""
 
-    A GPU type does not contradict its variants.
+
+def contradictions(asked: Scenario, ran: Scenario, is_same_gpu: SameGpu) -> tuple[str, ...]:
+    """Return the flat names of what both scenarios give, but differently.
 
     Examples
     --------
-    >>> asked = Scenario(Configuration("V100", workers=8), Work(epochs=2), {"layers": 2})
-    >>> ran = Scenario(Configuration("V100-16GB", nodes=1, workers=4), Work(epochs=2))
-    >>> contradictions(asked, ran)
+    >>> asked = Scenario(Configuration("T4", workers=8), Work(epochs=2), {"layers": 2})
+    >>> ran = Scenario(Configuration("T4", nodes=1, workers=4), Work(epochs=2))
+    >>> contradictions(asked, ran, str.__eq__)
     ('workers',)
     """
     pairs = {
@@ -42,17 +44,12 @@ def contradictions(asked: Scenario, ran: Scenario) -> tuple[str, ...]:
             for name, value in asked.parameters.items()
         },
     }
-    return tuple(
-        name
-        for name, (first, second) in pairs.items()
-        if first is not None and second is not None and not _is_same(name, first, second)
+    gpus = pairs.pop("gpu_type")
+    is_other_gpu = None not in gpus and not is_same_gpu(*gpus)
+    return (
+        *(("gpu_type",) if is_other_gpu else ()),
+        *(name for name, values in pairs.items() if None not in values and len({*values}) > 1),
     )
-
-
-def _is_same(name: str, first: object, second: object) -> bool:
-    if name == "gpu_type":
-        return f"{first}-".startswith(f"{second}-") or f"{second}-".startswith(f"{first}-")
-    return first == second
 
 
 def say_members(document: Mapping[str, Any]) -> dict[str, str]:

@@ -164,6 +164,24 @@ def variants_of(name: str) -> tuple[str, ...]:
     return directory.variants.get(canonical, ())
 
 
+def may_be_same_gpu(first: str, second: str) -> bool:
+    """Return whether two names may be of one board: a family is one of its boards.
+
+    Of an unknown name only its beginning tells.
+
+    Examples
+    --------
+    >>> may_be_same_gpu("V100", "V100-16GB"), may_be_same_gpu("H100", "H100-PCIe")
+    (True, False)
+    >>> may_be_same_gpu("our board", "our board-v2"), may_be_same_gpu("our board", "T4")
+    (True, False)
+    """
+    boards = variants_of(first), variants_of(second)
+    if all(boards):
+        return not set(boards[0]).isdisjoint(boards[1])
+    return f"{first}-".startswith(f"{second}-") or f"{second}-".startswith(f"{first}-")
+
+
 def counted_gpu(name: str) -> tuple[int, str] | None:
     """Return the number and the GPU of a name that contains both, None for any other.
 

@@ -15,6 +15,7 @@ from app.domain.identifiers import (
     is_identifier,
     new_identifier,
 )
+from app.pricing.gpus import may_be_same_gpu
 from app.pricing.resolution import PriceBook
 from app.services.answering.answers import Answer, LazyAnswer, answer_all, ask_all, whole
 from app.services.answering.memo import AnswerMemo, Grounds, WeakGrounds
@@ -195,7 +196,7 @@ class ForecastService:
         entry = None
         if is_identifier("fc", forecast_id):
             with self._context.database.reading() as stores:
-                entry = stores.forecasts.get(project_id, ForecastId(forecast_id))
+                entry = stores.forecasts.get(project_id, ForecastId(forecast_id), may_be_same_gpu)
         if entry is None:
             raise NotFoundError("forecast", forecast_id)
         return entry

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from app.domain.accuracy import LEVELS, RealisedAccuracy, RealisedForecast
+from app.pricing.gpus import may_be_same_gpu
 from app.services.context import ServiceContext
 
 WINDOW: Final = timedelta(days=7)
@@ -42,7 +43,7 @@ class RealisedService:
         with self._lock:
             if self._read_at is None or now - self._read_at > _FRESH_FOR:
                 with self._context.database.reading() as stores:
-                    forecasts = stores.forecasts.realised(now - WINDOW)
+                    forecasts = stores.forecasts.realised(now - WINDOW, may_be_same_gpu)
                 self._cached, self._read_at = _busiest(forecasts, n_workloads), now
             return self._cached
 

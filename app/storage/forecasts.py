@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from app.domain.accuracy import RealisedForecast
 from app.domain.configurations import Configuration, Scenario, Work
-from app.domain.flat_fields import contradictions
+from app.domain.flat_fields import SameGpu, contradictions
 from app.domain.forecasts import LedgerEntry, LedgerRecord, LinkedRun, RecordedForecast
 from app.domain.identifiers import (
     ForecastId,
@@ -88,7 +88,9 @@ class ForecastStore:
             )
         return len(storable)
 
-    def get(self, project_id: ProjectId, forecast_id: ForecastId) -> LedgerEntry | None:
+    def get(
+        self, project_id: ProjectId, forecast_id: ForecastId, is_same_gpu: SameGpu
+    ) -> LedgerEntry | None:
         """Return a recorded forecast with the runs that name it, None if there is none."""
         found = self._session.execute(
             sa.select(ForecastRow, WorkloadRow.slug)
@@ -105,7 +107,7 @@ class ForecastStore:
             created_at=row.created_at,
             request=row.request,
             answer=row.answer,
-            runs=self._linked(project_id, row),
+            runs=self._linked(project_id, row, is_same_gpu),
         )
 
     def workloads_of(self, project_id: ProjectId, forecast_ids: Sequence[str]) -> dict[str, Slug]:
@@ -214,7 +216,9 @@ class ForecastStore:
         is_new = key >= earliest_identifier("fc", since)
         return found.group_by(digest, sa.case((is_new, key)))
 
-    def _linked(self, project_id: ProjectId, forecast: ForecastRow) -> tuple[LinkedRun, ...]:
+    def _linked(
+        self, project_id: ProjectId, forecast: ForecastRow, is_same_gpu: SameGpu
+    ) -> tuple[LinkedRun, ...]:
         rows = self._session.execute(
             sa.select(
                 RunRow.id, RunRow.status, RunRow.duration_seconds, WorkloadRow.slug, *SCENARIO
@@ -238,12 +242,13 @@ class ForecastStore:
                 contradictions(
                     _asked(forecast.answer, forecast.request.get("configuration")),
                     scenario_of(row),
+                    is_same_gpu,
                 ),
             )
             for row in rows
         )
 
-    def realised(self, since: datetime) -> list[RealisedForecast]:
+    def realised(self, since: datetime, is_same_gpu: SameGpu) -> list[RealisedForecast]:
         """Return forecasts made since an instant that good runs name, of the newest 10,000.
 
         Runs of something else than was asked are left out. Forecast identifiers sort by time, so
@@ -282,7 +287,7 @@ class ForecastStore:
                 row.interval["confidence"],
             )
             for row in rows
-            if not contradictions(_asked_in(row), scenario_of(row))
+            if not contradictions(_asked_in(row), scenario_of(row), is_same_gpu)
         ]
 
 

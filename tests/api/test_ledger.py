@@ -66,6 +66,27 @@ def test_run_of_something_else_is_no_error_of_the_forecast_that_it_names(
     assert (linked["ratio"], linked["error"], linked["inside"]) == (None, None, None)
 
 
+@pytest.mark.parametrize(
+    ("ran_on", "differences"),
+    [("V100-16GB", []), ("V100", []), ("V100-16GB-PCIe", ["gpu_type"])],
+)
+def test_run_on_another_board_is_something_else_than_was_asked(
+    ran_on: str, differences: list[str], client: TestClient, published: Services
+) -> None:
+    forecast = ask(client, configuration={"gpu_type": "V100-16GB", "workers": 4})
+    run = {
+        **QUESTION,
+        "configuration": {"gpu_type": ran_on, "workers": 4},
+        "duration_seconds": 60,
+        "forecast_id": forecast["forecast_id"],
+    }
+    assert client.post("/v1/runs", json=run).status_code == 201
+
+    [linked] = client.get(f"/v1/forecasts/{forecast['forecast_id']}").json()["runs"]
+
+    assert linked["differs_in"] == differences
+
+
 def test_forecast_that_is_not_recorded_has_no_identifier(
     client: TestClient, published: Services
 ) -> None:

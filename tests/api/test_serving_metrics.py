@@ -72,7 +72,7 @@ class TestAsked:
     ) -> None:
         since = services.context.now() - WINDOW
         with database.reading() as stores, recorded_queries(database) as queries:
-            stores.forecasts.realised(since)
+            stores.forecasts.realised(since, str.__eq__)
 
         assert "run.forecast_id >= " in queries[0]
 

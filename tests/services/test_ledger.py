@@ -25,7 +25,7 @@ def make_records(context: ServiceContext, workload_id: WorkloadId, n: int) -> li
 def are_stored(context: ServiceContext, records: list[LedgerRecord]) -> list[bool]:
     with context.database.reading() as stores:
         return [
-            stores.forecasts.get(DEFAULT_PROJECT, record.forecast_id) is not None
+            stores.forecasts.get(DEFAULT_PROJECT, record.forecast_id, str.__eq__) is not None
             for record in records
         ]
 
@@ -60,7 +60,7 @@ def test_texts_are_kept_sign_by_sign(services: Services) -> None:
     writer.close()
 
     with context.database.reading() as stores:
-        entry = stores.forecasts.get(DEFAULT_PROJECT, key)
+        entry = stores.forecasts.get(DEFAULT_PROJECT, key, str.__eq__)
     assert entry == LedgerEntry(key, Slug("w"), 3, context.now(), told, told, ())
 
 
