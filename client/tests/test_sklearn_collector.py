@@ -17,13 +17,14 @@ from sklearn.ensemble import (
     VotingClassifier,
 )
 from sklearn.exceptions import NotFittedError
+from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from trainfare_client import Client, ClientSettings
 from trainfare_client.collectors.sklearn import Recorded, _cores
-from trainfare_client.spool import Spool
+from trainfare_client.spool import FlushReport, Spool
 
 
 @pytest.fixture
@@ -67,6 +68,17 @@ def test_sparse_matrices_and_numbers_of_numpy_are_told_as_they_are(
 
     assert run["work"]["dataset_size"] == 6
     assert run["parameters"] == {"max_iter": 7, "cores": 1}
+
+
+def test_samples_of_a_generator_are_not_counted(tmp_path: Path) -> None:
+    settings = ClientSettings(spool=tmp_path / "spool.jsonl", offline=True)
+    words = Recorded(CountVectorizer(), "words", options={"settings": settings, "quiet": True})
+
+    words.fit(text for text in ("red blue", "blue green"))
+    (run,) = Spool(settings.spool).take(FlushReport()) or []
+
+    assert sorted(words.vocabulary_) == ["blue", "green", "red"]
+    assert run["work"] == {}
 
 
 def test_cores_are_those_that_the_estimator_takes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -95,8 +95,7 @@ class Recorded(BaseEstimator):
         """Fit a clone of the estimator and deliver the run."""
         estimator = clone(self.estimator)
         options: RunOptions = {
-            # Sparse matrices have a shape but no length, lists the reverse.
-            "dataset_size": X.shape[0] if hasattr(X, "shape") else len(X),
+            **_size_of(X),
             "workers": 1,
             "parameters": self._recorded_parameters(estimator.get_params()),
             **(self.options or {}),
@@ -134,6 +133,15 @@ class Recorded(BaseEstimator):
         if fitted is None or name.startswith("__") or name in _FITTING_METHODS:
             raise AttributeError(f"{type(self).__name__} has no {name!r} before it is fitted")
         return getattr(fitted, name)
+
+
+def _size_of(X: Any) -> RunOptions:
+    """Return the number of samples, where it is known: a vectorizer may read a generator."""
+    # Sparse matrices have a shape but no length, lists the reverse.
+    shape: Any = getattr(X, "shape", None)
+    if shape:
+        return {"dataset_size": shape[0]}
+    return {"dataset_size": len(X)} if hasattr(X, "__len__") else {}
 
 
 def _cores(estimator: Any, n_jobs: int | None) -> int:
