@@ -144,7 +144,9 @@ def optimal_checkpoint_interval_s(terms: Interruptions) -> float:
     return math.sqrt(2.0 * cost_s * mtbf_s) * (1.0 + ratio / 3.0 + ratio**2 / 9.0) - cost_s
 
 
-_LATTICE_SIZE: Final = 2048
+_LATTICE_SIZE, _LARGEST_LATTICE = 2048, 65_536
+"""Points of a lattice, and of one as fine as the losses of a long work."""
+
 _DEVIATIONS: Final = 10.0
 
 
@@ -154,9 +156,9 @@ def overhead_quantiles(
     """Return the quantiles of the time that interruptions add to a work, without checkpoints.
 
     Each attempt at a segment fails with probability `q`; the lost time plus the restart is
-    discretised on a lattice. The number of failures of a segment is geometric, so that the sum over
-    all segments has the generating function `(p / (1 - q U(z))) ** n` of the lattice probabilities
-    U. One Fourier transform inverts it, exactly up to the lattice.
+    discretised on a lattice, with the same mean. The number of failures of a segment is geometric,
+    so that the sum over all segments has the generating function `(p / (1 - q U(z))) ** n` of the
+    lattice probabilities U. One Fourier transform inverts it, exactly up to the lattice.
 
     Parameters
     ----------
@@ -190,22 +192,36 @@ def overhead_quantiles(
     longest_s = terms.restart_s + max(float(last[0]), _full_segment_s(terms) if full[0] else 0.0)
     span_s = moments.standard_deviation_s[0] * _DEVIATIONS + 4.0 * longest_s
     span_s += moments.expected_s[0] - work_s - full[0] * terms.checkpoint_s
-    width = float(span_s) / _LATTICE_SIZE
-    transform = _attempts(float(last[0]), rate, terms.restart_s, width)
+    size = _LATTICE_SIZE
+    while size < _LARGEST_LATTICE and span_s > size * longest_s:
+        size *= 2
+    points = np.arange(-1, size + 1, dtype=np.float64) * (float(span_s) / size)
+    transform = _attempts(float(last[0]), rate, terms.restart_s, points)
     if full[0]:
-        transform = (
-            transform * _attempts(_full_segment_s(terms), rate, terms.restart_s, width) ** full[0]
-        )
-    mass = np.maximum(np.fft.irfft(transform, _LATTICE_SIZE), 0.0)
+        repeated = _attempts(_full_segment_s(terms), rate, terms.restart_s, points)
+        transform = transform * repeated ** full[0]
+    mass = np.maximum(np.fft.irfft(transform, size), 0.0)
     cumulative = np.cumsum(mass) / mass.sum()
-    edges = (np.arange(_LATTICE_SIZE) + 0.5) * width
+    edges = (points[1:-1] + points[2:]) / 2.0
     quantiles: FloatArray = np.interp(probabilities, cumulative, edges)
     return np.where(probabilities <= cumulative[0], 0.0, quantiles)
 
 
-def _attempts(length_s: float, rate: float, restart_s: float, width: float) -> ComplexArray:
-    """Return the transform of the time lost at one segment until an attempt succeeds."""
-    edges = (np.arange(_LATTICE_SIZE + 1) - 0.5) * width - restart_s
-    failed = -np.expm1(-rate * np.clip(edges, 0.0, length_s))
-    lost = np.fft.rfft(np.diff(failed))
+def _attempts(length_s: float, rate: float, restart_s: float, points: FloatArray) -> ComplexArray:
+    """Return the transform of the time lost at one segment until an attempt succeeds.
+
+    A loss between two points of the lattice is shared between them so that its mean stays: rounded
+    to the nearer one, thousands of losses shorter than the lattice is fine would add up to nothing.
+
+    Parameters
+    ----------
+    points
+        The lattice from 0 on, equally spaced, with one more point at each end.
+    """
+    working_s = points - restart_s
+    failing_s = np.clip(working_s, 0.0, length_s)
+    # The integral of the probability that an attempt has failed by then.
+    integral = failing_s + np.expm1(-rate * failing_s) / rate
+    integral += np.maximum(working_s - length_s, 0.0) * -math.expm1(-rate * length_s)
+    lost = np.fft.rfft(np.diff(integral, 2) / points[2])
     return math.exp(-rate * length_s) / (1.0 - lost)

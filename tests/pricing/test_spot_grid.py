@@ -78,6 +78,24 @@ def test_mean_cost_and_upper_quantiles_agree_with_simulation(
     assert compared >= 12
 
 
+@pytest.mark.parametrize("work_s", [7e5, 2e6, 1e7])
+@pytest.mark.parametrize(("checkpoint_s", "restart_s"), [(0.0, 0.0), (5.0, 300.0)])
+def test_thousands_of_short_losses_add_up(
+    work_s: float, checkpoint_s: float, restart_s: float
+) -> None:
+    terms = Interruptions(5.0, 60.0, checkpoint_s, restart_s)
+    moments = completion(np.array([work_s]), terms)
+    mean = float((moments.expected_s - work_s - checkpoints_s(np.array([work_s]), terms))[0])
+    deviation = float(moments.standard_deviation_s[0])
+
+    lower, median, upper = overhead_quantiles(work_s, terms, np.array([0.05, 0.5, 0.95]))
+
+    # So many are nearly normal.
+    assert median == pytest.approx(mean, rel=0.005)
+    assert lower == pytest.approx(mean - 1.645 * deviation, abs=0.01 * work_s)
+    assert upper == pytest.approx(mean + 1.645 * deviation, abs=0.01 * work_s)
+
+
 def test_quantiles_rise_with_probability_and_hazard() -> None:
     chances = np.linspace(0.01, 0.999, 60)
     rare, often = (
