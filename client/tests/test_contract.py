@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import math
 import operator
 import re
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from typing import Any
 import httpx
 import pytest
 from trainfare_client import AsyncClient, Client, ClientSettings, documents
+from trainfare_client.errors import BadNumberError, InvalidRowsError
 
 from client.tests.calls import Story
 from client.tests.runs import make_run
@@ -98,6 +100,23 @@ def test_profile_arrives_in_several_requests_with_one_answer(heard: dict[str, An
 
     assert answer["created"] == 12
     assert [run["row"] for run in answer["runs"]] == list(range(1, 13))
+
+
+def test_bad_row_of_a_later_request_is_numbered_from_the_first_one(
+    client: Client, workload: str
+) -> None:
+    good = [make_run(workload) for _ in range(4)]
+
+    with pytest.raises(InvalidRowsError, match="row 5") as refused:
+        client.runs.upload_many(
+            [*good, make_run(workload, duration_seconds=-1)], rows_per_request=2
+        )
+    with pytest.raises(BadNumberError, match="Row 5: "):
+        client.runs.upload_many(
+            [*good, make_run(workload, duration_seconds=math.nan)], rows_per_request=2
+        )
+
+    assert {fault["row"] for fault in refused.value.errors} == {5}
 
 
 @pytest.mark.parametrize("rows", [0, -1])

@@ -8,11 +8,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from trainfare_client.errors import UploadFileError
+from trainfare_client.errors import UploadFileError, problem_error
 from trainfare_client.requests import Request, encoded, idempotency_header, path_of
 
 if TYPE_CHECKING:
     from trainfare_client.documents import MeasuredRun, UploadAnswer
+    from trainfare_client.errors import ProblemError
 
 T = TypeVar("T")
 
@@ -31,15 +32,16 @@ def runs_upload(
     *,
     params: Mapping[str, str] | None = None,
     idempotency_key: str | None = None,
+    offset: int = 0,
 ) -> Request[UploadAnswer]:
-    """Return the request that uploads runs as JSON lines.
+    """Return the request that uploads runs as JSON lines, after `offset` runs of earlier ones.
 
     Raises
     ------
     BadNumberError
         If a number is infinite or NaN, as pandas writes missing values.
     """
-    rows = enumerate(_as_list(runs), start=1)
+    rows = enumerate(_as_list(runs), start=offset + 1)
     lines = b"".join(encoded(run, f"Row {row}: ") + b"\n" for row, run in rows)
     headers = {"Content-Type": "application/x-ndjson", **idempotency_header(idempotency_key)}
     return Request(
@@ -114,11 +116,7 @@ def merged(answers: Sequence[tuple[int, UploadAnswer]]) -> UploadAnswer:
         for offset, answer in answers
         for run in answer["runs"] or ()
     ]
-    invalid = [
-        {**row, "row": row["row"] + offset} if row.get("row") is not None else row
-        for offset, answer in answers
-        for row in answer["invalid"]
-    ]
+    invalid = [row for offset, answer in answers for row in _numbered(answer["invalid"], offset)]
     document: dict[str, Any] = {
         "created": sum(answer["created"] for _, answer in answers),
         "duplicates": sum(answer["duplicates"] for _, answer in answers),
@@ -129,6 +127,25 @@ def merged(answers: Sequence[tuple[int, UploadAnswer]]) -> UploadAnswer:
         "warnings": [warning for _, answer in answers for warning in answer["warnings"]],
     }
     return document  # type: ignore[return-value] # built from answers, field by field
+
+
+def refusal_after(offset: int, error: ProblemError) -> ProblemError:
+    """Return the refusal of one of several requests; rows are numbered from the first request on.
+
+    Parameters
+    ----------
+    offset
+        The number of runs in the requests before it.
+    """
+    document = {**error.document, "errors": _numbered(error.errors, offset)}
+    return problem_error(error.status, document, retry_after_s=error.retry_after_s)
+
+
+def _numbered(faults: Iterable[Mapping[str, Any]], offset: int) -> list[Mapping[str, Any]]:
+    return [
+        {**fault, "row": fault["row"] + offset} if fault.get("row") is not None else fault
+        for fault in faults
+    ]
 
 
 def _as_list(runs: MeasuredRun | Iterable[MeasuredRun]) -> list[MeasuredRun]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from trainfare_client._sync.sending import send_measured
 from trainfare_client.errors import (
     InProgressError,
+    ProblemError,
     QuotaExceededError,
     ServiceFailedError,
     UnreachableError,
@@ -14,7 +15,14 @@ from trainfare_client.errors import (
 from trainfare_client.progress import ProgressBar
 from trainfare_client.requests import delete, get, patch, path_of, without_none
 from trainfare_client.spool import Spool
-from trainfare_client.uploads import chunked, file_upload, merged, runs_upload, with_external_ids
+from trainfare_client.uploads import (
+    chunked,
+    file_upload,
+    merged,
+    refusal_after,
+    runs_upload,
+    with_external_ids,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -68,7 +76,11 @@ class Runs:
         answers: list[tuple[int, UploadAnswer]] = []
         with ProgressBar("runs") as progress:
             for offset, chunk in chunked(runs, rows_per_request):
-                answers.append((offset, self._transport.send(runs_upload(chunk, params=params))))
+                request = runs_upload(chunk, params=params, offset=offset)
+                try:
+                    answers.append((offset, self._transport.send(request)))
+                except ProblemError as error:
+                    raise refusal_after(offset, error) from error
                 progress.advance(len(chunk))
         return merged(answers)
 
