@@ -8,18 +8,20 @@ from trainfare_client.errors import BadNumberError
 from trainfare_client.requests import flat_fields, get
 from trainfare_client.uploads import runs_upload
 
+from app.domain.comma_lists import split_list
 
-def test_a_value_of_a_list_that_has_commas_stands_in_quotes() -> None:
-    fields = flat_fields(
-        configuration={"workers": [1, 2]}, parameters={"layout": ["a,b", "c", 'd,"e"']}
-    )
+
+def test_a_value_of_a_list_that_has_commas_or_quotes_stands_in_quotes() -> None:
+    layouts = ["a,b", "c", 'd,"e"', '"f"']
+    fields = flat_fields(configuration={"workers": [1, 2]}, parameters={"layout": layouts})
 
     request = get("/v1/workloads/w/forecast", fields)
 
     assert list(request.params) == [
         ("workers", "1,2"),
-        ("param.layout", '"a,b",c,"d,""e"""'),
+        ("param.layout", '"a,b",c,"d,""e""","""f"""'),
     ]
+    assert split_list(dict(request.params)["param.layout"]) == layouts
 
 
 @pytest.mark.parametrize("absent", [math.nan, np.float32(math.nan), np.float64(math.inf)])

@@ -199,8 +199,8 @@ def _comma_list(values: Iterable[Any]) -> str:
 
 
 def _list_item(word: str) -> str:
-    """Return a value as written in a list: one with commas in quotes, as in a CSV cell."""
-    return '"' + word.replace('"', '""') + '"' if "," in word else word
+    """Return a value as written in a list: with commas or quotes in quotes, as in a CSV cell."""
+    return '"' + word.replace('"', '""') + '"' if {",", '"'} & set(word) else word
 
 
 def _json_value(value: Any) -> Any:
