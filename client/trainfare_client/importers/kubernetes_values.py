@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from trainfare_client.importers.expressions import is_number
 from trainfare_client.importers.faults import RowError
 
 if TYPE_CHECKING:
@@ -171,6 +172,8 @@ def arguments_in(container: Object) -> dict[str, Cell]:
     {'lr': '0.1', 'depth': '50'}
     >>> arguments_in({"command": ["sh", "-c", "python train.py --amp model.width=8"]})
     {'amp': 'true', 'model.width': '8'}
+    >>> arguments_in({"args": ["--shift", "-0.5", "--amp", "-v"]})
+    {'shift': '-0.5', 'amp': 'true'}
     """
     lines = [member(container, name) for name in ("command", "args")]
     words = [str(word) for line in lines if isinstance(line, list) for word in line]
@@ -185,7 +188,7 @@ def arguments_in(container: Object) -> dict[str, Cell]:
             options[option] = "true"
             name = option
         else:
-            if name is not None and not word.startswith("-"):
+            if name is not None and (not word.startswith("-") or is_number(word)):
                 options[name] = word
             name = None
     return options
