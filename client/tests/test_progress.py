@@ -1,6 +1,7 @@
 """Progress bars: on terminals alone."""
 
 import io
+import sys
 
 import pytest
 from trainfare_client.progress import ProgressBar
@@ -13,6 +14,13 @@ class Screen(io.StringIO):
     @override
     def isatty(self) -> bool:
         return True
+
+
+def closed_stream() -> io.StringIO:
+    """Return a stream that nobody reads any more."""
+    stream = io.StringIO()
+    stream.close()
+    return stream
 
 
 def test_bar_grows_on_a_terminal() -> None:
@@ -40,3 +48,13 @@ def test_nothing_is_drawn_elsewhere(capsys: pytest.CaptureFixture[str]) -> None:
         bar.advance(1)
 
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("stream", [None, object(), closed_stream()])
+def test_program_without_standard_error_draws_nothing(
+    stream: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stderr", stream)
+
+    with ProgressBar("runs", total=2) as bar:
+        bar.advance(1)

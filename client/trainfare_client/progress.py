@@ -31,8 +31,7 @@ class ProgressBar:
     ) -> None:
         self._label = label
         self._total = total
-        self._stream = stream or sys.stderr
-        self._is_shown = self._stream.isatty()
+        self._terminal = _terminal_of(stream or sys.stderr)
         self._done = 0.0
 
     def advance(self, amount: float) -> None:
@@ -42,9 +41,9 @@ class ProgressBar:
     def show(self, done: float) -> None:
         """Draw the amount done."""
         self._done = done
-        if self._is_shown:
-            self._stream.write(f"\r{self._line()}")
-            self._stream.flush()
+        if self._terminal is not None:
+            self._terminal.write(f"\r{self._line()}")
+            self._terminal.flush()
 
     def _line(self) -> str:
         if not self._total:
@@ -62,6 +61,15 @@ class ProgressBar:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if self._is_shown and self._done:
-            self._stream.write("\n")
-            self._stream.flush()
+        if self._terminal is not None and self._done:
+            self._terminal.write("\n")
+            self._terminal.flush()
+
+
+def _terminal_of(stream: TextIO | None) -> TextIO | None:
+    """Return a stream if it is a terminal, None if there is none."""
+    try:
+        return stream if stream is not None and stream.isatty() else None
+    except (AttributeError, ValueError):
+        # What a program puts in its place may only know how to write, or be closed.
+        return None
