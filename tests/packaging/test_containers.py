@@ -68,6 +68,15 @@ def test_compose_file_follows_the_specification() -> None:
     }  # fmt: skip
 
 
+def test_readers_need_not_agree_on_which_of_two_merged_keys_wins(compose: dict[str, Any]) -> None:
+    """PyYAML 6.0.4, by which podman-compose may read, takes the last mapping's key."""
+    merged = set(re.findall(r"^    <<: (.*)$", _COMPOSE, re.MULTILINE))
+
+    assert merged == {"[*container, *service]", "[*container, *ray]"}
+    assert compose["x-container"].keys().isdisjoint(compose["x-service"].keys())
+    assert compose["x-container"].keys().isdisjoint(compose["x-ray"].keys())
+
+
 def test_migrations_are_their_own_step_between_database_and_service(
     compose: dict[str, Any],
 ) -> None:
@@ -133,7 +142,7 @@ def test_nodes_of_the_cluster_know_no_settings_and_reach_no_database(
 
     for name in ("ray-head", "ray-worker"):
         node = services[name]
-        assert node["env_file"] == []
+        assert "env_file" not in node
         assert "POSTGRES_PASSWORD" not in str(node)
         assert not database_networks & set(node["networks"]), name
     fitter_networks = set(services["ray-fitter"]["networks"])
