@@ -18,6 +18,8 @@ from app.domain.ci import (
     StoredReport,
 )
 from app.domain.errors import (
+    Fault,
+    InvalidRequestError,
     NotFoundError,
     ReportWithoutRunsError,
 )
@@ -126,7 +128,7 @@ class CiReportService:
                 keep(stores, ticket, answer(document))
             documents.append(document)
 
-        body = io.BytesIO(orjson.dumps(_documents(request)))
+        body = io.BytesIO(_body(request))
         options = UploadOptions(offers_skipping=False, exclusion=_exclusion(request))
         self._uploads.upload(
             project_id, body, UploadFormat.JSON, options, key_id=key_id, finish=finish
@@ -300,6 +302,26 @@ def _slugs(request: CiReportRequest) -> set[Slug]:
     ]
     slugs = {parse_slug(name) for name in names if isinstance(name, str)}
     return {slug for slug in slugs if slug is not None}
+
+
+def _body(request: CiReportRequest) -> bytes:
+    """Return the runs of a report as an upload.
+
+    Raises
+    ------
+    InvalidRequestError
+        If a run is nested more deeply than JSON can be written: further than it was read.
+    """
+    try:
+        return orjson.dumps(_documents(request))
+    except TypeError as error:
+        fault = Fault(
+            "A run has groups or lists within one another hundreds of levels deep.",
+            "Send runs as in POST /v1/runs: plain values, and groups of them.",
+            field="runs",
+            pointer="/runs",
+        )
+        raise InvalidRequestError("The runs are nested too deeply.", [fault]) from error
 
 
 def _documents(request: CiReportRequest) -> list[Any]:

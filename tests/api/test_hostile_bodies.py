@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from copy import deepcopy
 from typing import Any
 
+import orjson
 import pytest
 import zstandard
 from fastapi import FastAPI
@@ -86,6 +87,19 @@ def test_absurd_values_are_answered_or_refused(client: TestClient, operation: st
     for place in _places(BODIES[operation]):
         for value in _ABSURD:
             _check(_send(client, operation, json=_changed(BODIES[operation], place, value)))
+
+
+@pytest.mark.parametrize("depth", [300, 1000])
+@pytest.mark.parametrize("operation", BODIES)
+@before_any_row
+def test_values_that_can_be_read_but_not_written_are_refused(
+    client: TestClient, operation: str, depth: int
+) -> None:
+    headers, nested = {"Content-Type": "application/json"}, b"[" * depth + b"]" * depth
+    for place in _places(BODIES[operation]):
+        document = orjson.dumps(_changed(BODIES[operation], place, "nested"))
+        body = document.replace(b'"nested"', nested)
+        _check(_send(client, operation, content=body, headers=headers))
 
 
 @pytest.mark.parametrize("text", [b"[", b'{"a":', b'{"parameters":[', b'[{"runs":'])

@@ -106,7 +106,7 @@ class _Entries:
     def refuse(self, row: int, error: DomainError) -> None:
         """Write the refusal of an entry."""
         problem = orjson.dumps(problems.document_of(error, instance=_PATH))
-        self._texts[row] = b'{"ref":%b,"problem":%b' % (orjson.dumps(self._refs[row]), problem)
+        self._texts[row] = b'{"ref":%b,"problem":%b' % (_shown_ref(self._refs[row]), problem)
         self._failed += 1
 
     def add(self, rows: Sequence[int], answers: "Sequence[LazyAnswer]") -> None:
@@ -234,6 +234,14 @@ def _first(batch: BatchIn) -> Document:
 def _all_with_defaults(batch: BatchIn) -> list[Document]:
     """Return the requests, completed with the defaults."""
     return [_with_defaults(batch.defaults, entry) for entry in batch.requests]
+
+
+def _shown_ref(ref: Any) -> bytes:
+    """Return a `ref` that may be refused as JSON; null if it is too deep to be written."""
+    try:
+        return orjson.dumps(ref)
+    except TypeError:
+        return b"null"
 
 
 def _invalid_ref() -> InvalidRequestError:
