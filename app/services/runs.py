@@ -115,17 +115,18 @@ class RunService:
         UnknownWorkloadError
             If the project has no such workload.
         """
-        is_page = page_size is not None
-        with self._context.database.reading() as stores:
-            workload = require_workload(stores, project_id, slug)
-            find_names = self._names.recent if is_page else self._names.read
-            names = find_names(stores, workload.workload_id, self._context.now())
 
         def read(token: str | None) -> Page[Run]:
             size = page_size or MAX_PAGE_SIZE
             return self.list_page(project_id, slug, wanted, page_size=size, page_token=token)
 
-        first = read(page_token)
+        # Read first: the columns include those of runs that are stored meanwhile, and no page has
+        # newer runs than the first.
+        first, is_page = read(page_token), page_size is not None
+        with self._context.database.reading() as stores:
+            workload = require_workload(stores, project_id, slug)
+            find_names = self._names.recent if is_page else self._names.read
+            names = find_names(stores, workload.workload_id, self._context.now())
         if is_page:
             columns = upload_columns(workload, names, first.items)
             return RunExport(columns, iter([first.items]), first.next_key)

@@ -6,9 +6,11 @@ import io
 import pytest
 from fastapi.testclient import TestClient
 
-from app.services.run_exports import FRESH_FOR
+from app.services.run_exports import FRESH_FOR, MemberNames
 from app.services.wiring import Services
+from app.storage.runs import RunStore
 from tests.support.clock import FakeClock
+from tests.support.overtaking import after_first
 from tests.support.queries import recorded_queries
 from tests.support.uploads import make_json_run, post, post_csv, post_json
 
@@ -45,6 +47,21 @@ def test_export_is_an_upload_that_creates_nothing(client: TestClient) -> None:
 
     assert repeated.status_code == 200
     assert (repeated.json()["created"], repeated.json()["duplicates"]) == (0, 3)
+
+
+@pytest.mark.parametrize(("owner", "name"), [(MemberNames, "read"), (RunStore, "page")])
+def test_runs_uploaded_while_an_export_begins_lose_nothing(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch, owner: type, name: str
+) -> None:
+    post_json(client, make_json_run(external_id="before"))
+    late = make_json_run(external_id="meanwhile", labels={"node": "a"}, parameters={"depth": 2})
+    after_first(monkeypatch, owner, name, lambda: post_json(client, late))
+
+    exported = _export(client, "resnet50")
+    repeated = post(client, exported.encode(), "text/csv").json()
+
+    assert (repeated["created"], repeated["duplicates"]) == (0, 1)
+    assert _export(client, "resnet50").count("\n") == 3
 
 
 def test_export_guards_spreadsheets_against_formulas(client: TestClient) -> None:
