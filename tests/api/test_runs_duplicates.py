@@ -236,3 +236,13 @@ def test_deleted_runs_may_come_again_with_other_content(client: TestClient) -> N
     answer = post_json(client, make_json_run(external_id="a", duration_seconds=9))
 
     assert answer.json()["created"] == 1
+
+
+def test_dry_run_names_no_run_that_is_not_stored(client: TestClient) -> None:
+    stored = post_json(client, make_json_run(external_id="a")).json()["runs"][0]["run_id"]
+    rows = [make_json_run(external_id=name) for name in ("b", "b", "a")]
+
+    checked = post_json(client, rows, dry_run="true").json()
+
+    assert (checked["created"], checked["duplicates"]) == (1, 2)
+    assert [run["run_id"] for run in checked["runs"]] == [None, None, stored]

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
@@ -188,11 +189,16 @@ class UploadRegistrar:
     def _settle(
         self, finder: DuplicateFinder, detailed: Sequence[_SortedBatch], registered: Registered
     ) -> None:
+        is_listed = self._upload.total_rows <= MAX_LISTED_ROWS
+        unstored: set[RunId] = set()
+        if is_listed and self._options.dry_run:
+            # A row may repeat one of the same upload.
+            unstored.update(*(batch.run_ids for batch, _ in detailed))
         for batch, result in detailed:
             finder.judge(batch, result)
             registered.duplicates += len(result.duplicates)
-            if self._upload.total_rows <= MAX_LISTED_ROWS:
-                registered.rows += self._listed(batch, result)
+            if is_listed:
+                registered.rows += _listed(batch, result, unstored)
 
     def _add(
         self,
@@ -222,22 +228,6 @@ class UploadRegistrar:
                 )
             )
 
-    def _listed(self, batch: Batch, result: SortedRows) -> Iterator[AcceptedRow]:
-        names = batch.external_ids or [None] * len(batch.run_ids)
-        workloads = _workloads(batch.chunk)
-        for index, row in enumerate(batch.chunk.rows.tolist()):
-            duplicate_of = result.duplicates.get(index)
-            if duplicate_of is None and not result.is_new[index]:
-                continue
-            is_promised = duplicate_of is None and self._options.dry_run
-            yield AcceptedRow(
-                row=row,
-                run_id=None if is_promised else duplicate_of or batch.run_ids[index],
-                workload=Slug(workloads[index]),
-                external_id=names[index],
-                is_duplicate=duplicate_of is not None,
-            )
-
     def _fix_types(
         self, types: Mapping[ParameterKey, ParameterType], registered: Registered
     ) -> None:
@@ -249,6 +239,25 @@ class UploadRegistrar:
                 if owner == slug and name not in declared and registered.created[slug]
             }
             self._stores.workloads.put_parameters(workload.workload_id, first_used)
+
+
+def _listed(
+    batch: Batch, result: SortedRows, unstored: AbstractSet[RunId]
+) -> Iterator[AcceptedRow]:
+    names = batch.external_ids or [None] * len(batch.run_ids)
+    workloads = _workloads(batch.chunk)
+    for index, row in enumerate(batch.chunk.rows.tolist()):
+        duplicate_of = result.duplicates.get(index)
+        if duplicate_of is None and not result.is_new[index]:
+            continue
+        run_id = duplicate_of or batch.run_ids[index]
+        yield AcceptedRow(
+            row=row,
+            run_id=None if run_id in unstored else run_id,
+            workload=Slug(workloads[index]),
+            external_id=names[index],
+            is_duplicate=duplicate_of is not None,
+        )
 
 
 def _workloads(chunk: Chunk) -> list[str]:
