@@ -195,8 +195,8 @@ def get_run(run: _RunPath, services: ServicesDep, caller: Reader) -> RunOut:
 @router.patch(
     "/runs/{run}",
     summary="Exclude a run from fits, or change its labels",
-    description="`excluded` keeps the run out of fits (audited); labels are merged, null removes"
-    " one. What was measured never changes.",
+    description="`excluded` keeps the run out of fits (audited); labels are merged, null or an"
+    " empty text removes one. What was measured never changes.",
     responses=problem_responses(NotFoundError, UnknownFieldError),
 )
 def change_run(run: _RunPath, patch: RunPatch, services: ServicesDep, caller: RunsWriter) -> RunOut:

@@ -1,5 +1,6 @@
 """The use cases of stored runs: show, export, exclude, remove."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -19,6 +20,7 @@ from app.services.refitting.inclusions import include_runs, lock_runs
 from app.services.run_exports import MemberNames, RunExport, all_pages, upload_columns
 from app.services.run_uploads import Assessor
 from app.services.uploads.checking import GpuNaming
+from app.services.uploads.fields import MAX_NAMES
 from app.services.workload_names import require_workload
 from app.storage.stores import Stores
 
@@ -140,7 +142,8 @@ class RunService:
         NotFoundError
             If the project has no such run.
         InvalidRequestError
-            If a reason is given for a run that is not excluded.
+            If a reason is given for a run that is not excluded, or the run would have too many
+            labels.
         """
         with self._context.database.transaction() as stores:
             # Labels are merged with the stored ones, which nobody else may write meanwhile.
@@ -157,8 +160,7 @@ class RunService:
                 )
                 raise InvalidRequestError("The run is not excluded.", [fault])
             reason = (change.reason or run.excluded_reason) if excluded else None
-            labels = {**run.labels, **change.labels}
-            kept_labels = {name: value for name, value in labels.items() if value is not None}
+            kept_labels = _merged(run.labels, change.labels)
             if not excluded:
                 now = self._context.lease_now(stores)
                 include_runs(stores, principal, [run], now, self._context.settings)
@@ -193,6 +195,20 @@ class RunService:
                 run_id,
                 {"workload": run.workload, "external_id": run.external_id},
             )
+
+
+def _merged(stored: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, str]:
+    """Return a run's labels after a change; one without a text is removed, as it is no upload's."""
+    merged = {name: value for name, value in {**stored, **changes}.items() if value}
+    if len(merged) > max(MAX_NAMES, len(stored)):
+        fault = Fault(
+            f"The run would have {len(merged)} labels; at most {MAX_NAMES}.",
+            "Remove some of its labels: send null for them.",
+            field="labels",
+            pointer="/labels",
+        )
+        raise InvalidRequestError("The run would have too many labels.", [fault])
+    return merged
 
 
 def _remove(stores: Stores, project_id: ProjectId, run: Run) -> None:

@@ -6,13 +6,14 @@ from collections.abc import Callable
 import pytest
 import zstandard
 from fastapi.testclient import TestClient
+from httpx2 import Response
 
 from app.domain.access import DEFAULT_PROJECT
 from app.services.wiring import Services
 from tests.support.clock import FakeClock
 from tests.support.engines import before_any_row
 from tests.support.queries import recorded_queries
-from tests.support.uploads import list_runs, make_json_run, post_csv, post_json
+from tests.support.uploads import list_runs, make_json_run, post, post_csv, post_json
 
 
 def _upload(client: TestClient, **changes: object) -> str:
@@ -151,6 +152,32 @@ def test_reason_keeps_standing_when_an_excluded_run_changes(client: TestClient) 
     answer = client.patch(f"/v1/runs/{run_id}", json={"labels": {"a": "b"}})
 
     assert answer.json()["excluded_reason"] == "noisy"
+
+
+def test_label_without_a_text_is_removed_so_that_an_export_is_an_upload(client: TestClient) -> None:
+    run_id = _upload(client, external_id="a", labels={"a": "1", "b": "2"})
+
+    changed = client.patch(f"/v1/runs/{run_id}", json={"labels": {"a": "", "b": " ", "c": "3"}})
+    exported = client.get("/v1/workloads/resnet50/runs", headers={"Accept": "text/csv"})
+    repeated = post(client, exported.content, "text/csv")
+
+    assert changed.json()["labels"] == {"c": "3"}
+    assert (repeated.status_code, repeated.json()["duplicates"]) == (200, 1)
+
+
+def test_run_takes_no_more_labels_than_an_upload_could_give_it(client: TestClient) -> None:
+    run_id = _upload(client)
+
+    def add(begin: int, end: int, value: str | None = "x") -> Response:
+        labels = {f"label-{number}": value for number in range(begin, end)}
+        return client.patch(f"/v1/runs/{run_id}", json={"labels": labels})
+
+    added = [add(begin, begin + 100).status_code for begin in (0, 100, 200)]
+    refused, removed, again = add(300, 301), add(0, 1, None), add(300, 301)
+
+    assert added == [200, 200, 200]
+    assert (refused.status_code, refused.json()["errors"][0]["field"]) == (422, "labels")
+    assert (removed.status_code, again.status_code) == (200, 200)
 
 
 @pytest.mark.parametrize(

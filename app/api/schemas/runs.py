@@ -318,7 +318,7 @@ class RunsQuery(RequestModel):
 
 
 class RunPatch(RequestModel):
-    """Changes to a stored run: labels are merged, and null removes a label."""
+    """Changes to a stored run: labels are merged; null or an empty text removes a label."""
 
     model_config = ConfigDict(
         json_schema_extra={
