@@ -3,6 +3,8 @@
 import pytest
 from fastapi.testclient import TestClient
 
+from app.domain.quotas import Limit
+from app.services.wiring import Services
 from tests.support.uploads import faults, list_runs, make_json_run, post_csv, post_json
 
 
@@ -246,3 +248,23 @@ def test_dry_run_names_no_run_that_is_not_stored(client: TestClient) -> None:
 
     assert (checked["created"], checked["duplicates"]) == (1, 2)
     assert [run["run_id"] for run in checked["runs"]] == [None, None, stored]
+
+
+def test_new_workload_of_which_all_rows_are_skipped_is_not_made(
+    client: TestClient, services: Services
+) -> None:
+    services.projects.limit("default", {Limit.WORKLOADS: 1})
+    # More rows than are judged before they are stored.
+    bad = ["odd,1,NA,1", "odd,1,1,NA"] * 501
+
+    answer = post_csv(
+        client,
+        "workload,duration_seconds,param.a,param.b",
+        *bad,
+        "even,1,2,3",
+        on_invalid="skip",
+    )
+
+    assert (answer.json()["created"], answer.json()["invalid_count"]) == (1, len(bad))
+    listed = client.get("/v1/workloads").json()["workloads"]
+    assert [workload["workload"] for workload in listed] == ["even"]

@@ -118,6 +118,7 @@ class UploadRegistrar:
         known_counts = {} if self._options.dry_run else self._stores.run_counts.known(keys)
         types = self._upload.uses.resolve(workloads)
         settle_drift(self._upload, types, skip_invalid=self._options.skip_invalid)
+        created = self._with_rows(created, workloads)
         registered = Registered(workloads, len(created))
         conflicts = self._upload.faults if self._options.skip_invalid else FaultCollector()
         finder = DuplicateFinder(
@@ -140,6 +141,15 @@ class UploadRegistrar:
 
     def _claim(self, slugs: set[Slug], now: datetime) -> set[Slug]:
         return self._stores.workloads.claim(self._project_id, slugs, now)
+
+    def _with_rows(self, created: set[Slug], workloads: Mapping[Slug, Workload]) -> set[Slug]:
+        """Return the new workloads of which a row is left, and remove the others again."""
+        if not (created and self._options.skip_invalid):
+            return created
+        used = {Slug(slug) for chunk in self._upload.chunks for slug in _slugs(chunk)}
+        for slug in created - used:
+            self._stores.workloads.delete(workloads[slug].workload_id)
+        return created & used
 
     def _with_runs(
         self, workloads: Mapping[Slug, Workload], created: set[Slug]
