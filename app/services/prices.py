@@ -59,6 +59,8 @@ class PriceService:
         self._renew_after = self._fresh_for / 2
         self._renewals = Renewals(patience_s=context.settings.database_patience_s)
         self._cached: dict[ProjectId, _CachedBook] = {}
+        self._opening: dict[ProjectId, object] = {}
+        """A mark of each project whose prices are read first, until they are or are forgotten."""
         self._lock = threading.Lock()
 
     def add(self, caller: Principal, prices: Sequence[Price]) -> list[Price]:
@@ -158,9 +160,14 @@ class PriceService:
 
     def _open(self, project_id: ProjectId, now: datetime) -> PriceBook:
         """Read the prices of a project; of too many in memory, the longest unused are dropped."""
+        with self._lock:
+            mark = self._opening.setdefault(project_id, object())
         facts, revisions = self._read(project_id)
         book = PriceBook(facts, now)
         with self._lock:
+            if self._opening.get(project_id) is not mark:
+                return book
+            del self._opening[project_id]
             self._cached[project_id] = _CachedBook.of(project_id, book, revisions, now)
             if len(self._cached) > _MOST_BOOKS:
                 oldest = min(self._cached.values(), key=attrgetter("read_at"))
@@ -214,6 +221,8 @@ class PriceService:
         """Forget a project's prices, so that the next question reads them again."""
         with self._lock:
             self._cached.pop(project_id, None)
+            # What is being read may predate the change.
+            self._opening.pop(project_id, None)
 
     def close(self) -> None:
         """Stop reading in the background."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from app.domain.access import DEFAULT_PROJECT
+from app.domain.access import DEFAULT_PROJECT, Principal, Scope
 from app.domain.availability_errors import StorageUnavailableError
 from app.domain.exchange_rates import ExchangeRate
 from app.domain.grid_factors import GridFactor
@@ -21,7 +21,9 @@ from app.domain.identifiers import (
 from app.services.renewals import Renewals
 from app.services.serving import RegressorCache
 from app.services.wiring import Services
+from app.storage.prices import PriceStore
 from tests.support.clock import FakeClock
+from tests.support.overtaking import after_first
 from tests.support.prices import make_price
 from tests.support.queries import recorded_queries
 from tests.support.regressors import fit, publish_regressor
@@ -173,6 +175,18 @@ def test_prices_that_were_forgotten_meanwhile_are_not_kept(
     wait_for(prices._renewals)
 
     assert prices.book_in_memory(DEFAULT_PROJECT, services.context.now()) is None
+
+
+def test_prices_that_change_while_they_are_read_first_are_read_again(
+    services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caller = Principal(DEFAULT_PROJECT, frozenset(Scope))
+    after_first(monkeypatch, PriceStore, "in_force", lambda: prices.add(caller, [make_price()]))
+    prices = services.prices
+
+    prices.book(DEFAULT_PROJECT)
+
+    assert len(prices.book(DEFAULT_PROJECT).facts.prices) == 1
 
 
 @pytest.mark.parametrize("made", [True, False])
