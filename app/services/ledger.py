@@ -32,6 +32,8 @@ class LedgerWriter:
         self._queueing = threading.Lock()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
+        self._is_unsure = False
+        """Whether a failed commit may have stored some of the first records all the same."""
         self.dropped = 0
 
     def put(self, record: LedgerRecord) -> None:
@@ -61,10 +63,12 @@ class LedgerWriter:
         with self._writing:
             while batch := self._take():
                 try:
-                    self._write(batch)
+                    self._write(self._unstored(batch) if self._is_unsure else batch)
                 except BaseException:
+                    self._is_unsure = True
                     self._requeue(batch)
                     raise
+                self._is_unsure = False
 
     def _take(self) -> list[LedgerRecord]:
         with self._queueing:
@@ -76,6 +80,11 @@ class LedgerWriter:
             kept = batch[len(batch) - room :] if room < len(batch) else batch
             self.dropped += len(batch) - len(kept)
             self._queue.extendleft(reversed(kept))
+
+    def _unstored(self, batch: Sequence[LedgerRecord]) -> Sequence[LedgerRecord]:
+        with self._context.database.reading() as stores:
+            stored = stores.forecasts.stored([record.forecast_id for record in batch])
+        return [record for record in batch if record.forecast_id not in stored]
 
     def _write(self, batch: Sequence[LedgerRecord]) -> None:
         try:

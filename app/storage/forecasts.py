@@ -88,6 +88,11 @@ class ForecastStore:
             )
         return len(storable)
 
+    def stored(self, forecast_ids: Sequence[ForecastId]) -> set[ForecastId]:
+        """Return those of the identifiers that have a record."""
+        named = ForecastRow.id.in_(texts_subquery(self._session, forecast_ids))
+        return set(map(ForecastId, self._session.scalars(sa.select(ForecastRow.id).where(named))))
+
     def get(
         self, project_id: ProjectId, forecast_id: ForecastId, is_same_gpu: SameGpu
     ) -> LedgerEntry | None:

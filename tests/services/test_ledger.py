@@ -2,6 +2,8 @@
 
 import orjson
 import pytest
+import sqlalchemy as sa
+from sqlalchemy.orm import Session
 
 from app.domain.access import DEFAULT_PROJECT
 from app.domain.availability_errors import StorageUnavailableError
@@ -11,6 +13,7 @@ from app.services.context import ServiceContext
 from app.services.ledger import LedgerWriter
 from app.services.wiring import Services
 from app.storage.database import Database
+from tests.support.overtaking import after_first
 from tests.support.regressors import store_runs
 
 
@@ -108,6 +111,29 @@ def test_records_wait_while_the_database_is_away(services: Services) -> None:
     assert writer.waiting() == records
     writer.close()
     assert writer.waiting() == records
+
+
+def test_records_of_a_commit_whose_answer_was_lost_are_not_written_twice(
+    services: Services, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    context = services.context
+    records = make_records(context, store_runs(context, "w"), 3)
+    writer = LedgerWriter(context)
+    for record in records[:2]:
+        writer.put(record)
+
+    def lose_connection() -> None:
+        raise sa.exc.OperationalError("COMMIT", None, Exception("connection lost"))
+
+    after_first(monkeypatch, Session, "commit", lose_connection)
+    with pytest.raises(StorageUnavailableError):
+        writer.flush()
+    writer.put(records[2])
+    writer.close()
+
+    assert are_stored(context, records) == [True] * 3
+    assert writer.dropped == 0
+    assert not [each for each in caplog.records if each.levelname == "ERROR"]
 
 
 def test_oldest_records_are_dropped_and_counted_when_the_queue_is_full(
