@@ -106,7 +106,8 @@ class _CachedKey:
 
     def is_fresh(self, now: datetime) -> bool:
         """Whether it can be used without reading it again, or while that is under way."""
-        return self.is_reading or now - self.read_at < _FRESH_FOR
+        # A clock that was set back must not make it fresh for longer.
+        return self.is_reading or abs(now - self.read_at) < _FRESH_FOR
 
 
 class AccessService:
@@ -234,7 +235,7 @@ class AccessService:
             return stored[0], stores.quotas.get(stored[0].project_id).requests_per_minute
 
     def _note_use(self, cached: _CachedKey, key_id: KeyId, now: datetime) -> None:
-        if cached.use_noted_at is None or now - cached.use_noted_at >= _NOTE_USE_EVERY:
+        if cached.use_noted_at is None or abs(now - cached.use_noted_at) >= _NOTE_USE_EVERY:
             cached.use_noted_at = now
             self._notes.submit(self._write_use, key_id, now)
 

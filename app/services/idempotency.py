@@ -47,7 +47,7 @@ class IdempotencyService:
         """
         now = self._context.now()
         with self._context.database.transaction() as stores:
-            if self._purged_at is None or now - self._purged_at >= _PURGE_EVERY:
+            if self._purged_at is None or abs(now - self._purged_at) >= _PURGE_EVERY:
                 purged = stores.idempotency.purge(self._lapsed_before(), limit=self._at_once)
                 # The next request continues a long purge.
                 if purged < self._at_once:

@@ -180,7 +180,7 @@ class PriceService:
         if cached is None:
             return None
         age = now - cached.read_at
-        is_old = age > self._fresh_for or now >= cached.day_ends_at
+        is_old = abs(age) > self._fresh_for or now >= cached.day_ends_at
         if is_old and not cached.is_reading:
             return None
         if age > self._renew_after:

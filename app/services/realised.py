@@ -41,7 +41,7 @@ class RealisedService:
         if not n_workloads:
             return []
         with self._lock:
-            if self._read_at is None or now - self._read_at > _FRESH_FOR:
+            if self._read_at is None or abs(now - self._read_at) > _FRESH_FOR:
                 with self._context.database.reading() as stores:
                     forecasts = stores.forecasts.realised(now - WINDOW, may_be_same_gpu)
                 self._cached, self._read_at = _busiest(forecasts, n_workloads), now

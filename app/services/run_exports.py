@@ -69,7 +69,7 @@ class MemberNames:
     def recent(self, stores: Stores, workload_id: WorkloadId, now: datetime) -> _Names:
         """Return the names in all runs of a workload as they were at most `FRESH_FOR` ago."""
         known = self._known.get(workload_id)
-        if known is None or now - known[0] > FRESH_FOR:
+        if known is None or abs(now - known[0]) > FRESH_FOR:
             return self.read(stores, workload_id, now)
         return known[1]
 

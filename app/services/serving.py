@@ -83,17 +83,26 @@ class RegressorCache:
         return len(self._regressors)
 
     def in_memory(
-        self, project_id: ProjectId, slug: Slug, version: int | None, now: datetime
+        self,
+        project_id: ProjectId,
+        slug: Slug,
+        version: int | None,
+        now: datetime,
+        asked_at: datetime | None = None,
     ) -> ServedRegressor | None:
         """Return the regressor if it is in memory and known to answer; never queries the database.
 
-        A version named in the request stays right as long as its workload is known.
+        A version named in the request stays right as long as its workload is known. What was known
+        `asked_at` suffices, or since; None: now.
         """
         pointer = self._pointers.get((project_id, slug))
         if pointer is None:
             return None
         age = now - pointer.read_at
-        if age > self._fresh_for and not pointer.is_reading:
+        if asked_at is not None:
+            age = max(asked_at - pointer.read_at, min(age, timedelta()))
+        # What was read in the future was read by a clock that has been set back since.
+        if abs(age) > self._fresh_for and not pointer.is_reading:
             return None
         if age > self._renew_after:
             self._renewals.renew((project_id, slug), lambda: self._read((project_id, slug), None))
@@ -128,8 +137,7 @@ class RegressorCache:
             If the database does not answer and the regressor is not in memory; one in memory is
             returned as stale.
         """
-        asked_at = asked_at or self._context.now()
-        served = self.in_memory(project_id, slug, version, asked_at)
+        served = self.in_memory(project_id, slug, version, self._context.now(), asked_at)
         if served is not None:
             return served
         key = (project_id, slug)
@@ -172,7 +180,7 @@ class RegressorCache:
 
     def _is_new(self, project_id: ProjectId, slug: Slug, now: datetime) -> bool:
         pointer = self._pointers.get((project_id, slug))
-        return pointer is not None and now - pointer.read_at <= self._renew_after
+        return pointer is not None and abs(now - pointer.read_at) <= self._renew_after
 
     def holds(self, project_id: ProjectId, slug: Slug, version: int | None) -> bool:
         """Return whether a regressor is in memory, whether or not it still answers."""

@@ -34,7 +34,8 @@ class AnonymousCaller:
         if self._read_at is None:
             return None
         now = self._context.now()
-        if now - self._read_at >= _FRESH_FOR and (self.reading is None or self.reading.done()):
+        is_old = abs(now - self._read_at) >= _FRESH_FOR
+        if is_old and (self.reading is None or self.reading.done()):
             self.reading = asyncio.create_task(asyncio.to_thread(self._read, now))
         return self._principal
 

@@ -40,7 +40,8 @@ class FormatRenewal:
         Once there is nothing to renew, calls within the next minute do nothing.
         """
         now = self._context.now()
-        if now < self._next_look_at:
+        # Later than that, the next look was set by a clock that was ahead.
+        if timedelta() < self._next_look_at - now <= _AGAIN_AFTER:
             return 0
         with self._context.database.reading() as stores:
             room = self._at_most - stores.fits.queue_length()

@@ -39,7 +39,9 @@ class OverdueRefits:
         Workloads are examined once a minute, however often this is called.
         """
         now = self._context.now()
-        if not self._overdue and now >= self._next_look_at:
+        # Later than that, the next look was set by a clock that was ahead.
+        is_early = timedelta() < self._next_look_at - now <= _AGAIN_AFTER
+        if not self._overdue and not is_early:
             self._overdue = self._find(now)
             self._next_look_at = now + _AGAIN_AFTER
         if not self._overdue:
