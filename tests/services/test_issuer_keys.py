@@ -84,3 +84,16 @@ def test_key_that_is_told_strangely_spoils_no_other(
     found = asyncio.run(keys.find("first"))
 
     assert found.algorithm == "RS256"
+
+
+def test_keys_are_fetched_again_after_the_clock_was_set_back(
+    issuer: Issuer, clock: FakeClock
+) -> None:
+    keys = IssuerKeys(issuer.url, f"{issuer.url}/keys", clock)
+    asyncio.run(keys.find("first"))
+    clock.advance(-86_400)
+    issuer.keys = [{**issuer.keys[0], "kid": "second"}]
+
+    with pytest.raises(InvalidTokenError):
+        asyncio.run(keys.find("first"))
+    assert asyncio.run(keys.find("second")).algorithm == "RS256"

@@ -101,9 +101,10 @@ class IssuerKeys:
 
     def _is_due(self, key_id: str | None) -> bool:
         now = self._now()
-        if self._tried_at is not None and now - self._tried_at < _FETCH_AT_MOST_EVERY:
+        # A clock that was set back must not keep keys for longer.
+        if self._tried_at is not None and abs(now - self._tried_at) < _FETCH_AT_MOST_EVERY:
             return False
-        is_old = self._fetched_at is None or now - self._fetched_at >= _FETCH_AT_LEAST_EVERY
+        is_old = self._fetched_at is None or abs(now - self._fetched_at) >= _FETCH_AT_LEAST_EVERY
         return is_old or self._cached(key_id) is None
 
     async def _refresh(self, begun_at: datetime) -> None:
