@@ -9,6 +9,7 @@ from typing import Final
 from app.domain.availability_errors import StorageUnavailableError
 from app.domain.errors import NotFoundError, RegressorUnavailableError
 from app.domain.fits import ClaimedFit, FitProblem, PublishMode
+from app.domain.identifiers import ProjectId, Slug
 from app.domain.workloads import Pooling
 from app.pricing.resolution import PriceBook, PricingFacts
 from app.services.computing.task import Contest, FitOutcome, FitTask, Incumbent, Pool
@@ -91,12 +92,11 @@ class FittingService:
             if not stores.leases.has_claimable(self._context.lease_now(stores)):
                 return None
         with database.transaction() as stores:
-            claim = stores.leases.claim_next(
-                owner,
-                lease_s=settings.lease_s,
-                now=self._context.lease_now(stores),
-                max_attempts=settings.fit_max_attempts,
-            )
+            now = self._context.lease_now(stores)
+            lost = stores.leases.end_lapsed(now, settings.fit_max_attempts)
+            claim = stores.leases.claim_next(owner, lease_s=settings.lease_s, now=now)
+        for project_id, slug in lost:
+            self._request_refit(project_id, slug)
         if claim is not None:
             extra = _fields(claim, fitter=owner, attempt=claim.fit.attempts)
             _logger.info("fit claimed", extra=extra)
@@ -212,7 +212,7 @@ class FittingService:
                 now=now,
             )
         _logger.info("fit succeeded", extra=_fields(claim, version=version, step=step))
-        self._request_refit(claim)
+        self._request_refit(claim.project_id, claim.fit.workload)
         return True
 
     def fail(self, claim: ClaimedFit, problem: FitProblem) -> None:
@@ -221,22 +221,22 @@ class FittingService:
             stores.leases.fail(claim, problem, self._context.lease_now(stores))
         extra = _fields(claim, code=problem.code, detail=problem.detail)
         _logger.warning("fit failed", extra=extra)
-        self._request_refit(claim)
+        self._request_refit(claim.project_id, claim.fit.workload)
 
-    def _request_refit(self, claim: ClaimedFit) -> None:
-        """Request the next fit if the policy wants one for runs that came during this one.
+    def _request_refit(self, project_id: ProjectId, slug: Slug) -> None:
+        """Request the next fit if the policy wants one for runs that came during the last one.
 
         In a transaction of its own: uploads lock the project's limits before they look at fits.
         """
         now, settings = self._context.now(), self._context.settings
         try:
             with self._context.database.transaction() as stores:
-                workload = stores.workloads.get(claim.project_id, claim.fit.workload)
+                workload = stores.workloads.get(project_id, slug)
                 if workload is not None and stores.workloads.hold([workload.workload_id]):
-                    request_refits(stores, claim.project_id, [workload], now, settings)
+                    request_refits(stores, project_id, [workload], now, settings)
         except StorageUnavailableError:
-            # This fit has ended all the same; the next upload requests one.
-            _logger.warning("next fit not requested", extra=_fields(claim))
+            # The last one has ended all the same; the next upload requests one.
+            _logger.warning("next fit not requested", extra={"workload": slug})
 
     def retry(self, claim: ClaimedFit, detail: str) -> None:
         """Requeue a fit whose computation died, or end it after the last attempt."""

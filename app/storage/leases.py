@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session, aliased
 
 from app.domain.fits import Candidate, ClaimedFit, FitProblem, FitState
-from app.domain.identifiers import ProjectId, WorkloadId, earliest_identifier
+from app.domain.identifiers import ProjectId, Slug, WorkloadId, earliest_identifier
 from app.domain.wording import say_count
 from app.storage.dialects import is_sqlite
 from app.storage.fit_rows import CANCELLED_STEP, candidate_document, is_lapsed, to_fit
@@ -55,15 +55,11 @@ class LeaseStore:
         claimable = sa.or_(FitRow.state == FitState.QUEUED, is_lapsed(FitRow, now))
         return self._session.execute(sa.select(sa.exists().where(claimable))).scalar_one()
 
-    def claim_next(
-        self, owner: str, *, lease_s: float, now: datetime, max_attempts: int
-    ) -> ClaimedFit | None:
+    def claim_next(self, owner: str, *, lease_s: float, now: datetime) -> ClaimedFit | None:
         """Claim the oldest fit that is queued or whose fitter fell silent; None without one.
 
-        Instead of being claimed, a fit whose fitters fell silent `max_attempts` times fails, and
-        one that was cancelled meanwhile ends as cancelled.
+        Those that `end_lapsed` would end are not to be claimed.
         """
-        self._end_lapsed(now, max_attempts)
         token = uuid4().hex
         waiting = aliased(FitRow)
         oldest = (
@@ -101,7 +97,12 @@ class LeaseStore:
             row.trace_parent,
         )
 
-    def _end_lapsed(self, now: datetime, max_attempts: int) -> None:
+    def end_lapsed(self, now: datetime, max_attempts: int) -> list[tuple[ProjectId, Slug]]:
+        """End the fits whose fitters fell silent, where no other is to take them over.
+
+        One whose fitters fell silent `max_attempts` times fails, and one that was cancelled
+        meanwhile ends as cancelled. Returns the workloads of those that failed.
+        """
         is_cancelled = FitRow.cancel_requested.is_(True)
         lapsed = is_lapsed(FitRow, now)
         has_ended = sa.or_(is_cancelled, FitRow.attempts >= max_attempts)
@@ -110,7 +111,7 @@ class LeaseStore:
         ordered = ending.order_by(FitRow.id.desc()).with_for_update(key_share=True)
         keys = self._session.scalars(ordered).all()
         if not keys:
-            return
+            return []
         self._update(
             FitRow.id.in_(keys),
             is_cancelled,
@@ -122,12 +123,15 @@ class LeaseStore:
             " fit;"
             " its log tells why."
         )
-        self._update(
+        failed = self._update(
             FitRow.id.in_(keys),
             ~is_cancelled,
             **_ended(FitState.FAILED, now),
             problem={"code": "fitter_lost", "detail": detail},
         )
+        owned = sa.select(WorkloadRow.project_id, WorkloadRow.slug).join(FitRow)
+        rows = self._session.execute(owned.where(FitRow.id.in_(failed)))
+        return [(ProjectId(owner), Slug(slug)) for owner, slug in rows]
 
     def _update(self, *conditions: sa.ColumnElement[bool], **values: Any) -> Sequence[str]:
         updated = self._session.execute(

@@ -216,6 +216,20 @@ def test_runs_that_come_while_a_fit_fails_get_the_next_one(
     assert _fits(client) == ["queued", "failed"]
 
 
+def test_runs_that_come_while_fitters_are_lost_get_the_next_fit(
+    client: TestClient, services: Services, clock: FakeClock
+) -> None:
+    _declare(client, mode="auto", min_new_runs=2)
+    _upload(client, 2)
+    for _ in range(services.context.settings.fit_max_attempts):
+        _begin(services)
+        clock.advance(2 * services.context.settings.lease_s)
+    _upload(client, 1)
+
+    assert FittingService(services.context).claim("another") is None
+    assert _fits(client) == ["queued", "failed"]
+
+
 def test_one_run_is_enough_when_the_last_fit_is_old(
     client: TestClient, services: Services, clock: FakeClock
 ) -> None:

@@ -129,7 +129,7 @@ def test_cancel_of_a_running_fit_waits_for_its_fitter(
 ) -> None:
     with database.transaction() as stores:
         stores.fits.request(workload_id, FitRequest(), clock())
-        claim = stores.leases.claim_next("f", lease_s=LEASE_S, now=clock(), max_attempts=3)
+        claim = stores.leases.claim_next("f", lease_s=LEASE_S, now=clock())
         assert claim is not None
 
         stores.fits.request_cancel(claim.fit.fit_id, clock())
@@ -148,7 +148,7 @@ def test_cancel_ends_a_running_fit_whose_fitter_is_silent(
 ) -> None:
     with database.transaction() as stores:
         stores.fits.request(workload_id, FitRequest(), clock())
-        claim = stores.leases.claim_next("f", lease_s=LEASE_S, now=clock(), max_attempts=3)
+        claim = stores.leases.claim_next("f", lease_s=LEASE_S, now=clock())
         assert claim is not None
         clock.advance(LEASE_S + 1)
 

@@ -33,9 +33,8 @@ class Queue:
 
     def claim(self, owner: str = "f") -> ClaimedFit | None:
         with self.database.transaction() as stores:
-            return stores.leases.claim_next(
-                owner, lease_s=LEASE_S, now=self._clock(), max_attempts=MAX_ATTEMPTS
-            )
+            stores.leases.end_lapsed(self._clock(), MAX_ATTEMPTS)
+            return stores.leases.claim_next(owner, lease_s=LEASE_S, now=self._clock())
 
     def claimed(self) -> ClaimedFit:
         claim = self.claim()
