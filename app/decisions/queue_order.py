@@ -36,7 +36,8 @@ def aged_service(service: FloatArray, waited_s: FloatArray, ageing_s: float | No
     >>> aged_service(np.array([100.0, 100.0]), np.array([0.0, 60.0]), 60.0).tolist()
     [100.0, 50.0]
     """
-    return service if ageing_s is None else service / (1.0 + waited_s / ageing_s)
+    # As a share: waited_s / ageing_s may be too large for a number.
+    return service if ageing_s is None else service * (ageing_s / (ageing_s + waited_s))
 
 
 def deadline_keys(

@@ -91,13 +91,14 @@ def test_equal_jobs_share_a_priority_and_go_by_submission(
     assert [entry["priority"] for entry in answer["ranked"]] == [1, 1]
 
 
+@pytest.mark.parametrize("ageing_s", [86_400.0, 5e-324])
 def test_long_job_that_waits_passes_short_newcomers(
-    client: TestClient, published: Services, clock: FakeClock
+    client: TestClient, published: Services, clock: FakeClock, ageing_s: float
 ) -> None:
     waiting = job("long", 4000.0, submitted_at=(clock() - timedelta(days=30)).isoformat())
     newcomer = job("short", 1000.0, submitted_at=clock().isoformat())
 
-    aged = rank(client, newcomer, waiting)
+    aged = rank(client, newcomer, waiting, ageing_s=ageing_s)
     ageless = rank(client, newcomer, waiting, ageing_s=None)
 
     assert refs(aged) == ["long", "short"]
