@@ -95,6 +95,8 @@ class MemoryLaw:
 
     def feasibility(self, questions: FeatureTable) -> Feasibility:
         """Return the probability that each row fits into memory."""
+        if not questions.n_rows:
+            return Feasibility(np.empty(0), (), self.is_tested)
         inputs = self.features.seen_of(questions)
         if inputs is None:
             return self._feasibility(questions)

@@ -40,6 +40,16 @@ def test_no_evidence_is_no_probability_but_words() -> None:
     assert tuple(row.basis[0] for row in alone) == feasibility.basis
 
 
+def test_no_question_has_no_probability_and_no_basis() -> None:
+    law = law_of(make_world(20, seed=7).runs(measured=True))
+    questions = FeatureTable({"batch_size": np.empty(0)}, {"gpu_type": []}, 0)
+
+    feasibility = law.feasibility(questions)
+
+    assert feasibility.probability.shape == (0,)
+    assert feasibility.basis == ()
+
+
 def test_question_without_workers_is_asked_of_one() -> None:
     law = law_of(make_world(20, seed=7).runs(measured=True))
     workers, batch = np.array([0.0, np.nan, 1.0]), np.full(3, 64.0)
