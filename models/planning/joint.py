@@ -9,6 +9,7 @@ from models.calibration.intervals import tempered, variance_of_levels
 from models.distribution import AT_90, NORMAL_90
 from models.features.encoded import Encoded
 from models.features.encoder import UNSEEN
+from models.features.numeric import NumericFeature, apply_transform, quotient_of, snapped
 from models.members.mixture import RegimeModel
 from models.members.transfer import Expansion
 from models.portfolio import FittedPortfolio
@@ -256,7 +257,7 @@ def _common_unknowns(
     total = loadings @ loadings.T
     for index, feature in enumerate(portfolio.encoder.numeric):
         if not feature.used:
-            exponent = feature.exponent_sd * encoded.excess[:, index]
+            exponent = feature.exponent_sd * _signed_excess(feature, rows, encoded.excess[:, index])
             total += np.outer(exponent, exponent)
     own_variance = np.maximum(encoded.variance - np.diag(total), 0.0)
     total += np.diag(own_variance)
@@ -268,6 +269,19 @@ def _common_unknowns(
         loading = deviation * encoded.excess[:, index]
         total = total + np.outer(loading, loading)
     return total
+
+
+def _signed_excess(feature: NumericFeature, rows: FeatureTable, excess: FloatArray) -> FloatArray:
+    """Return how far rows are from the value of a constant column, negative below it.
+
+    An exponent that lengthens runs above that value shortens those below it.
+    """
+    column, workers = rows.numeric.get(feature.column), rows.numeric.get("workers")
+    if column is None:
+        return excess
+    known_workers = None if workers is None else snapped(workers)
+    values = quotient_of(snapped(column), known_workers, feature.quotient)
+    return np.copysign(excess, apply_transform(feature, values))
 
 
 def _same_levels(portfolio: FittedPortfolio, rows: FeatureTable, encoded: Encoded) -> FloatArray:

@@ -143,6 +143,21 @@ def test_run_that_parts_columns_which_went_together_tells_what_each_does() -> No
     assert min(more_workers, more_data) > 0.5
 
 
+@pytest.mark.parametrize("constant", [8.0, 0.0])
+def test_unknown_exponent_acts_the_other_way_below_the_only_measured_value(constant: float) -> None:
+    rows = [{**row, "param.length": constant} for row in grid((1, 2, 4), (1000, 2000))]
+    portfolio = fit(make_runs(rows), regressors=LAWS)
+    lengths = [constant, constant - 6.0, constant + 24.0]
+    questions = make_features([{**rows[0], "param.length": length} for length in lengths])
+
+    ((known, *_), (_, below, between), (*_, above)) = joint_forecast(
+        portfolio, questions, questions
+    )[0].covariance[:3, :3]
+
+    assert min(below, above) > known + 0.1
+    assert between == pytest.approx(known - np.sqrt((below - known) * (above - known)), abs=1e-3)
+
+
 def test_categories_that_were_parted_alike_share_what_is_unknown() -> None:
     runs: list[dict[str, float | str]] = [
         {"gpu_type": gpu_type, "param.driver": driver, "dataset_size": 1000.0 * n}
