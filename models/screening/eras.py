@@ -88,8 +88,7 @@ def find_change_points(
     changes: list[ChangePoint] = []
     if runs.n_runs < MIN_RUNS or runs.started_at is None:
         return ()
-    # The bootstrap draws run by run: sorted by time, so that the order of upload does not matter.
-    order = np.lexsort((runs.duration_seconds, runs.started_at))
+    order = _order_by_time(runs, runs.started_at)
     runs = runs.take(order[:: max(1, -(-len(order) // MAX_SEARCHED))])
     while len(changes) < MAX_CHANGE_POINTS:
         change = _strongest(at_present(runs, changes), hardware, seed)
@@ -97,6 +96,19 @@ def find_change_points(
             break
         changes.append(change)
     return tuple(sorted(changes, key=lambda change: change.at))
+
+
+def _order_by_time(runs: RunTable, started_at: FloatArray) -> IntArray:
+    """Return the runs by time, ties by content: the bootstrap draws run by run.
+
+    So the order of upload does not matter.
+    """
+    keys = np.stack([runs.duration_seconds, started_at])
+    order = np.lexsort(keys)
+    ties = np.logical_and.reduce(np.diff(keys[:, order]) == 0)
+    if ties.any():
+        order = np.lexsort(np.vstack([collapse(runs).group, keys]))
+    return np.asarray(order, dtype=np.int64)
 
 
 def at_present(runs: RunTable, changes: Sequence[ChangePoint]) -> RunTable:

@@ -140,6 +140,22 @@ def test_a_regressor_of_today_beats_one_of_yesterday_on_runs_of_both() -> None:
     assert comparison.challenger_mape < 0.2 < comparison.incumbent_mape
 
 
+def test_order_of_runs_with_one_date_and_duration_does_not_matter() -> None:
+    rng = np.random.default_rng(16)
+    size, workers = np.tile([1e3, 2e3, 4e3, 8e3], 6), rng.choice([1.0, 2.0, 4.0, 8.0], 24)
+    pace = np.exp(rng.normal(0, 0.08, 24)) * np.repeat([1.0, 1.13], 12)
+    seconds = (size / workers / 10 * pace).round(-1).clip(10)
+    days = np.floor(np.arange(24) / 4) * 86_400.0
+    names = [f"run_{row}" for row in range(24)]
+    features = FeatureTable({"dataset_size": size, "workers": workers}, {}, 24)
+    runs = RunTable(features, seconds, names, days)
+
+    found = [find_change_points(runs.take(rng.permutation(24))) for _ in range(8)]
+
+    assert len(np.unique(np.stack([days, seconds]), axis=1).T) < len(names)
+    assert len(set(found)) == 1
+
+
 def test_times_that_are_not_finite_or_too_few_are_refused() -> None:
     runs = History().runs()
 
