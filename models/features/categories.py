@@ -57,6 +57,10 @@ def learn_categories(features: FeatureTable) -> list[CategoryFeature]:
 
 
 def _same_partition(one: IntArray, other: IntArray) -> bool:
-    """Return whether the levels of two columns correspond one to one."""
-    pairs = len(np.unique(np.stack([one, other]), axis=1).T)
-    return pairs == len(np.unique(one)) == len(np.unique(other))
+    """Return whether the levels of two columns, coded from 0 on, correspond one to one."""
+    if one.max() != other.max():
+        return False
+    # As many levels on both sides: one that determines the other is determined by it.
+    partners = np.empty(int(one.max()) + 1, dtype=np.int64)
+    partners[one] = other
+    return bool((partners[one] == other).all())

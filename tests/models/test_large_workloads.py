@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 from models.explanations.influence import Influences
+from models.features.encoder import Encoder
 from models.features.layout import Layout
 from models.laws.scaling_laws import random_subset
 from models.processes.gaussian import MAX_PROCESS_CONFIGURATIONS, GaussianProcess
-from models.tables import FloatArray
+from models.tables import FeatureTable, FloatArray
 
 _LAYOUT = Layout(("workers", "parameter"), (), ())
 _NOISE = 0.05
@@ -73,3 +74,21 @@ def test_every_configuration_of_a_large_workload_teaches_its_forecasts(
         moved = process.refit_clone().fit(X, y + step * (np.arange(len(y)) == row))
         expected = (moved.predict(questions) - process.predict(questions)) / step
         assert influences[:, row] == pytest.approx(expected, abs=1e-5)
+
+
+def test_of_many_categories_only_those_that_split_the_runs_alike_are_left_out() -> None:
+    n_rows, rng = 20_000, np.random.default_rng(0)
+    codes = {f"param.own_{index}": rng.integers(0, 5, n_rows) for index in range(30)}
+    alike = {f"param.like_{index}": 4 - codes[f"param.own_{index}"] for index in range(10)}
+    coarser = {"param.coarser": np.minimum(codes["param.own_0"], 3)}
+    levels = {
+        name: [f"{name} {code}" for code in column.tolist()]
+        for name, column in (codes | alike | coarser).items()
+    }
+
+    categories = Encoder.learn(FeatureTable({}, levels, n_rows)).categories
+
+    by_column = {category.column: category.used for category in categories}
+    pairs = [(f"param.own_{index}", f"param.like_{index}") for index in range(10)]
+    assert all(sum(by_column[name] for name in pair) == 1 for pair in pairs)
+    assert all(by_column[name] for name in [*codes, *coarser][10:])
