@@ -169,12 +169,13 @@ def _level_ranks(colours: IntArray, categories: list[IntArray]) -> list[IntArray
 
 def _refined(colours: IntArray, categories: list[IntArray]) -> IntArray:
     """Return the rows' colours, refined by those of their levels until no new colour appears."""
-    while True:
+    while colours.max(initial=-1) + 1 < len(colours):  # else each row has a colour of its own
         levels = [_ranks_by_colours(codes, colours, is_final=False) for codes in categories]
         finer = _ranked([colours, *levels])
         if finer.max(initial=0) == colours.max(initial=0):
             return finer
         colours = finer
+    return colours
 
 
 def _ranks_by_colours(codes: IntArray, colours: IntArray, *, is_final: bool) -> IntArray:

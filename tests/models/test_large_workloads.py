@@ -6,6 +6,7 @@ import pytest
 from models.explanations.influence import Influences
 from models.features.encoder import Encoder
 from models.features.layout import Layout
+from models.features.ordering import structural_keys
 from models.laws.scaling_laws import random_subset
 from models.processes.gaussian import MAX_PROCESS_CONFIGURATIONS, GaussianProcess
 from models.tables import FeatureTable, FloatArray
@@ -92,3 +93,21 @@ def test_of_many_categories_only_those_that_split_the_runs_alike_are_left_out() 
     pairs = [(f"param.own_{index}", f"param.like_{index}") for index in range(10)]
     assert all(sum(by_column[name] for name in pair) == 1 for pair in pairs)
     assert all(by_column[name] for name in [*codes, *coarser][10:])
+
+
+def test_order_of_many_configurations_does_not_depend_on_names_of_many_levels() -> None:
+    n_rows, rng = 20_000, np.random.default_rng(0)
+    codes = {f"param.{index}": rng.integers(0, 5, n_rows).tolist() for index in range(30)}
+    seconds = rng.lognormal(5, 1, n_rows)
+    renamed = {
+        f"param.{30 - index}": [f"level {4 - code}" for code in column]
+        for index, column in enumerate(codes.values())
+    }
+    named = {name: [f"level {code}" for code in column] for name, column in codes.items()}
+
+    keys, others = (
+        structural_keys(FeatureTable({}, columns, n_rows), seconds) for columns in (named, renamed)
+    )
+
+    assert keys == others
+    assert len(set(keys)) == n_rows
