@@ -12,10 +12,14 @@ from models.features.layout import Layout
 from models.laws.law_priors import TEMPLATES, TERMS, law_prior
 from models.laws.power_laws import evaluate_law
 from models.planning.joint import JointForecast
+from models.runs.configurations import collapse
 from models.tables import FeatureTable, FloatArray, RunTable
 
 SCALE_SD = 3.0
 """Log standard deviation of a duration about which nothing is known: seconds to days."""
+
+MAX_MEASURED = 2_000
+"""Of more runs, at most as many configurations count: memory grows with the square of them."""
 
 _RUN_SD = 0.05
 """Log standard deviation of one run, and of the law's misfit, before any repetition."""
@@ -56,7 +60,8 @@ def prior_forecast(
     hardware
         Data sheets of accelerators by GPU type.
     measured
-        Runs on which no regressor was fitted yet; the distribution is conditioned on them.
+        Runs on which no regressor was fitted yet; the distribution is conditioned on them. Of more
+        than 2,000, it is conditioned on at most as many configurations, each as one run.
 
     References
     ----------
@@ -72,6 +77,7 @@ def prior_forecast(
     True
     """
     configurations = candidates.above(targets)
+    measured = None if measured is None else _thinned(measured)
     rows = configurations if measured is None else configurations.above(measured.features)
     encoder = Encoder.learn(rows, hardware)
     mean, covariance = _law_prior(encoder.layout, encoder.encode(rows).X)
@@ -89,6 +95,17 @@ def prior_forecast(
         np.arange(targets.n_rows),
     )
     return PriorForecast(joint, mean[:n])
+
+
+def _thinned(runs: RunTable) -> RunTable:
+    """Return all runs if they are few, otherwise some configurations, each as one run."""
+    if runs.n_runs <= MAX_MEASURED:
+        return runs
+    known = collapse(runs)
+    # Configurations are in the order of their hashes: the first ones are a random choice.
+    rows = np.arange(min(len(known.keys), MAX_MEASURED))
+    names = [names[0] for names in known.run_ids[:MAX_MEASURED]]
+    return RunTable(known.features.take(rows), np.exp(known.log_duration[rows]), names)
 
 
 def _law_prior(layout: Layout, X: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from models import (
     Design,
+    FeatureTable,
     FittedPortfolio,
     FloatArray,
     JointForecast,
@@ -362,3 +363,24 @@ def test_runs_before_a_fit_tell_the_scale_and_narrow_the_prior() -> None:
 
     assert informed.joint.covariance[-1, -1] < free.joint.covariance[-1, -1]
     assert np.exp(informed.log_duration[0]) == pytest.approx(runs.duration_seconds[0], rel=0.05)
+
+
+def test_thousands_of_runs_before_a_fit_tell_as_much_in_little_memory_in_any_order() -> None:
+    rng = np.random.default_rng(0)
+    sizes, workers = rng.lognormal(8, 1, 5000).round(3), rng.integers(1, 9, 5000).astype(np.float64)
+    seconds = sizes / workers * np.exp(rng.normal(0, 0.05, 5000))
+    features = FeatureTable({"dataset_size": sizes, "workers": workers}, {}, 5000)
+    runs = RunTable(features, seconds, [f"run_{row}" for row in range(5000)])
+    asked = FeatureTable(
+        {"dataset_size": np.full(2, 3000.0), "workers": np.array([2.0, 16.0])}, {}, 2
+    )
+
+    tracemalloc.start()
+    prior = prior_forecast(asked, asked, measured=runs)
+    _, peak_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    shuffled = prior_forecast(asked, asked, measured=runs.take(rng.permutation(5000)))
+
+    assert peak_bytes < 150e6
+    assert np.exp(prior.log_duration) == pytest.approx([1500.0, 187.5] * 2, rel=0.1)
+    assert shuffled.log_duration == pytest.approx(prior.log_duration, abs=1e-6)
