@@ -25,8 +25,8 @@ _MIN_SD = 0.03
 
 _CONFIDENCE = 0.9
 
-_LARGEST_LOG = 300.0
-"""Bound on the numbers of an artefact; no fit reaches it."""
+_LARGEST_LOG, _LARGEST_VARIANCE = 300.0, 2e4
+"""Bounds on the numbers of an artefact, which no fit reaches: variances are squares of logs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,8 +221,9 @@ def build_convergence(arrays: Mapping[str, FloatArray]) -> ConvergenceLaw | None
         (np.diff(grid) > 0).all()
         and (probability >= 0).all()
         and abs(probability.sum() - 1) < 1e-9  # noqa: PLR2004 - rounding
-        and (variance > 0).all()
-        and np.abs(curves).max() < _LARGEST_LOG
+        and np.abs(curves[:3]).max() < _LARGEST_LOG
+        and variance.min() > 0
+        and variance.max() < _LARGEST_VARIANCE
         and (scope > 0).all()
         and float(scope[0]).is_integer()
     )

@@ -160,6 +160,15 @@ def test_law_survives_the_artefact_of_its_regressor() -> None:
     assert dumps(restored) == dumps(portfolio)
 
 
+def test_law_of_runs_that_fit_no_law_survives_its_artefact() -> None:
+    law = fitted(np.array([1e18, 1e18, 1.0]), np.array([1e36, 1e36, 1e-3]))
+
+    restored = build_convergence(convergence_arrays(law))
+
+    assert restored is not None
+    assert (restored.variance == law.variance).all()
+
+
 def test_one_run_leaves_the_noise_scale_at_four_of_its_batches() -> None:
     law = fitted(np.array([256.0]), np.array([1e6]))
 
@@ -181,6 +190,8 @@ def test_no_run_that_reached_its_target_gives_no_law() -> None:
         ("convergence.curves", (1, 80), 1.0),
         ("convergence.curves", (2, 0), 1e6),
         ("convergence.curves", (3, 0), 0.0),
+        ("convergence.curves", (3, 0), 1e6),
+        ("convergence.curves", (3, 0), np.nan),
         ("convergence.scope", (0,), 0.0),
         ("convergence.scope", (0,), 2.5),
     ],
