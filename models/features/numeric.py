@@ -194,7 +194,7 @@ def quotient_of(column: FloatArray, workers: FloatArray | None, quotient: Quotie
     """
     if not quotient or workers is None:
         return column
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         quotients = column / workers if quotient == "per_worker" else workers / column
     return np.where(np.isfinite(quotients), quotients, np.nan)
 

@@ -164,6 +164,18 @@ def test_nodes_are_judged_by_the_workers_on_each() -> None:
     ]
 
 
+def test_nodes_too_few_to_divide_by_are_left_open() -> None:
+    rows = [{**row, "nodes": nodes} for row in grid((4, 8, 16)) for nodes in (1, 2)]
+    portfolio = fit(make_runs(rows))
+    asked = [{**rows[0], "nodes": 64}, {**rows[0], "workers": 1e10, "nodes": 1e-300}]
+
+    sparse, unknown = portfolio.support(make_features(asked))
+
+    assert [axis.name for axis in sparse.axes] == ["workers_per_node"]
+    assert [axis.name for axis in unknown.axes] == ["workers"]
+    assert "nodes" in unknown.unidentified
+
+
 def test_level_with_few_runs_is_transferred() -> None:
     rows = [*grid((1, 2, 4, 8), (1000, 2000, 4000), ("V100",)), *grid((1, 2), (1000,), ("K80",))]
     portfolio = fit(make_runs(rows))
