@@ -24,7 +24,7 @@ from models.members.shared_answers import SharedAnswers
 from models.members.transfer import LevelTransfer
 from models.pooling.level_effects import LevelEffects
 from models.portfolio import FittedPortfolio
-from models.questions.regimes import INTERPOLATION, NEW_LEVEL, Kind, RegimeMap
+from models.questions.regimes import INTERPOLATION, Kind, RegimeMap, new_level_names
 from models.regressor import PortfolioRegressor, State
 from models.reports import FitReport
 from models.runs.configurations import UNBOUNDED
@@ -215,8 +215,8 @@ def _build_member(name: str, encoder: Encoder, state: State) -> PortfolioRegress
 
 def _build_regime_map(encoder: Encoder, kinds: object, few_levels: object) -> RegimeMap:
     expected = [INTERPOLATION, *encoder.axis_names()]
-    for category in encoder.categories:
-        expected += [category.column, category.column + NEW_LEVEL]
+    for column, new_level in new_level_names(encoder).items():
+        expected += [column, new_level]
     regimes = _read_regimes({"kinds": kinds, "few_levels": few_levels})
     demand(set(regimes.kinds) == set(expected), "kinds of question are missing or too many")
     few = tuple(frozenset(codes) for codes in regimes.few_levels)

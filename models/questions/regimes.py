@@ -32,7 +32,7 @@ UNTESTED_AXES: Final[frozenset[Kind]] = frozenset({"short_axis", "constant_axis"
 PINNED_AXES: Final = ("workers", "batch_size", "nodes")
 """Axes whose exponents physics pins: the tight laws extrapolate them best."""
 
-NEW_LEVEL = ":new"
+_NEW_LEVEL = ":new"
 """Suffix of the name of a category's regime for levels that no run has."""
 
 FEW_CONFIGURATIONS = 12
@@ -90,7 +90,7 @@ class RegimeMap:
     ) -> None:
         self.kinds, self.few_levels = kinds, few_levels
         self._axes = encoder.axis_names()
-        self._categories = tuple(category.column for category in encoder.categories)
+        self._categories = tuple(new_level_names(encoder).items())
         self._has_few_levels = any(few_levels)
         self._is_relevant = np.array([kinds[name] != IRRELEVANT_AXIS for name in self._axes], bool)
         self._are_all_relevant = bool(self._is_relevant.all())
@@ -112,8 +112,10 @@ class RegimeMap:
     def _of_levels(self, levels: tuple[int, ...]) -> str:
         """Return the regime of a question within all ranges."""
         rare_regimes = (
-            column + NEW_LEVEL if code == UNSEEN else column
-            for column, code, rare in zip(self._categories, levels, self.few_levels, strict=True)
+            new_level if code == UNSEEN else column
+            for (column, new_level), code, rare in zip(
+                self._categories, levels, self.few_levels, strict=True
+            )
             if code < 0 or code in rare
         )
         return next(rare_regimes, INTERPOLATION)
@@ -126,6 +128,29 @@ class RegimeMap:
         if self._are_all_relevant:
             return distances
         return np.where(self._is_relevant, distances, 0.0)
+
+
+def new_level_names(encoder: Encoder) -> dict[str, str]:
+    """Return the name of each category's regime for levels that no run has, by its column.
+
+    No other regime has that name, whatever the columns are called.
+
+    Examples
+    --------
+    >>> from models.tables import FeatureTable
+    >>> columns = {"param.a": ["x", "y"], "param.a:new": ["x", None]}
+    >>> new_level_names(Encoder.learn(FeatureTable({}, columns, 2)))["param.a"]
+    'param.a:new:new'
+    """
+    columns = [category.column for category in encoder.categories]
+    taken, names = {*encoder.axis_names(), *columns}, {}
+    for column in columns:
+        name = column + _NEW_LEVEL
+        while name in taken:
+            name += _NEW_LEVEL
+        taken.add(name)
+        names[column] = name
+    return names
 
 
 def _farthest(distances: FloatArray) -> dict[int, int]:
@@ -159,10 +184,10 @@ def map_regimes(encoder: Encoder, layout: Layout, X: FloatArray, codes: IntArray
                 kind = IRRELEVANT_AXIS
             column += 1
         kinds[feature.column] = kind
-    few_levels = []
+    few_levels, new_levels = [], new_level_names(encoder)
     for index, category in enumerate(encoder.categories):
         kinds[category.column] = "transfer"
-        kinds[category.column + NEW_LEVEL] = "new_level"
+        kinds[new_levels[category.column]] = "new_level"
         sizes = np.bincount(codes[:, index], minlength=len(category.levels))
         limit = max(3.0, 0.08 * len(X))
         few = (sizes <= limit) & (3 * sizes <= sizes.max())

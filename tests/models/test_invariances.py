@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models import FeatureTable, FittedPortfolio, FloatArray, RunTable, dumps
+from models import FeatureTable, FittedPortfolio, FloatArray, RunTable, dumps, loads
 from models.features.ordering import structural_keys
 from tests.models.workloads import fit, grid, make_features, make_runs, run_tables
 
@@ -198,6 +198,22 @@ def test_names_of_parameters_are_no_matter(n: int, names: Mapping[str, str]) -> 
     )
 
     np.testing.assert_array_equal(found, expected)
+
+
+def test_parameter_that_is_called_like_new_levels_of_another_is_one_of_its_own() -> None:
+    workers, depth = np.tile([1.0, 2.0, 4.0], 12), np.repeat([1.0, 2, 4, 8, 16, 32], 6)
+    kinds = ["x", "y", "x", "x"] * 9
+    seconds = 90 * depth**0.8 / workers * np.linspace(1, 1.2, 36)
+
+    def answers(name: str) -> FloatArray:
+        columns = {"workers": workers, name: depth}
+        features = FeatureTable(columns, {"param.kind": kinds}, 36)
+        portfolio = fit(RunTable(features, seconds, [str(row) for row in range(36)]))
+        asked = {"workers": np.full(3, 2.0), name: np.array([8.0, 200.0, 8.0])}
+        questions = FeatureTable(asked, {"param.kind": ["x", "x", "z"]}, 3)
+        return _answers(loads(dumps(portfolio)), questions)
+
+    np.testing.assert_array_equal(answers("param.kind:new"), answers("param.depth"))
 
 
 def _in_units(table: FeatureTable, units: Mapping[str, float]) -> FeatureTable:
