@@ -161,7 +161,9 @@ def _composition(runs: PhaseRuns) -> tuple[tuple[str, ...], FloatArray]:
     seconds = np.column_stack([np.nan_to_num(runs.seconds[name]) for name in phases])
     total = seconds.sum(axis=1)
     shares = seconds / np.maximum(total, runs.duration_seconds)[:, None]
-    order = np.argsort(-shares.sum(axis=0), kind="stable")[: MAX_PHASES - 1]
+    # Summed in one order, so that phases of equal size are so in any order of the runs.
+    sizes = np.sort(shares, axis=0).sum(axis=0)
+    order = np.argsort(-sizes, kind="stable")[: MAX_PHASES - 1]
     chosen = [index for index in order.tolist() if shares[:, index].any()]
     rest = np.where(total > 0, 1.0 - shares[:, chosen].sum(axis=1), 0.0)
     if rest.max(initial=0.0) < _MIN_REST:

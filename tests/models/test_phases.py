@@ -174,6 +174,25 @@ def test_order_of_runs_is_no_matter_to_their_phases() -> None:
     np.testing.assert_array_equal(one.coefficients, other.coefficients)
 
 
+def test_order_of_runs_does_not_rank_phases_of_equal_size() -> None:
+    features = FeatureTable({"workers": WORKERS[:3]}, {}, 3)
+    load, compute = np.array([1.0, 2.0, 3.0]), np.array([3.0, 1.0, 2.0])
+    orders = ([0, 1, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0])
+
+    names = {
+        _shares(
+            PhaseRuns(
+                features.take(np.array(order)),
+                np.full(3, 10.0),
+                {"load": load[order], "compute": compute[order]},
+            )
+        )[0]
+        for order in orders
+    }
+
+    assert names == {("compute", "load", "other")}
+
+
 def test_runs_without_phases_explain_nothing_by_them() -> None:
     runs = RunTable(FEATURES, DURATIONS, [f"run_{index}" for index in range(8)])
 
