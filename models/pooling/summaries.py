@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -159,7 +160,8 @@ class WorkloadSummary:
                 has_shape and np.isfinite(item.effects).all() and np.isfinite(item.covariance).all()
             ):
                 raise ValueError(f"The summary's {item.category!r} does not fit its levels.")
-        if not all(np.isfinite(pair).all() for law in laws for pair in law.estimates.values()):
+        pairs = [pair for law in laws for pair in law.estimates.values()]
+        if not np.isfinite([*(law.weight for law in laws), *chain.from_iterable(pairs)]).all():
             raise ValueError("The summary holds a number that is not finite.")
         return cls(str(document["workload"]), int(document["n_configurations"]), laws, levels)
 

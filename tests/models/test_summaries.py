@@ -28,7 +28,7 @@ def test_summary_survives_its_document() -> None:
     )
 
 
-@pytest.mark.parametrize("damage", ["format", "shape", "level", "law"])
+@pytest.mark.parametrize("damage", ["format", "shape", "level", "weight", "law"])
 def test_damaged_summary_is_refused(damage: str) -> None:
     document = others(1)[0].to_document()
     level = next(item for item in document["levels"] if item["category"] == "gpu_type")
@@ -38,6 +38,8 @@ def test_damaged_summary_is_refused(damage: str) -> None:
         level["effects"] = level["effects"][:-1]
     elif damage == "level":
         level["covariance"][0][0] = float("nan")
+    elif damage == "weight":
+        document["laws"][0]["weight"] = float("nan")
     else:
         document["laws"][0]["estimates"]["compute|beta"] = [float("inf"), 1.0]
 
