@@ -215,13 +215,15 @@ class Inquiry:
         """Correction for rows with other epochs than the runs, None without such a row.
 
         It consists of a shift of the log durations, shape (n,), and two deviations, shape (n, 2):
-        from a start-up and from the fixed part. Each is one unknown for all rows. See `Epochs`.
+        from a start-up and from the fixed part. Each is one unknown for all rows; a start-up makes
+        more epochs shorter and fewer ones longer than in proportion. See `Epochs`.
         """
         epochs = self._grounds.epochs
         if epochs is None or not self.encoded.excess[:, epochs.feature].any():
             return None
         deviations = np.zeros((self.features.n_rows, 2))
-        deviations[:, 0] = start_up_sd(self.encoded.excess[:, epochs.feature])
+        from_start_up = start_up_sd(self.encoded.excess[:, epochs.feature])
+        deviations[:, 0] = np.copysign(from_start_up, self.encoded.X[:, epochs.place])
         if not epochs.is_one:
             return np.zeros(len(deviations)), deviations
         expansion = self.expansion

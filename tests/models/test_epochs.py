@@ -90,6 +90,20 @@ def test_fewer_epochs_than_were_measured_may_be_mostly_start_up() -> None:
     assert ((lower <= truth) & (truth <= upper)).mean() >= 0.85
 
 
+@pytest.mark.parametrize("measured", [(4.0,), (3.0, 4.0, 5.0)])
+def test_start_up_that_shortens_many_epochs_lengthens_few(measured: tuple[float, ...]) -> None:
+    portfolio = _fit(_rows(*measured))
+    row = _rows(1)[0]
+    questions = make_features([{**row, "epochs": epochs} for epochs in (1.0, 4.0, 16.0, 64.0)])
+
+    correction = portfolio.ask(questions).epochs_correction
+
+    assert correction is not None
+    few, known, many, more = correction[1][:, 0].tolist()
+    assert known == 0
+    assert few < 0 < many < more
+
+
 def test_run_of_many_epochs_tells_of_more() -> None:
     portfolio = _fit(_rows(1), start_up=20)
     base = {"workers": 8.0, "dataset_size": 10_000.0}
