@@ -30,8 +30,8 @@ _WIDE = 200
 _JSON = orjson.OPT_INDENT_2 | orjson.OPT_NAIVE_UTC | orjson.OPT_UTC_Z
 
 # Without a terminal that gives the width, lines may be long: programs read them.
-out = Console(highlight=False, width=None if sys.stdout.isatty() else _WIDE)
-notes = Console(stderr=True, soft_wrap=True, highlight=False)
+out = Console(highlight=False, emoji=False, width=None if sys.stdout.isatty() else _WIDE)
+notes = Console(stderr=True, soft_wrap=True, highlight=False, emoji=False)
 
 
 def print_json(document: Any) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from app.cli.output import print_table
+from app.cli.output import print_note, print_table
 from app.storage.database import Database
 from tests.support.terminal import Terminal
 
@@ -54,6 +54,17 @@ def test_columns_keep_the_names_of_parameters(capsys: pytest.CaptureFixture[str]
     print_table([{"dataset_size": 1, "param.inner_modules": 2, "param.[/x]": 3}])
 
     assert "dataset size  param.inner_modules  param.[/x]" in capsys.readouterr().out
+
+
+def test_names_between_colons_are_no_emoji(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table([{"run": "ci:100:3", "param.a:x:b": ":fire:"}])
+    print_note("Workload host:100:a: none.")
+
+    captured = capsys.readouterr()
+    assert "ci:100:3" in captured.out
+    assert "param.a:x:b" in captured.out
+    assert ":fire:" in captured.out
+    assert "host:100:a" in captured.err
 
 
 def test_recounted_project_is_told_by_its_name(terminal: Terminal, sqlite_url: str) -> None:
