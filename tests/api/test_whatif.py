@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
+from app.api.schemas.flat_queries import read_grid
 from app.services.wiring import Services
 from tests.support.engines import before_any_row
 from tests.support.regressors import fit, law_seconds, publish_regressor
@@ -56,6 +57,15 @@ def test_field_that_comes_again_continues_its_list(client: TestClient, published
     answer = get(client, f"{PATH}?workers=1&workers=2,4&epochs=")
 
     assert [forecast["configuration"]["workers"] for forecast in answer["forecasts"]] == [1, 2, 4]
+
+
+def test_both_names_of_a_parameter_make_one_list() -> None:
+    grid = read_grid([("framework", "torch"), ("param.framework", "jax")], "fitted")
+
+    assert [point["parameters"] for point in grid.points()] == [
+        {"framework": "torch"},
+        {"framework": "jax"},
+    ]
 
 
 def test_pricing_and_spot_stand_beside_the_columns(client: TestClient, published: Services) -> None:

@@ -161,9 +161,13 @@ def read_point(items: Iterable[tuple[str, str]], workload: str) -> dict[str, Any
 
 
 def merge(items: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Return the fields that have a value; values of a repeated name are joined into one list."""
+    """Return the fields that have a value; values of a repeated name are joined into one list.
+
+    A parameter with a column of its own has one name here, like any other field.
+    """
     fields: dict[str, str] = {}
-    for name, text in items:
+    for given, text in items:
+        name = COLUMN_PARAMETERS.get(given, given)
         if text.strip():
             fields[name] = f"{fields[name]},{text}" if name in fields else text
     return fields
