@@ -11,9 +11,10 @@ _TRANSLATIONS: Final = tuple(
         (r"POST /v1/workloads/\{workload\}/fits", "`trainfare fit WORKLOAD`"),
         (r"POST /v1/workloads/([^/\s]+)/fits", r"`trainfare fit \1`"),
         (r"POST /v1/runs\b", "`trainfare upload FILE`"),
-        (r"\b(?:pricing\.spot|pricing|energy)\.(?=[a-z])", ""),
-        (r"\bsearch\.(gpu_type|instance_type|provider|region)s\b", r"\1"),
-        (r"\bsearch\.(?=[a-z])", ""),
+        # After a point it is a part of a name, such as that of a parameter.
+        (r"(?<!\.)\b(?:pricing\.spot|pricing|energy)\.(?=[a-z])", ""),
+        (r"(?<!\.)\bsearch\.(gpu_type|instance_type|provider|region)s\b", r"\1"),
+        (r"(?<!\.)\bsearch\.(?=[a-z])", ""),
         (r"^Wait as long as Retry-After says\.$", ""),
         (r"^Retry as Retry-After says; nothing", "Nothing"),
         (r", then `trainfare", ", then type `trainfare"),

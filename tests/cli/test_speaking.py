@@ -178,6 +178,7 @@ def test_misspelt_field_is_refused_with_the_nearest(field: str, meant: str) -> N
         ("give pricing.price_per_hour or", "give price_per_hour or"),
         ("Name search.gpu_types.", "Name gpu_type."),
         ("Shorten search.workers.", "Shorten workers."),
+        ("with param.search.depth 3", "with param.search.depth 3"),
         ("?on_invalid=skip takes the good runs.", "--skip-invalid takes the good runs."),
         (
             "Send `Authorization: Bearer KEY`; an operator makes keys.",
