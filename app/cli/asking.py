@@ -162,7 +162,8 @@ def show_upload(name: str, answer: Mapping[str, Any]) -> None:
         print_note(f"Skipped {say_count(answer['invalid_count'], 'invalid row')}:")
         faults = answer["invalid"]
         for fault in faults[:SHOWN_FAULTS]:
-            print_note(f"  row {fault['row']}, {fault.get('field')}: {fault['message']}")
+            field = f", {fault['field']}" if fault.get("field") else ""
+            print_note(f"  row {fault['row']}{field}: {fault['message']}")
         if len(faults) > SHOWN_FAULTS:
             print_note(f"  ... and {len(faults) - SHOWN_FAULTS} more; --json prints them.")
     for warning in answer.get("warnings") or []:

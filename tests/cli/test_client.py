@@ -163,6 +163,17 @@ def test_bad_rows_are_skipped_when_told_to(terminal: Terminal, profile: Path) ->
     assert "row 1" in result.err
 
 
+def test_skipped_row_with_a_cell_too_many_is_told_by_its_number(
+    terminal: Terminal, profile: Path
+) -> None:
+    profile.write_text(profile.read_text().replace(",32,1\n", ",32,1,1\n", 1))
+
+    result = terminal.type("upload", profile, "--skip-invalid")
+
+    assert result.exit_code == 0
+    assert "row 1: The row has 8 cells where the header has 7." in result.err
+
+
 def test_dry_run_stores_nothing(terminal: Terminal, profile: Path) -> None:
     terminal.type("upload", profile, "--dry-run")
 
