@@ -48,19 +48,23 @@ export function showRuns(workload, first, use) {
   const place = byId("runs");
   const path = `${workloadPath(workload)}/runs`;
   const runs = [...first.runs];
-  const show = (token) => {
-    const more = token ? h("button", { type: "button", class: "secondary outline small", onclick: () => load(token) }, "Show more") : null;
+  let next = first.next_page_token;
+  const show = () => {
+    const more = next ? h("button", { type: "button", class: "secondary outline small", onclick: () => load(next) }, "Show more") : null;
     fill(place, runs.length ? table("The newest runs", HEADINGS, runs.map((run) => row(run, use))) : h("p", {}, "No runs yet."), more);
   };
   const load = async (token) => {
     try {
       const page = await get(path, { page_size: 50, page_token: token });
+      // A second click asks for the same page.
+      if (token !== next) return;
       runs.push(...page.runs);
-      show(page.next_page_token);
+      next = page.next_page_token;
+      show();
     } catch (error) {
       place.append(problemPanel(error));
     }
   };
   byId("export").onclick = () => download(path, workload).catch((error) => place.prepend(problemPanel(error)));
-  show(first.next_page_token);
+  show();
 }

@@ -128,7 +128,10 @@ async function loadRest() {
   const size = 1000;
   try {
     while (nextToken) {
-      const page = await get("/v1/workloads", { page_size: size, page_token: nextToken });
+      const token = nextToken;
+      const page = await get("/v1/workloads", { page_size: size, page_token: token });
+      // The list was loaded anew, or continued by a click: this page does not follow it.
+      if (token !== nextToken) continue;
       shown = [...shown, ...page.workloads];
       nextToken = page.next_page_token;
     }
@@ -143,6 +146,8 @@ async function loadRest() {
 async function load(token = null) {
   try {
     const page = await get("/v1/workloads", { page_size: 100, page_token: token });
+    // A second click asks for the same page.
+    if (token && token !== nextToken) return;
     shown = token ? [...shown, ...page.workloads] : page.workloads;
     nextToken = page.next_page_token;
     show();
