@@ -147,5 +147,8 @@ export function answerPanel(forecast, ...actions) {
   );
 }
 
+/** Return what stands in place of a chart as long as its question has no answer. */
+export const unanswered = () => h("p", { class: "quiet" }, "Drawn once the question above is answered.");
+
 /** Return a band in a few characters. */
 export const bandText = (band) => `${duration(band.lower)} – ${duration(band.upper)}`;

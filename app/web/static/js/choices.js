@@ -1,6 +1,6 @@
 /** Compares many configurations for the same work: cost against duration, and the best ones. */
 
-import { basisBadge, bandText, carbonText } from "./answer.js";
+import { basisBadge, bandText, carbonText, unanswered } from "./answer.js";
 import { latest, post } from "./api.js";
 import { axis, draw, scaleOf, tooltip } from "./chart.js";
 import { byId, debounced, field, fill, h, select, table } from "./dom.js";
@@ -146,16 +146,20 @@ function verdict(best, objective) {
   return h("p", { class: "big" }, `The ${words[objective]}: `, h("strong", {}, hardware(best.configuration)), ", ", durationNode(band.median), cost ? [", ", moneyNode(cost.median, cost.currency)] : [], ".");
 }
 
-/** Prepare the section; `use(fields)` puts a configuration into the what-if. */
+/** Prepare the section; `use(fields)` puts a configuration into the what-if. Returns a function that searches for a question, null for one without an answer. */
 export function installChoices(detail, gpus, use) {
   const form = byId("search");
   const place = byId("front");
   const plot = h("div", { class: "plot", id: "front-plot" });
-  let fields = {};
+  let fields = null;
   let isTouched = false;
   searchForm(form, detail);
 
   const ask = latest(async (signal) => {
+    if (!fields) {
+      fill(place, unanswered());
+      return;
+    }
     const recommendation = await post("/v1/recommendations", readSearch(form, detail, gpus, fields), { signal });
     const ranked = recommendation.ranked.map((entry) => entry.forecast);
     const front = recommendation.pareto.map((entry) => entry.forecast).filter((forecast) => forecast.cost);
@@ -188,7 +192,7 @@ export function installChoices(detail, gpus, use) {
   };
   return (question, hasPrice) => {
     fields = question;
-    if (!isTouched) form.elements.objective.value = hasPrice ? "cost" : "duration";
+    if (question && !isTouched) form.elements.objective.value = hasPrice ? "cost" : "duration";
     return show();
   };
 }

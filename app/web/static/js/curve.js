@@ -1,6 +1,6 @@
 /** The scaling curve: median, band, measured runs and cost along one axis. */
 
-import { basisBadge, bandText } from "./answer.js";
+import { basisBadge, bandText, unanswered } from "./answer.js";
 import { get, latest, workloadPath } from "./api.js";
 import { axis, draw, linearScale, scaleOf, tooltip } from "./chart.js";
 import { byId, debounced, field, fill, h, select, table } from "./dom.js";
@@ -127,17 +127,21 @@ function describe(curve) {
   return `Duration over ${label(curve.over)}: ${say(first)}, ${say(last)}; ${curve.measured.length} measured runs. The figures are in the table below.`;
 }
 
-/** Prepare the section; returns a function that draws the curve of a question. */
+/** Prepare the section; returns a function that draws the curve of a question, null for one without an answer. */
 export function installCurve(detail) {
   const form = byId("axis");
   const place = byId("curve");
-  let fields = {};
+  let fields = null;
   const over = select("over", axesOf(detail).map((name) => [name, label(name)]));
   const to = h("input", { type: "number", name: "to", inputmode: "decimal" });
   fill(form, field("Along", over), field("Up to", to));
   const plot = h("div", { class: "plot", id: "curve-plot" });
 
   const ask = latest(async (signal) => {
+    if (!fields) {
+      fill(place, unanswered());
+      return;
+    }
     const range = rangeOf(detail, over.value, fields[over.value]);
     to.placeholder = String(Number(range.to.toPrecision(6)));
     to.min = range.from;

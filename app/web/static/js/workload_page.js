@@ -61,10 +61,11 @@ const forecast = latest(async (signal) => {
   sections.search(fields, answer.cost !== null);
 });
 
-/** Show an error, and remove the charts of the previous question. */
+/** Show an error, and remove the charts of the previous question, also those that are still on their way. */
 function showUnanswered(error) {
   fill(byId("answer"), problemPanel(error));
-  for (const id of ["curve", "front"]) fill(byId(id), h("p", { class: "quiet" }, "Drawn once the question above is answered."));
+  sections.drawCurve(null);
+  sections.search(null);
 }
 
 const ask = () => forecast().catch(showUnanswered);
