@@ -87,11 +87,15 @@ export function installUpload(whenStored) {
   const zone = byId("drop");
   const input = byId("file");
   const place = byId("upload-result");
+  let running = 0;
   const uploadAll = async (files) => {
-    for (const file of files) await upload(file, files.length > 1 ? place.appendChild(h("div")) : place, whenStored);
+    // The results of an upload under way are yet to be read.
+    if (!running) place.replaceChildren();
+    running += 1;
+    for (const file of files) await upload(file, place.appendChild(h("div")), whenStored);
+    running -= 1;
   };
   input.onchange = async () => {
-    place.replaceChildren();
     await uploadAll([...input.files]);
     input.value = "";
   };
@@ -103,7 +107,6 @@ export function installUpload(whenStored) {
   zone.ondragleave = hover(false);
   zone.ondrop = (event) => {
     hover(false)(event);
-    place.replaceChildren();
     uploadAll([...event.dataTransfer.files]);
   };
 }
