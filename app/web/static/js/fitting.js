@@ -81,9 +81,11 @@ export class Fitting {
 
   end(fit) {
     if (fit.state === "succeeded") {
-      this.isFitted = true;
+      this.isFitted ||= fit.published !== false;
       const seconds = (Date.parse(fit.ended_at) - Date.parse(fit.started_at)) / 1000;
-      const what = fit.published === false ? "was fitted but not published: the published one is better" : "is published";
+      // The last step says why: it was not to be, the published one is better, or another was published meanwhile.
+      const reason = fit.step?.split("not published: ")[1] ?? "another one is";
+      const what = fit.published === false ? `was fitted but not published: ${reason}` : "is published";
       this.offer(h("span", { class: "note", role: "status" }, `Version ${fit.regressor_version} ${what}; ${fit.candidates.length} candidates in ${number(Number(seconds.toPrecision(2)))} s, `, timeNode(fit.ended_at), "."));
       this.whenPublished();
       return;
