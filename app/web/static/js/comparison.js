@@ -27,11 +27,13 @@ function differing(entries) {
 function relation(entry, first) {
   if (entry === first) return "–";
   const faster = first.duration_seconds.median / entry.duration_seconds.median;
-  const speed = faster >= 1 ? `${number(Number(faster.toPrecision(3)))}× faster` : `${number(Number((1 / faster).toPrecision(3)))}× slower`;
+  const factor = Number(Math.max(faster, 1 / faster).toPrecision(3));
+  const speed = factor === 1 ? "as fast" : `${number(factor)}× ${faster > 1 ? "faster" : "slower"}`;
   if (!entry.cost || !first.cost || entry.cost.currency !== first.cost.currency) return speed;
   const extra = Number(entry.cost.median) - Number(first.cost.median);
-  const cheaper = extra < 0 ? "saves" : "costs";
-  return h("span", {}, speed, h("br"), h("small", {}, `${cheaper} ${money(Math.abs(extra), entry.cost.currency)}${extra < 0 ? "" : " more"}`));
+  const amount = money(Math.abs(extra), entry.cost.currency);
+  const price = extra === 0 ? "costs the same" : extra < 0 ? `saves ${amount}` : `costs ${amount} more`;
+  return h("span", {}, speed, h("br"), h("small", {}, price));
 }
 
 /** Return the lowest cost and its currency, or nothing if the entries have several currencies. */
