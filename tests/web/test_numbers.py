@@ -174,6 +174,18 @@ def test_durations_do_not_round_up_out_of_their_unit(
     assert said == ["999 ms", "1.0 s", "9.9 s", "10 s", "1 year", "2 years"]
 
 
+def test_limit_of_years_is_rounded_up(published_service: str, open_page: OpenPage) -> None:
+    page = open_page(f"{published_service}/workloads/{PUBLISHED}")
+    limits = [365 * 86400, 365 * 86400 + 1, 5_000_000_000]
+
+    said = page.evaluate(
+        f"import({_module('format.js')})"
+        f".then(({{durationRoundedUp}}) => {limits}.map(durationRoundedUp))"
+    )
+
+    assert said == ["1 year", "1.01 years", "159 years"]
+
+
 @pytest.mark.parametrize("days", [(0.3, 4), (6, 15), (12, 300), (0.6, 400), (20, 3000)])
 def test_axis_of_long_trainings_ends_near_the_longest(
     published_service: str, open_page: OpenPage, days: tuple[float, float]

@@ -15,7 +15,10 @@ function inUnits(seconds, whole) {
   // Above these bounds, three digits of milliseconds or tenths of a second would round up to the next unit.
   if (seconds < 0.9995) return `${Number((seconds * 1e3).toPrecision(3))} ms`;
   if (seconds < 9.95) return `${seconds.toFixed(1)} s`;
-  if (seconds >= YEAR) return plural(Number((seconds / YEAR).toPrecision(3)), "year");
+  if (seconds >= YEAR) {
+    const years = seconds / YEAR;
+    return plural(whole === Math.ceil ? roundedUp(years) : Number(years.toPrecision(3)), "year");
+  }
   const leading = (remaining) => UNITS.findIndex(([, size]) => remaining >= size);
   const finest = UNITS[Math.min(leading(whole(seconds)) + 1, 3)][1];
   let remaining = whole(seconds / finest) * finest;
