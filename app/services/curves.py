@@ -50,6 +50,7 @@ class CurveService:
             if isinstance(answer, DomainError):
                 raise answer
             forecasts.append(answer)
+        _refuse_category(forecasts[0], axis.name)
         points = _points(axis, values, forecasts)
         requested_nodes = request.scenario.configuration.nodes
         measured = self._measured(project_id, forecasts[0], axis, requested_nodes)
@@ -83,6 +84,16 @@ def _at_value(scenario: Scenario, name: str, value: float) -> Scenario:
     known = ", ".join((*NUMERIC_FEATURES, f"{PARAMETER}NAME"))
     fault = Fault(f"{name!r} is not an axis.", f"Use one of {known}.", field="over", value=name)
     raise InvalidRequestError("There is no such axis.", [fault])
+
+
+def _refuse_category(forecast: Forecast, name: str) -> None:
+    """Refuse an axis along a category, whose levels have no order and nothing between them."""
+    if not name.startswith(PARAMETER):
+        return
+    if isinstance(forecast.scenario.parameters[name.removeprefix(PARAMETER)], str):
+        remedy = f"Ask for a grid: the what-if takes a comma list of {name}."
+        fault = Fault(f"{name!r} is a category.", remedy, field="over", value=name)
+        raise InvalidRequestError("A curve runs along a number.", [fault])
 
 
 def _points(axis: Axis, values: Sequence[float], forecasts: Sequence[Forecast]) -> list[CurvePoint]:

@@ -273,6 +273,7 @@ def test_curve_tells_which_limits_each_point_keeps(client: TestClient, published
     [
         ("over=workrs", "invalid_request"),
         ("over=param.precison", "unknown_field"),
+        ("over=param.precision", "invalid_request"),
         ("from=5&to=1", "invalid_request"),
         ("from=1.5&to=3", "invalid_request"),
         ("workers=1,2&epochs=1,2", "invalid_request"),
