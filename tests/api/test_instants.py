@@ -55,7 +55,9 @@ def test_digits_are_no_instant(client: TestClient, value: object) -> None:
     refuse(client, "fit", value)
 
 
-@pytest.mark.parametrize("value", ["2026-11-01T10:00:00", "01.11.2026", "2026-13-01T10:00:00Z"])
+@pytest.mark.parametrize(
+    "value", ["2026-11-01T10:00:00", "01.11.2026", "2026-13-01T10:00:00Z", "2026-W44-7"]
+)
 @before_any_row
 def test_text_that_is_no_instant_is_told_how_one_is_written(client: TestClient, value: str) -> None:
     path, body = bodies(value)["submission"]

@@ -9,7 +9,9 @@ from pydantic_core import PydanticCustomError
 
 _FIRST_YEAR = 1970
 _LAST_YEAR = 2999
-_DATE_LENGTH = 10
+_DATE: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
+"""RFC 3339 has no dates of weeks (`2026-W44-7`), which Python reads too."""
+
 _SIGN_LOST: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\S+ \d\d:?(\d\d)?", re.ASCII)
 """In a query string an unescaped plus means a space."""
 
@@ -45,7 +47,7 @@ def _refuse_lost_sign(value: Any) -> Any:
 
 def _from_date(value: Any) -> Any:
     """Convert a plain date to midnight UTC."""
-    if isinstance(value, str) and len(value.strip()) == _DATE_LENGTH:
+    if isinstance(value, str) and _DATE.fullmatch(value.strip()):
         try:
             return datetime.combine(date.fromisoformat(value.strip()), time.min, UTC)
         except ValueError:
