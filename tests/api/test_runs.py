@@ -256,3 +256,14 @@ def test_good_runs_are_offered_to_be_stored_where_there_are_any(client: TestClie
     assert mixed["code"] == bad["code"] == "invalid_rows"
     assert "on_invalid=skip" in mixed["remedy"]
     assert "on_invalid=skip" not in bad["remedy"]
+
+
+def test_skipped_rows_are_named_with_the_values_that_were_sent(client: TestClient) -> None:
+    rows = [make_json_run(), *(make_json_run(duration_seconds=value) for value in (True, -3, -0.5))]
+
+    skipped = post_json(client, rows, on_invalid="skip").json()
+    refused = post_json(client, rows).json()
+
+    values = [fault["value"] for fault in skipped["invalid"]]
+    assert [repr(value) for value in values] == ["True", "-3", "-0.5"]
+    assert values == [fault["value"] for fault in refused["errors"]]

@@ -108,7 +108,7 @@ class InvalidRowOut(ResponseModel):
 
     row: int | None
     field: str | None
-    value: str | float | None
+    value: str | bool | int | float | None
     message: str
     remedy: str
 
