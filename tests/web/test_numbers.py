@@ -174,6 +174,20 @@ def test_durations_do_not_round_up_out_of_their_unit(
     assert said == ["999 ms", "1.0 s", "9.9 s", "10 s", "1 year", "2 years"]
 
 
+def test_tiny_amounts_are_told_without_an_exponent(
+    published_service: str, open_page: OpenPage
+) -> None:
+    page = open_page(f"{published_service}/workloads/{PUBLISHED}")
+    amounts = ["0.000000213", "0.00046", "0.09", "0"]
+
+    said = page.evaluate(
+        f"import({_module('format.js')})"
+        f".then(({{money}}) => {amounts}.map((amount) => money(amount, 'USD')))"
+    )
+
+    assert said == ["$0.00000021", "$0.00046", "$0.09", "$0"]
+
+
 def test_limit_of_years_is_rounded_up(published_service: str, open_page: OpenPage) -> None:
     page = open_page(f"{published_service}/workloads/{PUBLISHED}")
     limits = [365 * 86400, 365 * 86400 + 1, 5_000_000_000]

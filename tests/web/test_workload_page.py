@@ -230,7 +230,9 @@ def test_tiny_chance_is_told_without_an_exponent(
     question = "gpu_type=T4&workers=1&dataset_size=400000&batch_size=256&epochs=2"
     asked = f"{published_service}/v1/workloads/{PUBLISHED}/forecast?{question}"
     odds = {"deadline": 2e-7, "budget": 0}
-    unlikely = {**patient_http.get(asked).json(), "probability": odds}
+    parts = [{"term": "compute", "share": 1.0}, {"term": "setup", "share": 3e-9}]
+    told = {"probability": odds, "explanation": parts}
+    unlikely = {**patient_http.get(asked).json(), **told}
     page = open_page(f"{published_service}/workloads/{PUBLISHED}?{question}")
     answer_of(page)
     page.route("**/forecast?*", lambda route: route.fulfill(json=unlikely))
@@ -239,6 +241,7 @@ def test_tiny_chance_is_told_without_an_exponent(
     facts = page.locator("#answer .facts-list > div")
     expect(facts.filter(has_text="Ends in time").locator("dd")).to_have_text("under 0.01%")
     expect(facts.filter(has_text="Keeps the budget").locator("dd")).to_have_text("0%")
+    expect(facts.filter(has_text="Where the time goes")).to_contain_text("setup under 0.01%")
 
 
 @pytest.mark.parametrize("width", [390, 1440])

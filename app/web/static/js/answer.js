@@ -119,7 +119,7 @@ function facts(forecast) {
     lines.push(["To the target", h("span", {}, durationNode(band.median), ` (${bandText(band)}), ${epochs} epochs`, ...cost)]);
   }
   if (forecast.explanation?.length) {
-    lines.push(["Where the time goes", forecast.explanation.map((part) => `${label(part.term)} ${percent(part.share)}`).join(", ")]);
+    lines.push(["Where the time goes", forecast.explanation.map((part) => `${label(part.term)} ${chance(part.share)}`).join(", ")]);
   }
   if (forecast.taught_by?.length) lines.push(["Most influential runs", lessons(forecast.taught_by)]);
   return h("dl", { class: "facts-list" }, lines.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))));

@@ -47,7 +47,7 @@ export function money(amount, currency) {
   const digits = value === 0 || Math.abs(value) >= 100 ? 0 : Math.abs(value) >= 0.1 ? 2 : null;
   const shown =
     digits === null
-      ? String(Number(value.toPrecision(2)))
+      ? value.toLocaleString("en", { maximumSignificantDigits: 2 })
       : value.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits });
   return currency === "USD" ? `$${shown}` : `${currency} ${shown}`;
 }
