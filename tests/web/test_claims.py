@@ -38,6 +38,24 @@ def test_fit_that_was_not_to_be_published_is_not_called_worse(
     expect(page.locator("#fit .note")).to_contain_text("not published: as asked")
 
 
+def test_regressor_that_is_not_published_is_not_called_unfitted(
+    empty_service: str, open_page: OpenPage
+) -> None:
+    runs = [{"workload": "tried", "duration_seconds": 5 + noise} for noise in range(4)]
+    patient_http.post(f"{empty_service}/v1/runs", json=runs).raise_for_status()
+    fits = f"{empty_service}/v1/workloads/tried/fits"
+    asked = {"regressors": ["log_linear"], "publish": "never"}
+    fit = patient_http.post(fits, json=asked, headers={"Prefer": "wait=60"}).json()
+    assert (fit["state"], fit["published"]) == ("succeeded", False)
+
+    page = open_page(f"{empty_service}/workloads/tried")
+
+    expect(page.locator("#problem")).to_contain_text("No regressor is published yet")
+    expect(page.locator("#facts")).to_contain_text("no regressor published yet")
+    page.goto(f"{empty_service}/")
+    expect(page.locator("tr[data-name=tried]")).to_contain_text("none published yet")
+
+
 def test_forecasts_that_are_equal_are_not_called_faster_or_dearer(
     published_service: str, open_page: OpenPage
 ) -> None:

@@ -36,7 +36,7 @@ function facts(detail) {
     detail.description || null,
     plural(all, "run"),
     detail.dataset_unit ? `dataset in ${detail.dataset_unit}` : null,
-    regressor ? h("span", {}, `version ${regressor.version}, fitted `, timeNode(regressor.fitted_at)) : "not fitted yet",
+    regressor ? h("span", {}, `version ${regressor.version}, fitted `, timeNode(regressor.fitted_at)) : "no regressor published yet",
     error ? h("span", { title: String(error.mape) }, `typical error ${percent(error.mape)}`) : null,
   ].filter(Boolean);
   fill(byId("facts"), parts.map((part) => h("span", {}, part)));
@@ -109,7 +109,7 @@ function installSections(workload, gpus, question) {
 
 function showUnfitted(runs) {
   const needs = runs ? "A fit takes seconds." : "Upload runs first.";
-  fill(byId("problem"), h("article", { class: "empty" }, h("h2", { class: "panel-title" }, "No regressor has been fitted yet"), h("p", {}, `${plural(runs, "finished run")} stored. ${needs}`)));
+  fill(byId("problem"), h("article", { class: "empty" }, h("h2", { class: "panel-title" }, "No regressor is published yet"), h("p", {}, `${plural(runs, "finished run")} stored. ${needs}`)));
 }
 
 async function refresh() {

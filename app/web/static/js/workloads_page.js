@@ -39,7 +39,7 @@ function row(workload) {
   const version = workload.published_version;
   const status = version
     ? h("span", { class: "badge good" }, `version ${version}`)
-    : h("span", { class: "badge" }, "not fitted yet");
+    : h("span", { class: "badge" }, "none published yet");
   return {
     attributes: { "data-name": name },
     cells: [
