@@ -140,15 +140,16 @@ def migrate(
 
 def wait(
     awaited: Annotated[
-        str, typer.Argument(metavar="{serve|fitter}", help="The command that is to start.")
+        str, typer.Argument(metavar="serve|fitter", help="The command that is to start.")
     ],
     *,
     timeout_s: Annotated[
         float, typer.Option(min=0, help="Give up after so many seconds.")
     ] = 3600.0,
 ) -> None:
-    """Wait until the schema is this version's, for `serve` also until a key exists.
+    """Wait until `serve` or `fitter` could start on the database.
 
+    Both need the schema of this version; `serve` beyond a loopback address also needs a key.
     For the time before a process starts: an init container, a script of a deployment.
     """
     from app.cli.failures import UsageError
