@@ -53,7 +53,7 @@ def test_database_of_a_newer_version_is_refused(terminal: Terminal, sqlite_url: 
         connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
     database.close()
 
-    for command in ("migrate", "fitter", "serve", "backup nightly.tfb"):
+    for command in ("migrate", "fitter", "serve", "wait serve", "backup nightly.tfb"):
         result = terminal.type(*command.split())
 
         assert result.exit_code == 1

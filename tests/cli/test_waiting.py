@@ -6,7 +6,6 @@ import pytest
 
 from app.domain.access import Scope
 from app.services.wiring import Services
-from app.storage.database import Database
 from tests.support.server import start_process
 from tests.support.terminal import Terminal
 
@@ -64,18 +63,6 @@ def test_only_the_service_waits_for_a_key(terminal: Terminal, services: Services
 
     assert [fitter.exit_code, early.exit_code, late.exit_code] == [0, 1, 0]
     assert "No usable API key exists" in early.err
-
-
-def test_schema_of_a_later_release_is_not_waited_for(terminal: Terminal, sqlite_url: str) -> None:
-    database = Database(sqlite_url)
-    with database.engine.begin() as connection:
-        connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
-    database.close()
-
-    result = terminal.type("wait", "serve")
-
-    assert result.exit_code == 1
-    assert "of a later release" in result.err
 
 
 def test_unknown_command_is_wrong_usage(terminal: Terminal) -> None:
