@@ -14,6 +14,7 @@ from app.domain.availability_errors import (
     SchemaAheadError,
     SchemaMismatchError,
     StorageUnavailableError,
+    StorageUnusableError,
 )
 from app.domain.errors import DomainError
 from app.settings import Settings
@@ -37,7 +38,7 @@ def wait_for(settings: Settings, awaited: Awaited, *, timeout_s: float) -> None:
     ------
     CommandError, DomainError
         What is still missing after `timeout_s`, or what waiting cannot mend: a later release's
-        schema, a database that cannot be used safely.
+        schema, a server's database that does not exist or cannot be used safely.
     typer.Exit
         If a signal ended the wait.
     """
@@ -68,7 +69,7 @@ def _missing(settings: Settings, awaited: Awaited) -> CommandError | DomainError
                 from app.cli.processes.serving import require_callers
 
                 require_callers(settings, context)
-    except SchemaAheadError:
+    except (SchemaAheadError, StorageUnusableError):
         raise
     except (RefusedError, SchemaMismatchError, StorageUnavailableError) as error:
         return error

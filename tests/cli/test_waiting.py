@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from app.cli import waiting
 from app.domain.access import Scope
+from app.domain.availability_errors import SharedSessionsError
 from app.services.wiring import Services
 from tests.support.server import start_process
 from tests.support.terminal import Terminal
@@ -65,6 +67,17 @@ def test_only_the_service_waits_for_a_key(terminal: Terminal, services: Services
     assert "No usable API key exists" in early.err
 
 
+def test_database_that_cannot_be_used_safely_is_not_waited_for(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_database: object) -> None:
+        raise SharedSessionsError("a pooler shares them")
+
+    monkeypatch.setattr(waiting, "require_suitable", refuse)
+
+    assert terminal.type("wait", "fitter").exit_code == 3
+
+
 def test_unknown_command_is_wrong_usage(terminal: Terminal) -> None:
     result = terminal.type("wait", "doctor")
 
@@ -77,22 +90,22 @@ def test_wait_says_what_is_missing_and_ends_when_all_is_there(
     terminal: Terminal, tmp_path: Path
 ) -> None:
     url = f"sqlite:///{tmp_path}/later.db"
-    waiting = start_process(
+    process = start_process(
         "wait", "serve", database_url=url, environment={"TRAINFARE_HOST": EXPOSED}
     )
     terminal.set(database_url=url)
 
-    waiting.wait_for_line("Waiting: There is no database at")
+    process.wait_for_line("Waiting: There is no database at")
     assert terminal.type("migrate").exit_code == 0
-    waiting.wait_for_line("Waiting: No usable API key exists")
+    process.wait_for_line("Waiting: No usable API key exists")
     terminal.type("keys", "create", "--name", "admin", "--scope", "admin")
 
-    assert waiting.wait() == 0
+    assert process.wait() == 0
 
 
 @pytest.mark.lengthy
 def test_signal_ends_a_wait(tmp_path: Path) -> None:
-    waiting = start_process("wait", "fitter", database_url=f"sqlite:///{tmp_path}/never.db")
-    waiting.wait_for_line("Waiting:")
+    process = start_process("wait", "fitter", database_url=f"sqlite:///{tmp_path}/never.db")
+    process.wait_for_line("Waiting:")
 
-    assert waiting.end() == 130
+    assert process.end() == 130
