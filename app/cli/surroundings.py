@@ -7,7 +7,7 @@ from app.cli.failures import RefusedError
 from app.services.context import ServiceContext
 from app.settings import Settings
 from app.storage.database import Database
-from app.storage.migration import require_migrated
+from app.storage.migration import require_head, require_migrated
 from app.storage.suitability import require_suitable
 
 
@@ -25,6 +25,23 @@ def open_migrated_context(settings: Settings) -> Iterator[ServiceContext]:
     with open_context(settings) as context:
         require_suitable(context.database)
         require_migrated(context.database)
+        yield context
+
+
+@contextmanager
+def open_current_context(settings: Settings) -> Iterator[ServiceContext]:
+    """Open the configured database, which must have exactly the schema of this version.
+
+    Raises
+    ------
+    RefusedError
+        If there is none.
+    SchemaMismatchError
+        If its schema is older or newer.
+    """
+    with open_context(settings) as context:
+        require_suitable(context.database)
+        require_head(context.database)
         yield context
 
 

@@ -9,7 +9,7 @@ import typer
 
 from app.cli.failures import CommandError, ExitCode, RefusedError
 from app.cli.processes.ending import termination_event
-from app.cli.surroundings import open_context
+from app.cli.surroundings import open_current_context
 from app.domain.availability_errors import (
     SchemaAheadError,
     SchemaMismatchError,
@@ -18,8 +18,6 @@ from app.domain.availability_errors import (
 )
 from app.domain.errors import DomainError
 from app.settings import Settings
-from app.storage.migration import require_head
-from app.storage.suitability import require_suitable
 
 _POLL_INTERVAL_S: Final = 1.0
 
@@ -62,9 +60,7 @@ def _pause(stop: threading.Event) -> None:
 def _missing(settings: Settings, awaited: Awaited) -> CommandError | DomainError | None:
     """Return what the command still needs and may come, None if it could start."""
     try:
-        with open_context(settings) as context:
-            require_suitable(context.database)
-            require_head(context.database)
+        with open_current_context(settings) as context:
             if awaited is Awaited.SERVE:
                 from app.cli.processes.serving import require_callers
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from app.cli import waiting
+from app.cli import surroundings
 from app.domain.access import Scope
 from app.domain.availability_errors import SharedSessionsError
 from app.services.wiring import Services
@@ -73,7 +73,7 @@ def test_database_that_cannot_be_used_safely_is_not_waited_for(
     def refuse(_database: object) -> None:
         raise SharedSessionsError("a pooler shares them")
 
-    monkeypatch.setattr(waiting, "require_suitable", refuse)
+    monkeypatch.setattr(surroundings, "require_suitable", refuse)
 
     assert terminal.type("wait", "fitter").exit_code == 3
 

@@ -24,13 +24,11 @@ from app.cli.processes import garbage
 from app.cli.processes.direct_protocol import DirectProtocol
 from app.cli.processes.ending import end_on_hangup
 from app.cli.processes.web import build
-from app.cli.surroundings import open_context
+from app.cli.surroundings import open_current_context
 from app.domain.addresses import is_loopback
 from app.services.access import AccessService, keys_required
 from app.services.context import ServiceContext
 from app.settings import Settings
-from app.storage.migration import require_head
-from app.storage.suitability import require_suitable
 from app.telemetry import exporting
 
 _logger = logging.getLogger(__name__)
@@ -77,9 +75,7 @@ def require_callers(settings: Settings, context: ServiceContext) -> None:
 
 
 def _check_start(settings: Settings) -> None:
-    with open_context(settings) as context:
-        require_suitable(context.database)
-        require_head(context.database)
+    with open_current_context(settings) as context:
         # Reports an invalid trace exporter once, instead of in each web process.
         with exporting(settings):
             pass

@@ -46,7 +46,6 @@ class Child:
         self._name = name
         self._command = [sys.executable, "-m", "app.cli", *arguments, "--supervised"]
         self._environment = environment_of(settings)
-        self.started_at = time.monotonic()
         self.process = self._start()
 
     def _start(self) -> subprocess.Popen[bytes]:
@@ -60,6 +59,7 @@ class Child:
                 f"The {self._name} cannot be started: {error.strerror}.",
                 "Make room for another process: memory, open files, the limit of processes.",
             ) from error
+        self.started_at = time.monotonic()
         _logger.info("started", extra={"child": self._name, "pid": process.pid})
         return process
 
@@ -72,7 +72,6 @@ class Child:
             If the machine has no room for it.
         """
         self.process = self._start()
-        self.started_at = time.monotonic()
 
     def end(self) -> None:
         """Tell the process to end, if it runs."""
