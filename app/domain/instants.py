@@ -20,6 +20,24 @@ def later(now: datetime, seconds: float) -> datetime | None:
     return now + timedelta(seconds=seconds) if abs(seconds) < _LONGEST_S else None
 
 
+def elapsed(since: datetime, now: datetime) -> timedelta:
+    """Return how long ago something was; never negative.
+
+    An instant in the future was read from a clock that has been set back since. It counts as long
+    ago as it is ahead: otherwise, what was read then would be taken for fresh until the clock is
+    there again.
+
+    Examples
+    --------
+    >>> noon = datetime(2026, 11, 1, 12, tzinfo=UTC)
+    >>> str(elapsed(noon, noon + timedelta(seconds=5)))
+    '0:00:05'
+    >>> str(elapsed(noon, noon - timedelta(hours=1)))
+    '1:00:00'
+    """
+    return abs(now - since)
+
+
 @lru_cache(maxsize=4096)
 def instant_text(instant: datetime) -> str:
     """Return an instant as RFC 3339 in UTC.

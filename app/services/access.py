@@ -27,6 +27,7 @@ from app.domain.addresses import is_loopback
 from app.domain.availability_errors import MissingExtraError, StorageUnavailableError
 from app.domain.errors import DomainError, NotFoundError
 from app.domain.identifiers import KeyId, ProjectId, new_identifier
+from app.domain.instants import elapsed
 from app.services.context import ServiceContext
 from app.services.identity.anonymous import AnonymousCaller
 from app.services.projects import require_project
@@ -106,8 +107,7 @@ class _CachedKey:
 
     def is_fresh(self, now: datetime) -> bool:
         """Whether it can be used without reading it again, or while that is under way."""
-        # A clock that was set back must not make it fresh for longer.
-        return self.is_reading or abs(now - self.read_at) < _FRESH_FOR
+        return self.is_reading or elapsed(self.read_at, now) < _FRESH_FOR
 
 
 class AccessService:
@@ -235,7 +235,7 @@ class AccessService:
             return stored[0], stores.quotas.get(stored[0].project_id).requests_per_minute
 
     def _note_use(self, cached: _CachedKey, key_id: KeyId, now: datetime) -> None:
-        if cached.use_noted_at is None or abs(now - cached.use_noted_at) >= _NOTE_USE_EVERY:
+        if cached.use_noted_at is None or elapsed(cached.use_noted_at, now) >= _NOTE_USE_EVERY:
             cached.use_noted_at = now
             self._notes.submit(self._write_use, key_id, now)
 

@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from app.domain.idempotency import IdempotencyTicket, Replay
+from app.domain.instants import elapsed
 from app.services.context import ServiceContext
 from app.services.projects import project_id_of
 
@@ -47,7 +48,7 @@ class IdempotencyService:
         """
         now = self._context.now()
         with self._context.database.transaction() as stores:
-            if self._purged_at is None or abs(now - self._purged_at) >= _PURGE_EVERY:
+            if self._purged_at is None or elapsed(self._purged_at, now) >= _PURGE_EVERY:
                 purged = stores.idempotency.purge(self._lapsed_before(), limit=self._at_once)
                 # The next request continues a long purge.
                 if purged < self._at_once:

@@ -12,6 +12,7 @@ from app.domain.ages import day_after
 from app.domain.availability_errors import StorageUnavailableError
 from app.domain.errors import NotFoundError
 from app.domain.identifiers import PriceId, ProjectId, is_identifier, new_identifiers
+from app.domain.instants import elapsed
 from app.domain.pages import DEFAULT_PAGE_SIZE, Page
 from app.domain.prices import Price, PriceFilter, PriceOrigin
 from app.pricing.catalogue import built_in_prices
@@ -179,8 +180,8 @@ class PriceService:
         cached = self._cached.get(project_id)
         if cached is None:
             return None
-        age = now - cached.read_at
-        is_old = abs(age) > self._fresh_for or now >= cached.day_ends_at
+        age = elapsed(cached.read_at, now)
+        is_old = age > self._fresh_for or now >= cached.day_ends_at
         if is_old and not cached.is_reading:
             return None
         if age > self._renew_after:

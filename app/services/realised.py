@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from app.domain.accuracy import LEVELS, RealisedAccuracy, RealisedForecast
+from app.domain.instants import elapsed
 from app.pricing.gpus import may_be_same_gpu
 from app.services.context import ServiceContext
 
@@ -41,7 +42,7 @@ class RealisedService:
         if not n_workloads:
             return []
         with self._lock:
-            if self._read_at is None or abs(now - self._read_at) > _FRESH_FOR:
+            if self._read_at is None or elapsed(self._read_at, now) > _FRESH_FOR:
                 with self._context.database.reading() as stores:
                     forecasts = stores.forecasts.realised(now - WINDOW, may_be_same_gpu)
                 self._cached, self._read_at = _busiest(forecasts, n_workloads), now

@@ -7,6 +7,7 @@ from typing import Final
 
 from app.domain.flat_fields import PARAMETER
 from app.domain.identifiers import WorkloadId
+from app.domain.instants import elapsed
 from app.domain.pages import Page
 from app.domain.runs import Run
 from app.domain.workloads import Workload
@@ -69,7 +70,7 @@ class MemberNames:
     def recent(self, stores: Stores, workload_id: WorkloadId, now: datetime) -> _Names:
         """Return the names in all runs of a workload as they were at most `FRESH_FOR` ago."""
         known = self._known.get(workload_id)
-        if known is None or abs(now - known[0]) > FRESH_FOR:
+        if known is None or elapsed(known[0], now) > FRESH_FOR:
             return self.read(stores, workload_id, now)
         return known[1]
 

@@ -17,6 +17,7 @@ from app.domain.errors import (
     UnknownWorkloadError,
 )
 from app.domain.identifiers import ProjectId, RegressorKey, Slug, WorkloadId
+from app.domain.instants import elapsed
 from app.pricing.energy import MeasuredPowers
 from app.services.context import ServiceContext
 from app.services.recently_used import CacheFigures
@@ -98,11 +99,10 @@ class RegressorCache:
         pointer = self._pointers.get((project_id, slug))
         if pointer is None:
             return None
-        age = now - pointer.read_at
-        if asked_at is not None:
-            age = max(asked_at - pointer.read_at, min(age, timedelta()))
-        # What was read in the future was read by a clock that has been set back since.
-        if abs(age) > self._fresh_for and not pointer.is_reading:
+        age = elapsed(pointer.read_at, now)
+        if asked_at is not None and pointer.read_at <= now:
+            age = max(asked_at - pointer.read_at, timedelta())
+        if age > self._fresh_for and not pointer.is_reading:
             return None
         if age > self._renew_after:
             self._renewals.renew((project_id, slug), lambda: self._read((project_id, slug), None))
@@ -180,7 +180,7 @@ class RegressorCache:
 
     def _is_new(self, project_id: ProjectId, slug: Slug, now: datetime) -> bool:
         pointer = self._pointers.get((project_id, slug))
-        return pointer is not None and abs(now - pointer.read_at) <= self._renew_after
+        return pointer is not None and elapsed(pointer.read_at, now) <= self._renew_after
 
     def holds(self, project_id: ProjectId, slug: Slug, version: int | None) -> bool:
         """Return whether a regressor is in memory, whether or not it still answers."""

@@ -8,6 +8,7 @@ from typing import Final
 from app.domain import deadlines
 from app.domain.access import DEFAULT_PROJECT, Principal, Scope
 from app.domain.availability_errors import StorageUnavailableError
+from app.domain.instants import elapsed
 from app.services.context import ServiceContext
 
 _FRESH_FOR: Final = timedelta(seconds=5)
@@ -34,7 +35,7 @@ class AnonymousCaller:
         if self._read_at is None:
             return None
         now = self._context.now()
-        is_old = abs(now - self._read_at) >= _FRESH_FOR
+        is_old = elapsed(self._read_at, now) >= _FRESH_FOR
         if is_old and (self.reading is None or self.reading.done()):
             self.reading = asyncio.create_task(asyncio.to_thread(self._read, now))
         return self._principal

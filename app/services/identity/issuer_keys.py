@@ -14,6 +14,7 @@ import orjson
 
 from app.domain.access_errors import InvalidTokenError, IssuerUnavailableError
 from app.domain.addresses import is_safe_url
+from app.domain.instants import elapsed
 from app.services.identity.proxies import unproxied
 
 _logger = logging.getLogger(__name__)
@@ -101,10 +102,9 @@ class IssuerKeys:
 
     def _is_due(self, key_id: str | None) -> bool:
         now = self._now()
-        # A clock that was set back must not keep keys for longer.
-        if self._tried_at is not None and abs(now - self._tried_at) < _FETCH_AT_MOST_EVERY:
+        if self._tried_at is not None and elapsed(self._tried_at, now) < _FETCH_AT_MOST_EVERY:
             return False
-        is_old = self._fetched_at is None or abs(now - self._fetched_at) >= _FETCH_AT_LEAST_EVERY
+        is_old = self._fetched_at is None or elapsed(self._fetched_at, now) >= _FETCH_AT_LEAST_EVERY
         return is_old or self._cached(key_id) is None
 
     async def _refresh(self, begun_at: datetime) -> None:

@@ -15,6 +15,7 @@ from app.domain.access import Principal, Scope
 from app.domain.access_errors import InvalidTokenError
 from app.domain.availability_errors import StorageUnavailableError
 from app.domain.identifiers import KeyId, ProjectId
+from app.domain.instants import elapsed
 from app.services.context import ServiceContext
 from app.services.identity.issuer_keys import IssuerKeys, SigningKey
 from app.settings import Settings
@@ -86,7 +87,7 @@ class TokenService:
             raise InvalidTokenError("the token is too long")
         now, digest = self._context.now(), hashlib.sha256(text.encode()).digest()
         token = self._tokens.get(digest)
-        if token is None or abs(now - token.verified_at) >= _VERIFIED_FOR:
+        if token is None or elapsed(token.verified_at, now) >= _VERIFIED_FOR:
             key = await self._key_of(text)
             token = await asyncio.to_thread(self._verify, text, key, now)
             self._cache(digest, token)
@@ -146,7 +147,7 @@ class TokenService:
 
     async def _project(self, name: str, now: datetime) -> _Project:
         cached = self._projects.get(name)
-        if cached is not None and abs(now - cached.read_at) < _PROJECT_FRESH_FOR:
+        if cached is not None and elapsed(cached.read_at, now) < _PROJECT_FRESH_FOR:
             return cached
         try:
             patience_s = None if cached is None else self._settings.database_patience_s

@@ -1,10 +1,11 @@
 """Requests new fits where an earlier release published a format that this one cannot read."""
 
 import logging
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 from app.domain.fits import FitReason
+from app.domain.instants import elapsed
 from app.services.context import ServiceContext
 from app.services.refitting.requests import queue_fits
 from models import FORMAT_VERSION
@@ -32,7 +33,7 @@ class FormatRenewal:
         self._context = context
         self._at_most = at_most
         self._began_at = context.now()
-        self._next_look_at = self._began_at
+        self._done_at: datetime | None = None
 
     def look(self) -> int:
         """Queue fits where there is room and something to renew; return how many.
@@ -40,8 +41,7 @@ class FormatRenewal:
         Once there is nothing to renew, calls within the next minute do nothing.
         """
         now = self._context.now()
-        # Later than that, the next look was set by a clock that was ahead.
-        if timedelta() < self._next_look_at - now <= _AGAIN_AFTER:
+        if self._done_at is not None and elapsed(self._done_at, now) < _AGAIN_AFTER:
             return 0
         with self._context.database.reading() as stores:
             room = self._at_most - stores.fits.queue_length()
@@ -51,7 +51,7 @@ class FormatRenewal:
                 FORMAT_VERSION, tried_since=self._began_at, limit=room
             )
         if not workloads:
-            self._next_look_at = now + _AGAIN_AFTER
+            self._done_at = now
             return 0
         with self._context.database.transaction() as stores:
             count = queue_fits(

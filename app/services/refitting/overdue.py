@@ -7,6 +7,7 @@ from typing import Final
 
 from app.domain.fits import AgingFit
 from app.domain.identifiers import ProjectId, Slug
+from app.domain.instants import elapsed
 from app.services.context import ServiceContext
 from app.services.refitting.refits import request_refits
 
@@ -31,7 +32,7 @@ class OverdueRefits:
         self._context = context
         self._at_most = at_most
         self._overdue: list[AgingFit] = []
-        self._next_look_at = context.now()
+        self._looked_at: datetime | None = None
 
     def look(self) -> int:
         """Queue fits where there is room and some are overdue; return how many.
@@ -39,11 +40,10 @@ class OverdueRefits:
         Workloads are examined once a minute, however often this is called.
         """
         now = self._context.now()
-        # Later than that, the next look was set by a clock that was ahead.
-        is_early = timedelta() < self._next_look_at - now <= _AGAIN_AFTER
-        if not self._overdue and not is_early:
+        is_due = self._looked_at is None or elapsed(self._looked_at, now) >= _AGAIN_AFTER
+        if not self._overdue and is_due:
             self._overdue = self._find(now)
-            self._next_look_at = now + _AGAIN_AFTER
+            self._looked_at = now
         if not self._overdue:
             return 0
         with self._context.database.reading() as stores:
