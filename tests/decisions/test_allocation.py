@@ -195,6 +195,47 @@ def test_bounds_hold_and_rule_out_no_better_allocation() -> None:
             assert set(best.tolist()) <= set(allocation.better_than(allocation.upper).tolist())
 
 
+def test_bounds_without_an_allocation_name_none() -> None:
+    n_without = 0
+    for seed in range(25):
+        options, n_jobs, capacity, _ = instance(seed, 2)
+        options = options.take(undominated(options))
+        fitting = every_choice(options, n_jobs, capacity, may_leave_out=False)
+        bounds = bracket(options, capacity)
+        if bounds.choice is not None:
+            assert any(np.array_equal(bounds.choice, choice) for choice in fitting)
+        else:
+            n_without += bool(fitting)
+            assert bounds.upper == np.inf
+    assert n_without  # the program finds what rounding to the prices did not
+
+
+def test_what_the_program_proves_has_no_gap_and_places_most_in_a_shortage() -> None:
+    n_short = 0
+    for seed in range(60):
+        options, n_jobs, capacity, weights = instance(seed, 2)
+        solution = allocate(options, n_jobs, capacity, time_limit_s=LIMIT_S)
+        if solution is not None:
+            assert solution.is_exact
+            assert solution.gap == 0.0
+            continue
+        n_short += 1
+        assert place_most(options, n_jobs, capacity, weights, LIMIT_S)[1]
+    assert n_short
+
+
+def test_free_options_are_allocated_where_they_fit() -> None:
+    options = Options(np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1]), np.full(4, 2), np.zeros(4))
+    capacity = np.array([2, 2])
+
+    solution = allocate(options, 2, capacity, time_limit_s=LIMIT_S)
+
+    assert solution is not None
+    assert fits(options, solution, capacity)
+    assert (solution.choice != NOTHING).all()
+    assert solution.gap == 0.0
+
+
 def test_first_fit_leaves_out_the_least_weight_per_gpu() -> None:
     options = Options(np.array([0, 1]), np.array([0, 0]), np.array([2, 3]), np.array([5.0, 4.0]))
     capacity = np.array([3, 1])

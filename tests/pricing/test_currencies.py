@@ -84,6 +84,13 @@ def test_newer_opposite_rate_goes_before_an_older_direct_one() -> None:
     assert rate_of(book, "EUR/USD") == "2.5"
 
 
+def test_of_two_rates_of_one_day_the_direct_one_counts() -> None:
+    book = RateBook([make_rate("EUR/USD", "2"), make_rate("USD/EUR", "0.4")])
+
+    assert rate_of(book, "EUR/USD") == "2"
+    assert rate_of(book, "USD/EUR") == "0.4"
+
+
 def test_rate_of_last_month_is_stale() -> None:
     book = RateBook([make_rate("EUR/USD", "1.1")])
     conversion = book.conversion("EUR", "USD", NOW)
