@@ -126,6 +126,21 @@ def test_a_rarer_false_alarm_needs_a_higher_threshold() -> None:
     assert thresholds_for(0.999999, 1).sums == 1.0
 
 
+@pytest.mark.parametrize(
+    ("probability", "runs", "sides"), [(0.05, 2, 1), (0.2, 10, 2), (0.02, 2000, 2)]
+)
+def test_thresholds_of_sums_solve_siegmunds_approximation(
+    probability: float, runs: int, sides: int
+) -> None:
+    sums = thresholds_for(probability, runs, sides=sides).sums
+
+    # Nine tenths of the probability are for sums; the run length is exponential, k is a half.
+    exponent = sums + 1.166
+    run_length = 2.0 * (np.exp(exponent) - exponent - 1.0)
+    chance = -np.expm1(-sides * runs / run_length)
+    assert chance == pytest.approx(0.9 * probability, rel=1e-6)
+
+
 def test_one_accident_among_few_runs_is_no_drift() -> None:
     ratios = np.array([0.01, 1.4, -0.01, 0.0, 0.02, -0.02])
 
