@@ -75,6 +75,22 @@ def test_update_is_bayes_rule(seed: int, unit: float, precision: float) -> None:
     assert posterior.mean() == pytest.approx(expected, rel=0.02)
 
 
+@settings(max_examples=25)
+@given(seed=st.integers(0, 10_000))
+def test_heavier_tails_reach_further_on_both_sides_and_change_nothing_between(seed: int) -> None:
+    beliefs = believe(make_forecast(seed))
+    heavier = beliefs.with_heavier_tails(np.full(len(beliefs), 3.0))
+
+    edges = np.exp(beliefs.highs[:, 0]), np.exp(beliefs.lows[:, -1])
+    for seconds in (*edges, np.sqrt(edges[0] * edges[1])):
+        assert heavier.probability_below(seconds) == pytest.approx(
+            beliefs.probability_below(seconds), abs=1e-9
+        )
+    far_below, far_above = edges[0] * np.exp(-6.0), edges[1] * np.exp(6.0)
+    assert heavier.probability_below(far_below) > beliefs.probability_below(far_below)
+    assert heavier.probability_below(far_above) < beliefs.probability_below(far_above)
+
+
 def test_mean_is_that_of_the_samples() -> None:
     for seed in range(20):
         beliefs = believe(make_forecast(seed))
