@@ -310,4 +310,19 @@ class Settings(BaseSettings):
     @property
     def url(self) -> str:
         """The database's URL; SQLite in the data folder if none is set."""
-        return self.database_url or f"sqlite:///{self.data_dir.absolute() / 'trainfare.db'}"
+        if self.database_url:
+            return self.database_url
+        # Built, not joined: a URL has its own meaning for `?` and `%` in a folder's name.
+        path = self.data_dir.absolute() / "trainfare.db"
+        return URL.create("sqlite", database=str(path)).render_as_string()
+
+    @property
+    def shown_database(self) -> str:
+        """The database as it may be shown: SQLite's path, or a server's address and name."""
+        url = make_url(self.url)
+        if url.get_backend_name() == "sqlite":
+            return str(url.database)
+        # Other options may hold a secret (`password`, `sslpassword`).
+        secret = url.query.keys() - {"host", "port"}
+        shown = url.difference_update_query(secret).render_as_string()
+        return shown.partition("//")[2].rpartition("@")[2]

@@ -48,7 +48,7 @@ def run_demo(settings: Settings, *, port: int, profiles: Path, exit_after: bool)
     if keys_required(local):
         raise UsageError("The settings demand keys, and the demo has none.", _WITHOUT_KEYS)
     signal.signal(signal.SIGTERM, _end)
-    _headline("Setting up", f"database {_shown_database(local)}")
+    _headline("Setting up", f"database {local.shown_database}")
     print_note(migrate_schema(local))
     make_data_folder(local)
     with background_service(local, local.data_dir / "demo.log") as service:
@@ -64,10 +64,6 @@ def run_demo(settings: Settings, *, port: int, profiles: Path, exit_after: bool)
 
 def _end(_signal: int, _frame: FrameType | None) -> NoReturn:
     sys.exit(0)
-
-
-def _shown_database(settings: Settings) -> str:
-    return settings.url.rpartition("@")[2].removeprefix("sqlite:///")
 
 
 def _headline(title: str, detail: str) -> None:

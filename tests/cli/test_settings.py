@@ -1,12 +1,16 @@
 """Settings that cannot be meant stop the start, by their name and in one line."""
 
+from contextlib import closing
+from pathlib import Path
+
 import pytest
 from sqlalchemy.engine import make_url
 
 from app.cli.processes.supervisor import environment_of
 from app.domain.access import Scope
 from app.settings import Settings
-from app.storage.database import make_engine
+from app.storage.database import Database, make_engine
+from app.storage.migration import migrate
 from tests.support.terminal import Terminal
 
 
@@ -141,3 +145,30 @@ def test_engine_asks_several_hosts_in_turn() -> None:
     _, options = make_engine(url).dialect.create_connect_args(make_url(url))
 
     assert (options["host"], options["port"]) == ("one,two", "5433,5434")
+
+
+@pytest.mark.parametrize("name", ["what?", "50%20 off", "a@b", "#1", "münchen"])
+def test_data_folder_with_any_name_holds_the_database(tmp_path: Path, name: str) -> None:
+    folder = tmp_path / name
+    folder.mkdir()
+    settings = Settings(data_dir=folder)
+
+    with closing(Database(settings.url)) as database:
+        migrate(database)
+
+    assert database.file == folder / "trainfare.db"
+    assert (folder / "trainfare.db").exists()
+    assert [*tmp_path.iterdir()] == [folder]
+    assert settings.shown_database == str(folder / "trainfare.db")
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("postgresql://ada:p%40w@one:5433/fare?password=hidden&passfile=x", "one:5433/fare"),
+        ("postgres://eve@one,two/fare?sslpassword=hidden", "/fare?host=one&host=two"),
+        ("sqlite:////srv/a%3Fb.db", "/srv/a?b.db"),
+    ],
+)
+def test_database_is_shown_without_login_and_options(url: str, shown: str) -> None:
+    assert Settings(database_url=url).shown_database == shown
