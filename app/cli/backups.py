@@ -2,7 +2,7 @@
 
 import shutil
 import sys
-from contextlib import contextmanager, redirect_stdout
+from contextlib import ExitStack, contextmanager, redirect_stdout
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -48,14 +48,15 @@ def _opened(file: Path) -> "Iterator[Path]":
     if file != _STANDARD:
         yield file
         return
-    with TemporaryDirectory(prefix="trainfare-") as folder:
-        held = Path(folder, "standard-input")
+    with ExitStack() as stack:
         try:
+            folder = stack.enter_context(TemporaryDirectory(prefix="trainfare-"))
+            held = Path(folder, "standard-input")
             with held.open("wb") as target:
                 shutil.copyfileobj(sys.stdin.buffer, target)
         except OSError as error:
             raise BackupError(
-                f"Cannot hold standard input in {folder}: {error.strerror}.",
+                f"Cannot hold standard input in a temporary file: {error.strerror}.",
                 "Set TMPDIR to a folder with more space, or name a file.",
             ) from None
         yield held

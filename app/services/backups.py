@@ -170,27 +170,16 @@ class BackupService:
         Raises
         ------
         BackupError
-            If the file exists and `overwrite` is false, is the database itself or cannot be
-            written, or if the schema is of an earlier version.
+            If the file exists and `overwrite` is false, is the database itself, no regular file or
+            cannot be written, or if the schema is of an earlier version.
         SchemaMismatchError
             If the schema is of a later version, or another program's.
         """
-        if path.exists() and not overwrite:
-            raise BackupError(f"{path} exists.", "Name another file, or pass --overwrite.")
-        self._check_is_other_file(path)
-        self._require_head(_BACK_UP_BEFORE)
-        draft = path.with_name(f".{path.name}.{os.getpid()}.part")
-        try:
-            with _private_file(draft) as file:
+        with _refusing_unwritable(path):
+            self._check_file(path, overwrite=overwrite)
+            self._require_head(_BACK_UP_BEFORE)
+            with _complete_file(path) as file:
                 self._write(file, str(path))
-            draft.replace(path)
-        except OSError as error:
-            reason = error.strerror or error
-            raise BackupError(
-                f"Cannot write {path}: {reason}.", "Check the folder and the disk."
-            ) from None
-        finally:
-            draft.unlink(missing_ok=True)
         return check_backup(path)
 
     def stream(self, file: IO[bytes], name: str) -> BackupSummary:
@@ -217,10 +206,17 @@ class BackupService:
         except SchemaMismatchError as error:
             raise BackupError(str(error), remedy) from None
 
-    def _check_is_other_file(self, path: Path) -> None:
+    def _check_file(self, path: Path, *, overwrite: bool) -> None:
+        """Refuse what a backup must not replace."""
+        if not path.exists():
+            return
+        if not overwrite:
+            raise BackupError(f"{path} exists.", "Name another file, or pass --overwrite.")
+        if not path.is_file():
+            raise BackupError(f"{path} is no file.", "Name a file; - is standard output.")
         file = self._context.database.file
         parts = [] if file is None else [f"{file}{end}" for end in ("", "-wal", "-shm")]
-        if any(path.exists() and Path(part).exists() and path.samefile(part) for part in parts):
+        if any(Path(part).exists() and path.samefile(part) for part in parts):
             raise BackupError(f"{path} is the database itself.", "Name another file.")
 
     def _write(self, file: IO[bytes], name: str) -> BackupSummary:
@@ -292,10 +288,26 @@ class BackupService:
 
 
 @contextmanager
-def _private_file(path: Path) -> Iterator[IO[bytes]]:
-    """Yield a new file that only its owner may read; it is on the disk when the block has ended."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _PRIVATE)
-    with os.fdopen(descriptor, "wb") as file:
-        yield file
-        file.flush()
-        os.fsync(file.fileno())
+def _refusing_unwritable(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or error
+        raise BackupError(
+            f"Cannot write {path}: {reason}.", "Check the folder and the disk."
+        ) from None
+
+
+@contextmanager
+def _complete_file(path: Path) -> Iterator[IO[bytes]]:
+    """Yield a file that only its owner may read; it is on the disk, at `path`, after the block."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}.part")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _PRIVATE)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)

@@ -1,9 +1,11 @@
 """The whole database goes into one file and comes back from it."""
 
+import errno
 import io
 import json
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -67,6 +69,21 @@ def test_half_a_backup_from_a_pipe_is_refused_and_changes_nothing(
     assert restored.returncode == 1
     assert b"standard-input is damaged" in restored.stderr
     assert not (tmp_path / "new" / "trainfare.db").exists()
+
+
+def test_backup_from_a_pipe_needs_a_folder_for_temporary_files(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_folder() -> str:
+        raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found")
+
+    monkeypatch.setattr(tempfile, "gettempdir", no_folder)
+
+    result = terminal.type("restore", "-")
+
+    assert result.exit_code == 1
+    assert "Cannot hold standard input in a temporary file: No usable temporary" in result.err
+    assert "TMPDIR" in result.err
 
 
 def test_backup_to_a_full_disk_is_refused() -> None:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import stat
 import uuid
 from collections.abc import Iterator
@@ -189,9 +190,24 @@ def test_backup_replaces_a_file_only_when_told_so(services: Services, tmp_path: 
     assert backups.create(path, overwrite=True) == check_backup(path)
 
 
-def test_backup_into_a_missing_folder_is_refused(services: Services, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["none/all.tfb", "file/all.tfb", "n" * 255, "n" * 256])
+def test_backup_where_no_file_can_be_is_refused(
+    services: Services, tmp_path: Path, name: str
+) -> None:
+    (tmp_path / "file").touch()
+
     with pytest.raises(BackupError, match="Cannot write"):
-        BackupService(services.context).create(tmp_path / "none" / "all.tfb")
+        BackupService(services.context).create(tmp_path / name)
+
+
+def test_backup_replaces_no_pipe_or_device(services: Services, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+
+    with pytest.raises(BackupError, match="is no file") as refused:
+        BackupService(services.context).create(tmp_path / "pipe", overwrite=True)
+
+    assert "- is standard output" in refused.value.remedy
+    assert (tmp_path / "pipe").is_fifo()
 
 
 def test_restore_removes_data_only_when_told_so(
