@@ -29,10 +29,13 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 _AMBIENT: Final = "OTEL_EXPORTER_OTLP_ENDPOINT"
+_AMBIENT_PROTOCOLS: Final = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
+"""By precedence: the protocol of the collector that the environment names."""
+
 _FLUSH_TIMEOUT_S: Final = 3.0
 _NAME: Final = "trainfare"
 _OFF: Final[TelemetryConfig] = {"tracing": False, "metrics": False, "logs": False}
-_UNTRACED: Final = frozenset({"/healthz", "/readyz", "/metrics"})
+_TRACED: Final = "/v1/"
 _PROPAGATOR: Final = TraceContextTextMapPropagator()
 
 
@@ -60,13 +63,23 @@ def _provider(settings: Settings) -> "SdkProvider | None":
     if settings.otlp_endpoint is not None:
         return _provider_to(settings.otlp_endpoint)
     ambient = os.environ.get(_AMBIENT)
-    if not ambient:
+    if not ambient or os.environ.get("OTEL_TRACES_EXPORTER") == "none":
         return None
     try:
+        _require_http()
         return _provider_to(check_endpoint(ambient))
     except (MissingExtraError, ValueError) as error:
         _logger.warning("no traces", extra={"variable": _AMBIENT, "reason": str(error)})
         return None
+
+
+def _require_http() -> None:
+    """Raise `ValueError` if the collector of the environment does not take OTLP by HTTP."""
+    for variable in _AMBIENT_PROTOCOLS:
+        if protocol := os.environ.get(variable):
+            if protocol != "http/protobuf":
+                raise ValueError(f"{variable} is {protocol!r}, and spans are sent by http/protobuf")
+            return
 
 
 def _provider_to(endpoint: str) -> "SdkProvider":
@@ -75,12 +88,14 @@ def _provider_to(endpoint: str) -> "SdkProvider":
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import (  # noqa: PLC0415
             OTLPSpanExporter,
         )
-        from opentelemetry.sdk.resources import Resource  # noqa: PLC0415
+        from opentelemetry.sdk.resources import OTELResourceDetector, Resource  # noqa: PLC0415
         from opentelemetry.sdk.trace import TracerProvider as SdkProvider  # noqa: PLC0415
         from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415
     except ImportError as error:
         raise MissingExtraError("otel", "TRAINFARE_OTLP_ENDPOINT") from error
-    resource = Resource.create({"service.name": _NAME, "service.version": version(_NAME)})
+    own = Resource.create({"service.name": _NAME, "service.version": version(_NAME)})
+    # OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES tell one installation from another.
+    resource = own.merge(OTELResourceDetector().detect())
     # At process exit it would wait once more for a collector that hangs.
     provider = SdkProvider(resource=resource, shutdown_on_exit=False)
     exporter = OTLPSpanExporter(endpoint=f"{endpoint.rstrip('/')}/v1/traces")
@@ -106,7 +121,7 @@ def request_telemetry(provider: TracerProvider | None) -> TelemetryConfig:
         "tracing": True,
         "tracer_provider": _WithoutQueries(provider),
         "operation_spans": False,
-        "exclude": lambda scope: scope.get("path") in _UNTRACED,
+        "exclude": lambda scope: not scope["path"].startswith(_TRACED),
     }
 
 

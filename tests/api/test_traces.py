@@ -207,8 +207,12 @@ def test_statement_that_fails_is_told(
     assert spans.named("SELECT")[-1].status.description == "OperationalError"
 
 
-@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics"])
-def test_probes_are_not_traced(traced: TestClient, spans: Spans, path: str) -> None:
+@pytest.mark.parametrize(
+    "path", ["/healthz", "/readyz", "/metrics", "/", "/docs", "/openapi.json", "/none", "/v1"]
+)
+def test_only_what_lies_below_the_base_path_is_traced(
+    traced: TestClient, spans: Spans, path: str
+) -> None:
     traced.get(path)
 
     assert not [span for span in spans.all() if "/" in span.name]
@@ -274,16 +278,73 @@ def test_spans_go_where_the_environment_says_without_a_setting(
     assert collector.paths == ["/v1/traces"]
 
 
+@pytest.mark.parametrize(
+    ("endpoint", "protocol", "reason"),
+    [
+        ("localhost:4317", "", "'localhost:4317' is neither http://"),
+        ("http://127.0.0.1:1", "grpc", "OTEL_EXPORTER_OTLP_PROTOCOL is 'grpc'"),
+    ],
+)
 def test_an_endpoint_of_the_environment_that_is_no_use_stops_nothing(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    endpoint: str,
+    protocol: str,
+    reason: str,
 ) -> None:
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "localhost:4317")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint)
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", protocol)
 
     with exporting(Settings()) as provider:
         assert provider is None
 
     [told] = [vars(record) for record in caplog.records if record.message == "no traces"]
     assert told["variable"] == "OTEL_EXPORTER_OTLP_ENDPOINT"
+    assert told["reason"].startswith(reason)
+
+
+def test_environment_that_sends_no_traces_is_obeyed(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
+    monkeypatch.setenv("OTEL_TRACES_EXPORTER", "none")
+
+    with exporting(Settings()) as provider:
+        assert provider is None
+
+    assert caplog.records == []
+
+
+def test_protocol_of_traces_goes_before_that_of_all_signals(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "http/protobuf")
+
+    with exporting(Settings()) as provider:
+        assert provider is not None
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "told"),
+    [
+        ("OTEL_SERVICE_NAME", "fare-staging", {"service.name": "fare-staging"}),
+        ("OTEL_RESOURCE_ATTRIBUTES", "service.version=9,a=b", {"service.version": "9", "a": "b"}),
+        ("OTEL_SERVICE_NAME", "", {"service.name": "trainfare"}),
+    ],
+)
+def test_environment_names_the_installation(
+    monkeypatch: pytest.MonkeyPatch, variable: str, value: str, told: dict[str, str]
+) -> None:
+    monkeypatch.setenv(variable, value)
+
+    with exporting(Settings(otlp_endpoint="http://127.0.0.1:1")) as provider:
+        assert isinstance(provider, TracerProvider)
+        attributes = dict(provider.resource.attributes)
+
+    assert told.items() <= attributes.items()
+    assert {"service.name", "service.version"} <= attributes.keys()
 
 
 def test_a_collector_that_hangs_holds_up_no_end(
