@@ -41,7 +41,8 @@ VOLUME /var/lib/trainfare
 USER 10001:10001
 EXPOSE 8000
 STOPSIGNAL SIGTERM
+# Without http_proxy, which an engine may set in every container.
 HEALTHCHECK --interval=10s --timeout=5s --start-period=30s --retries=3 \
-    CMD ["python", "-c", "import os, urllib.request as r; r.urlopen(f'http://127.0.0.1:{os.environ[\"TRAINFARE_PORT\"]}/healthz', timeout=4)"]
+    CMD ["python", "-c", "import http.client as h, os, sys; c = h.HTTPConnection('localhost', int(os.environ['TRAINFARE_PORT']), timeout=4); c.request('GET', '/healthz'); sys.exit(c.getresponse().status != 200)"]
 ENTRYPOINT ["trainfare"]
 CMD ["serve", "--with-fitter", "--migrate"]

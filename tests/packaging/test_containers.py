@@ -1,8 +1,14 @@
 """The image and the compose file are sound as far as that shows without a container engine."""
 
+import json
+import os
 import re
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +48,40 @@ def test_image_is_of_two_stages_and_runs_without_rights() -> None:
     assert "--require-hashes -r ${REQUIREMENTS}" in _DOCKERFILE
     assert "HEALTHCHECK" in _DOCKERFILE
     assert "PYTHONDONTWRITEBYTECODE=1" in _DOCKERFILE
+
+
+class _HealthHandler(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        """Answer as a healthy service does, and anything else as a sick one."""
+        self.send_response(200 if self.path == "/healthz" else 503)
+        self.end_headers()
+
+
+@contextmanager
+def _answering() -> Iterator[int]:
+    with HTTPServer(("127.0.0.1", 0), _HealthHandler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server.server_port
+        server.shutdown()
+
+
+def _is_healthy(port: int, path: str = "/healthz") -> bool:
+    match = re.search(r"^HEALTHCHECK(?:.|\n)*?CMD (\[.*\])$", _DOCKERFILE, re.MULTILINE)
+    assert match is not None
+    [_, *arguments] = json.loads(match[1].replace("/healthz", path))
+    closed = dict.fromkeys(("http_proxy", "all_proxy"), "http://127.0.0.1:1")
+    environment = {**os.environ, **closed, "TRAINFARE_PORT": str(port)}
+    command = [sys.executable, *arguments]
+    return (
+        subprocess.run(command, env=environment, capture_output=True, check=False).returncode == 0
+    )
+
+
+def test_health_is_asked_without_a_proxy() -> None:
+    with _answering() as port:
+        assert _is_healthy(port)
+        assert not _is_healthy(port, "/elsewhere")
+    assert not _is_healthy(port)
 
 
 def test_everything_copied_into_the_image_is_there_and_not_ignored() -> None:
