@@ -16,14 +16,14 @@ from typing import Final, NoReturn
 
 import uvicorn
 from typing_extensions import override
-from uvicorn.supervisors import Multiprocess
 
 from app.cli.failures import RefusedError
 from app.cli.logs import configure_logging, log_config
 from app.cli.processes import garbage
 from app.cli.processes.direct_protocol import DirectProtocol
 from app.cli.processes.ending import end_on_hangup
-from app.cli.processes.web import build
+from app.cli.processes.several import WebProcesses
+from app.cli.processes.web import build, build_among_several
 from app.cli.surroundings import open_current_context
 from app.domain.addresses import is_loopback
 from app.services.access import AccessService, keys_required
@@ -155,17 +155,10 @@ def _metrics_folder(settings: Settings) -> Iterator[Path | None]:
         yield Path(path)
 
 
-def _several(config: uvicorn.Config, server_socket: socket.socket) -> Multiprocess:
-    """Return what runs several web processes; uvicorn's own SIGHUP would restart them all."""
-    on_hangup = signal.getsignal(signal.SIGHUP)
-    supervisor = Multiprocess(config, sockets=[server_socket])
-    signal.signal(signal.SIGHUP, on_hangup)
-    return supervisor
-
-
 def _serve(settings: Settings, siblings: Path | None, *, access_log: bool) -> None:
+    is_several = settings.web_workers > 1
     config = uvicorn.Config(
-        partial(build, settings, siblings),
+        partial(build_among_several if is_several else build, settings, siblings),
         factory=True,
         host=settings.host,
         port=settings.port,
@@ -187,9 +180,9 @@ def _serve(settings: Settings, siblings: Path | None, *, access_log: bool) -> No
     server_socket, url = _listen(settings)
     _logger.info("listening", extra={"url": url, "web_workers": settings.web_workers})
     try:
-        if settings.web_workers > 1:
+        if is_several:
             garbage.settle()
-            _several(config, server_socket).run()
+            WebProcesses(config, server_socket).run()
         else:
             _Server(config).run(sockets=[server_socket])
     finally:

@@ -13,6 +13,7 @@ import orjson
 from app.cli.failures import RefusedError
 from app.cli.logs import configure_logging
 from app.cli.processes.ending import termination_event
+from app.cli.processes.pauses import FIRST_PAUSE_S, Pauses
 from app.cli.surroundings import require_database
 from app.settings import Settings
 
@@ -21,10 +22,6 @@ _GRACE_S: Final = 25.0
 """Time for both to end; each forces its own end sooner, whatever it waits for."""
 
 _POLL_INTERVAL_S: Final = 0.2
-_FIRST_PAUSE_S: Final = 1.0
-_MAX_PAUSE_S: Final = 30.0
-_LASTING_S: Final = 600.0
-"""A fitter that ran this long had started well: the pause before its next start is the first."""
 
 
 def environment_of(settings: Settings) -> dict[str, str]:
@@ -119,7 +116,7 @@ def _run(settings: Settings, stop: threading.Event, *, access_log: bool) -> None
 
 
 def watch(
-    service: Child, fitter: Child, stop: threading.Event, *, pause_s: float = _FIRST_PAUSE_S
+    service: Child, fitter: Child, stop: threading.Event, *, pause_s: float = FIRST_PAUSE_S
 ) -> None:
     """Restart the fitter whenever it dies; return when `stop` is set or the service has ended.
 
@@ -130,10 +127,9 @@ def watch(
     stop
         Set when both shall end.
     pause_s
-        Seconds before the first restart; each further pause is twice as long, up to 30 s, until
-        the fitter has run for ten minutes.
+        Seconds before the first restart; further ones come later, as `Pauses` says.
     """
-    first_pause_s = pause_s
+    pauses = Pauses(pause_s)
     restart_at: float | None = None
     while service.process.poll() is None and not stop.wait(_POLL_INTERVAL_S):
         exit_code = fitter.process.poll()
@@ -141,19 +137,20 @@ def watch(
             continue
         now = time.monotonic()
         if restart_at is None:
-            pause_s = first_pause_s if now - fitter.started_at >= _LASTING_S else pause_s
+            pause_s = pauses.next_s(ran_s=now - fitter.started_at)
             _logger.error("fitter died", extra={"exit_code": exit_code, "restart_in_s": pause_s})
             restart_at = now + pause_s
         elif now >= restart_at:
-            pause_s = min(2 * pause_s, _MAX_PAUSE_S)
-            restart_at = None if _is_restarted(fitter, pause_s) else now + pause_s
+            pause_s = _restart(fitter, pauses)
+            restart_at = now + pause_s if pause_s else None
 
 
-def _is_restarted(fitter: Child, pause_s: float) -> bool:
-    """Restart the fitter, and tell the log if the machine has no room for it now."""
+def _restart(fitter: Child, pauses: Pauses) -> float:
+    """Restart the fitter; if the machine has no room for it, log that and return a pause."""
     try:
         fitter.restart()
     except RefusedError as error:
+        pause_s = pauses.next_s(ran_s=0.0)
         _logger.error("%s %s", error, error.remedy, extra={"restart_in_s": pause_s})  # noqa: TRY400
-        return False
-    return True
+        return pause_s
+    return 0.0

@@ -1,5 +1,6 @@
 """Builds the application of one web process."""
 
+import logging
 import os
 import sys
 from pathlib import Path
@@ -7,15 +8,18 @@ from typing import TYPE_CHECKING, Final, cast
 
 from fastapi import FastAPI
 
+from app.cli.failures import ExitCode
 from app.cli.processes import garbage
 from app.cli.processes.ending import end_on_hangup, end_within
 from app.cli.processes.orphans import end_with_parent
+from app.domain.errors import DomainError
 from app.domain.threads import ONE_THREAD
 from app.settings import Settings
 
 if TYPE_CHECKING:
     from types import ModuleType
 
+_logger = logging.getLogger(__name__)
 _END_S: Final = 20.0
 """Time for the shutdown: pending answers first, then writes that are still due."""
 
@@ -45,6 +49,16 @@ def build(settings: Settings, siblings: Path | None = None) -> FastAPI:
     end_within(_END_S, app.state.services.context.stopping)
     garbage.settle()
     return app
+
+
+def build_among_several(settings: Settings, siblings: Path | None) -> FastAPI:
+    """Build the application as `build` does; one line of the log tells why this is impossible."""
+    try:
+        return build(settings, siblings)
+    except DomainError as error:
+        _logger.error("web process cannot start: %s %s", error, error.remedy)  # noqa: TRY400
+        # Not uvicorn's code for a failed start, which would end the other web processes too.
+        sys.exit(ExitCode.REFUSED)
 
 
 def _leave_out_unused() -> None:

@@ -1,0 +1,53 @@
+"""Runs several web processes on one port, and starts another one for each that dies."""
+
+import logging
+import signal
+import socket
+import time
+
+import uvicorn
+from typing_extensions import override
+from uvicorn.supervisors import Multiprocess
+
+from app.cli.processes.pauses import Pauses
+
+_logger = logging.getLogger(__name__)
+
+
+class WebProcesses(Multiprocess):
+    """Uvicorn's supervisor; it notices and logs each death at once, and paces the restarts.
+
+    A process that cannot start, because the database is away for instance, would otherwise be
+    replaced by the next one over and over.
+    """
+
+    def __init__(self, config: uvicorn.Config, server_socket: socket.socket) -> None:
+        on_hangup = signal.getsignal(signal.SIGHUP)
+        super().__init__(config, sockets=[server_socket])
+        # Uvicorn's own handler would restart them all.
+        signal.signal(signal.SIGHUP, on_hangup)
+        self._pauses = Pauses()
+        self._started_at = self._looks_at = time.monotonic()
+
+    @override
+    def keep_subprocess_alive(self) -> None:
+        """Replace the processes that have died, unless others just did."""
+        if time.monotonic() < self._looks_at:
+            return
+        for process in self.processes:
+            # While this process has a copy of the other end, the pipe does not end with the child:
+            # uvicorn would wait a minute for the answer of one that just died, and heed no signal.
+            process.child_conn.close()
+        before = self.processes.copy()
+        super().keep_subprocess_alive()
+        dead = [old for old, new in zip(before, self.processes, strict=True) if old is not new]
+        for process in dead:
+            details = {"pid": process.pid, "exit_code": process.exitcode}
+            _logger.error("web process died; another is started", extra=details)
+        if dead:
+            self._let_rest()
+
+    def _let_rest(self) -> None:
+        now = time.monotonic()
+        self._looks_at = now + self._pauses.next_s(ran_s=now - self._started_at)
+        self._started_at = now

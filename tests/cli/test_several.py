@@ -1,0 +1,71 @@
+"""Web processes that die are replaced, however often, and told in the log."""
+
+import os
+import signal
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from app.cli.processes.pauses import Pauses
+from tests.support import patient_http
+from tests.support.server import RunningProcess, running_service
+
+pytestmark = [
+    pytest.mark.lengthy,
+    pytest.mark.skipif(
+        not Path("/proc/self/task").exists(), reason="web processes are found by /proc"
+    ),
+]
+
+
+def _web_processes(service: RunningProcess) -> list[int]:
+    found = []
+    for thread in Path(f"/proc/{service.process.pid}/task").iterdir():
+        with suppress(OSError):
+            found += [int(child) for child in (thread / "children").read_text().split()]
+    return [
+        child for child in found if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()
+    ]
+
+
+def test_dead_web_process_is_replaced_and_told(sqlite_url: str) -> None:
+    with running_service(sqlite_url, "--workers", "2") as service:
+        patient_http.get(f"{service.url}/healthz")
+        before = set(_web_processes(service))
+        victim = min(before)
+        os.kill(victim, signal.SIGKILL)
+        service.wait_until_logged(f"web process died; another is started pid={victim}")
+        after = set(_web_processes(service))
+        exit_code = service.end()
+
+    assert len(before) == len(after) == 2
+    assert victim not in after
+    assert exit_code == 0
+
+
+def test_web_process_that_cannot_start_is_told_in_a_line_and_holds_up_no_end(
+    sqlite_url: str,
+) -> None:
+    database = Path(sqlite_url.removeprefix("sqlite:///"))
+    with running_service(sqlite_url, "--workers", "2") as service:
+        patient_http.get(f"{service.url}/healthz")
+        database.rename(database.with_suffix(".away"))
+        os.kill(_web_processes(service)[0], signal.SIGKILL)
+        service.wait_until_logged("web process died", times=2)
+        exit_code = service.end()
+
+    logged = "".join(service.lines)
+    assert exit_code == 0
+    assert "exit_code=-9" in logged
+    assert "exit_code=1" in logged
+    assert "web process cannot start: The database is at schema none" in logged
+    assert "Run `trainfare migrate`" in logged
+    assert "Traceback" not in logged
+
+
+def test_pauses_double_up_to_half_a_minute_and_begin_anew_after_ten() -> None:
+    pauses = Pauses()
+
+    assert [pauses.next_s(ran_s=599.0) for _ in range(7)] == [1, 2, 4, 8, 16, 30, 30]
+    assert [pauses.next_s(ran_s=ran_s) for ran_s in (600.0, 0.0, 0.0)] == [1, 2, 4]
