@@ -72,7 +72,16 @@ class JsonFormatter(logging.Formatter):
         }
         if record.exc_info:
             event["exception"] = self.formatException(record.exc_info)
-        return orjson.dumps(event, default=str).decode()
+        try:
+            return orjson.dumps(event, default=str).decode()
+        except orjson.JSONEncodeError:
+            readable = {name: _encodable(value) for name, value in event.items()}
+            return orjson.dumps(readable).decode()
+
+
+def _encodable(value: object) -> str:
+    """Return a value as text that UTF-8 has codes for: names of files and variables may be any."""
+    return str(value).encode(errors="backslashreplace").decode()
 
 
 def _shown(value: object) -> str:

@@ -34,6 +34,15 @@ def test_json_log_line_is_one_object_with_its_fields() -> None:
     assert event["at"].endswith("Z")
 
 
+@pytest.mark.parametrize(
+    ("value", "shown"), [("TRAINFARE_F\udcfc", r"TRAINFARE_F\udcfc"), (1 << 64, f"{1 << 64}")]
+)
+def test_value_that_json_has_no_code_for_costs_no_log_line(value: object, shown: str) -> None:
+    event = json.loads(JsonFormatter().format(_record(variable=value)))
+
+    assert (event["event"], event["variable"]) == ("fit done", shown)
+
+
 def test_text_log_line_shows_fields_behind_the_event() -> None:
     assert TextFormatter().format(_record(workload="resnet")).endswith("fit done workload=resnet")
 
