@@ -64,6 +64,9 @@ def _check_database_url(url: str) -> str:
     if not is_valid:
         # The value is not repeated: it may hold a password.
         raise ValueError("is neither sqlite:///PATH nor postgresql://USER:PASSWORD@HOST:PORT/NAME")
+    if url and "@" in (make_url(url).host or ""):
+        # Errors name the host: here it begins with the rest of the password.
+        raise ValueError("has a login with an @: write it as %40")
     if url and make_url(url).query.get("pool_mode", "session") not in _POOL_MODES:
         raise ValueError("has a pool_mode that is neither session nor transaction")
     return url

@@ -61,6 +61,8 @@ def test_wrong_part_of_a_setting_is_told_once(terminal: Terminal) -> None:
         ("oidc_algorithms", "RS256", "TRAINFARE_OIDC_ALGORITHMS is not JSON."),
         ("database_url", "sqlite://", "TRAINFARE_DATABASE_URL: is neither"),
         ("database_url", "postgresql://h/t?pool_mode=statement", "TRAINFARE_DATABASE_URL: has a"),
+        ("database_url", "postgresql://a:p@w@h/t", "TRAINFARE_DATABASE_URL: has a login with an @"),
+        ("database_url", "postgresql://a:p@w@h,i/t", "TRAINFARE_DATABASE_URL: has a login with"),
         ("host", "", "TRAINFARE_HOST: String should have at least 1 character"),
         ("lease_s", "inf", "TRAINFARE_LEASE_S: Input should be less"),
         ("fitter_poll_s", "nan", "TRAINFARE_FITTER_POLL_S: Input should be"),
