@@ -170,6 +170,19 @@ def test_settings_that_demand_keys_are_refused_before_anything_is_stored(
     assert not (tmp_path / "new").exists()
 
 
+def test_log_that_cannot_be_written_ends_the_demo_before_its_service_starts(
+    terminal: Terminal, profiles: Path, tmp_path: Path, sqlite_url: str
+) -> None:
+    (tmp_path / "data" / "demo.log").mkdir(parents=True)
+    terminal.set(database_url=sqlite_url, data_dir=tmp_path / "data")
+
+    result = terminal.type("demo", "--exit", "--profiles", profiles)
+
+    assert result.exit_code == 1
+    assert "demo.log: Is a directory" in result.err
+    assert "Remedy: Set TRAINFARE_DATA_DIR" in result.err
+
+
 def test_service_that_cannot_start_ends_the_demo_with_its_log(
     profiles: Path, tmp_path: Path, sqlite_url: str
 ) -> None:

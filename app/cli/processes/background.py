@@ -3,11 +3,12 @@
 import subprocess
 import sys
 import threading
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from queue import Empty, Queue
-from typing import Final
+from typing import IO, Final
 
 from app.cli.failures import RefusedError
 from app.cli.processes.supervisor import environment_of
@@ -21,17 +22,19 @@ _SHOWN_LINES: Final = 15
 class BackgroundService:
     """A running service with its address and its log."""
 
-    def __init__(self, process: subprocess.Popen[str], log: Path) -> None:
+    def __init__(self, process: subprocess.Popen[str], log: IO[str]) -> None:
         self._process = process
         self._log = log
+        self._last_lines: deque[str] = deque(maxlen=_SHOWN_LINES)
         self._urls: Queue[str] = Queue()
         self._reader = threading.Thread(target=self._read, daemon=True, name="service-log")
         self._reader.start()
 
     def _read(self) -> None:
         assert self._process.stderr is not None
-        with self._process.stderr as lines, self._log.open("w", encoding="utf-8") as log:
+        with self._process.stderr as lines, self._log as log:
             for line in lines:
+                self._last_lines.append(line)
                 log.write(line)
                 log.flush()
                 if " listening " in line:
@@ -56,8 +59,8 @@ class BackgroundService:
     def failure(self) -> RefusedError:
         """Return the error for a service that does not run."""
         self._reader.join(1.0)
-        lines = self._log.read_text(encoding="utf-8").splitlines()[-_SHOWN_LINES:]
-        return RefusedError("The service is not running:\n" + "\n".join(lines), f"See {self._log}.")
+        lines = "".join(self._last_lines).rstrip()
+        return RefusedError(f"The service is not running:\n{lines}", f"See {self._log.name}.")
 
     def wait(self) -> None:
         """Wait until the service ends by itself.
@@ -86,7 +89,20 @@ class BackgroundService:
 
 @contextmanager
 def background_service(settings: Settings, log: Path) -> Iterator[BackgroundService]:
-    """Run service and fitter as a process that ends with the block or with this process."""
+    """Run service and fitter as a process that ends with the block or with this process.
+
+    Raises
+    ------
+    RefusedError
+        If the log cannot be written.
+    """
+    try:
+        log_file = log.open("w", encoding="utf-8")
+    except OSError as error:
+        raise RefusedError(
+            f"Cannot write {log}: {error.strerror}.",
+            "Set TRAINFARE_DATA_DIR to a writable folder: it holds the log of the service.",
+        ) from None
     text_log = settings.model_copy(update={"log_format": "text", "log_level": "INFO"})
     process = subprocess.Popen(
         [sys.executable, "-m", "app.cli", "serve", "--with-fitter", "--supervised"],
@@ -96,7 +112,7 @@ def background_service(settings: Settings, log: Path) -> Iterator[BackgroundServ
         text=True,
         start_new_session=True,
     )
-    service = BackgroundService(process, log)
+    service = BackgroundService(process, log_file)
     try:
         yield service
     finally:
