@@ -97,3 +97,10 @@ def test_no_line_tells_a_key(client: TestClient, services: Services, clock: Fake
 
     assert lines.events
     assert secret not in "".join(lines.lines)
+
+
+@pytest.mark.parametrize("name", ["", "two words", "x" * 129])
+def test_trace_names_a_request_whose_own_id_is_of_no_use(client: TestClient, name: str) -> None:
+    headers = {"traceparent": f"00-{_TRACE}-00f067aa0ba902b7-01", "X-Request-ID": name}
+
+    assert client.get("/healthz", headers=headers).headers["x-request-id"] == _TRACE

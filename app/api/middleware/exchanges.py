@@ -185,11 +185,10 @@ async def _drop() -> None:
 
 
 def _caller_request_id(headers: dict[bytes, bytes]) -> str | None:
-    """Return the request id from the caller's `X-Request-Id` or `traceparent` header."""
-    header = headers.get(b"x-request-id")
-    if header is not None:
-        name = header.decode("latin-1")
-        return name if _REQUEST_ID.fullmatch(name) else None
+    """Return the request id from the caller's `X-Request-Id`, else `traceparent` header."""
+    name = headers.get(b"x-request-id", b"").decode("latin-1")
+    if _REQUEST_ID.fullmatch(name):
+        return name
     trace = headers.get(b"traceparent")
     match = _TRACE_PARENT.fullmatch(trace.decode("latin-1")) if trace is not None else None
     return match[1] if match else None
