@@ -34,9 +34,10 @@ _OTHER_VARIABLES: Final = frozenset(
     {
         "URL", "API_KEY", "KEY", "TIMEOUT_S", "SPOOL", "OFFLINE",
         "WORKLOAD", "EXTERNAL_ID", "CLIENT", "RUNS", "OPTIONS", "PUBLISHED_PORT",
+        "TEST_POSTGRESQL_URL", "TEST_PYTHON",
     }
 )  # fmt: skip
-"""Variables that the client, the CI actions and compose read."""
+"""Variables that the client, the CI actions, compose and the tests read."""
 
 _KUBERNETES_VARIABLE: Final = re.compile(
     r"TRAINFARE_(\w+_)?(SERVICE_(HOST|PORT)|PORT_\d)", re.ASCII

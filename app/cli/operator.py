@@ -1,5 +1,6 @@
 """The operator's commands: serve, fitter, migrate."""
 
+import os
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -45,8 +46,12 @@ WAIT_EXAMPLES: Final = (
 MIGRATE_EXAMPLES: Final = ("trainfare migrate", "trainfare migrate --to 0003 --overwrite")
 
 
-def read_settings(**changes: Any) -> "Settings":
-    """Return the settings from the environment, overridden by the command line."""
+def read_settings(*, is_logged: bool = False, **changes: Any) -> "Settings":
+    """Return the settings from the environment, overridden by the command line.
+
+    Warns of variables that look like settings but are none, unless `is_logged` says that the log
+    will.
+    """
     from pydantic import ValidationError
     from pydantic_settings import SettingsError
 
@@ -54,7 +59,7 @@ def read_settings(**changes: Any) -> "Settings":
     from app.settings import Settings
 
     try:
-        return Settings(**{name: value for name, value in changes.items() if value is not None})
+        settings = Settings(**{name: value for name, value in changes.items() if value is not None})
     except ValidationError as error:
         # Reversed to keep the first error: an invalid part also causes a later, spurious one.
         faults = {fault["loc"][:1]: _fault_text(fault) for fault in reversed(error.errors())}
@@ -62,6 +67,17 @@ def read_settings(**changes: Any) -> "Settings":
         raise UsageError(message, "Correct the named settings.") from None
     except SettingsError as error:
         raise UsageError(f"{_sentence(error)}.", _AS_JSON) from None
+    if not is_logged:
+        _warn_of_unknown_variables()
+    return settings
+
+
+def _warn_of_unknown_variables() -> None:
+    from app.settings import unknown_variables
+
+    for name, nearest in unknown_variables(os.environ).items():
+        hint = "" if nearest is None else f" Did you mean {nearest}?"
+        typer.echo(f"Warning: There is no setting {name}.{hint}", err=True)
 
 
 def _sentence(error: Exception) -> str:
@@ -91,8 +107,9 @@ def serve(
     supervised: Supervised = False,
 ) -> None:
     """Answer requests; one signal (Ctrl-C) shuts it down cleanly."""
+    require_keys = False if insecure else None
     settings = read_settings(
-        host=host, port=port, web_workers=workers, require_keys=False if insecure else None
+        is_logged=True, host=host, port=port, web_workers=workers, require_keys=require_keys
     )
     if migrate_first:
         from app.cli.schema import migrate_schema
@@ -122,7 +139,7 @@ def fitter(*, supervised: Supervised = False) -> None:
     """
     from app.cli.fitting import run_fitter
 
-    run_fitter(read_settings(), is_supervised=supervised)
+    run_fitter(read_settings(is_logged=True), is_supervised=supervised)
 
 
 def migrate(

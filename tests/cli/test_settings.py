@@ -110,6 +110,21 @@ def test_address_of_another_machine_is_refused_as_such(
     assert "Remedy: Name an address of this machine with --host (TRAINFARE_HOST)" in result.err
 
 
+def test_misspelt_setting_is_told_by_commands_that_have_no_log(
+    terminal: Terminal, tmp_path: Path
+) -> None:
+    terminal.set(data_dir=tmp_path, database_ur="postgresql://nobody@nowhere/t", whatsoever=1)
+
+    result = terminal.type("migrate")
+
+    assert result.exit_code == 0
+    assert result.err.splitlines() == [
+        "Warning: There is no setting TRAINFARE_DATABASE_UR. Did you mean TRAINFARE_DATABASE_URL?",
+        "Warning: There is no setting TRAINFARE_WHATSOEVER.",
+    ]
+    assert "The schema went from none" in result.out
+
+
 def test_child_has_the_settings_of_its_parent(monkeypatch: pytest.MonkeyPatch) -> None:
     given = Settings(
         oidc_issuer="https://issuer.example",
