@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from app.cli.processes.background import BackgroundService
 from app.domain.access import DEFAULT_PROJECT
 from app.domain.identifiers import Slug
 from app.storage.database import Database
@@ -168,6 +169,27 @@ def test_settings_that_demand_keys_are_refused_before_anything_is_stored(
     assert result.exit_code == 2
     assert "demand keys" in result.err
     assert not (tmp_path / "new").exists()
+
+
+def test_address_of_the_service_is_read_where_its_log_tells_it(tmp_path: Path) -> None:
+    lines = (
+        "2026-11-29T14:05:43.125Z WARNING listening without keys: whoever reaches the address",
+        "2026-11-29T14:05:43.130Z INFO    listening url=http://127.0.0.1:8431 web_workers=1",
+    )
+    log = "\n".join(lines)
+    process = subprocess.Popen(
+        [sys.executable, "-c", f"import sys; sys.stderr.write({log!r})"],
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    service = BackgroundService(process, (tmp_path / "demo.log").open("w"))
+
+    url = service.wait_for_url()
+
+    service.end()
+    assert url == "http://127.0.0.1:8431"
+    assert (tmp_path / "demo.log").read_text() == log
 
 
 def test_log_that_cannot_be_written_ends_the_demo_before_its_service_starts(

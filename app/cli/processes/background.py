@@ -1,5 +1,6 @@
 """Runs a service and its fitter as a background process of another command."""
 
+import re
 import subprocess
 import sys
 import threading
@@ -17,6 +18,7 @@ from app.settings import Settings
 _START_TIMEOUT_S: Final = 60.0
 _END_TIMEOUT_S: Final = 30.0
 _SHOWN_LINES: Final = 15
+_LISTENING: Final = re.compile(r" listening url=(\S+)")
 
 
 class BackgroundService:
@@ -37,8 +39,8 @@ class BackgroundService:
                 self._last_lines.append(line)
                 log.write(line)
                 log.flush()
-                if " listening " in line:
-                    self._urls.put(line.partition("url=")[2].split()[0])
+                if found := _LISTENING.search(line):
+                    self._urls.put(found[1])
 
     def wait_for_url(self) -> str:
         """Return the address as soon as the service listens.
