@@ -2,7 +2,6 @@
 
 import re
 import subprocess
-import sys
 import threading
 from collections import deque
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from typing import IO, Final
 
 from app.cli.failures import RefusedError
 from app.cli.processes.supervisor import environment_of
+from app.domain.own_modules import module_command
 from app.settings import Settings
 
 _START_TIMEOUT_S: Final = 60.0
@@ -106,8 +106,8 @@ def background_service(settings: Settings, log: Path) -> Iterator[BackgroundServ
             "Set TRAINFARE_DATA_DIR to a writable folder: it holds the log of the service.",
         ) from None
     text_log = settings.model_copy(update={"log_format": "text", "log_level": "INFO"})
-    process = subprocess.Popen(
-        [sys.executable, "-m", "app.cli", "serve", "--with-fitter", "--supervised"],
+    process = subprocess.Popen(  # noqa: S603 - our own interpreter and arguments
+        module_command("app.cli", "serve", "--with-fitter", "--supervised"),
         env=environment_of(text_log),
         stdin=subprocess.PIPE,
         stderr=subprocess.PIPE,

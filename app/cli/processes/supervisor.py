@@ -1,9 +1,7 @@
 """Runs service and fitter side by side: one signal ends both, a dead fitter is restarted."""
 
 import logging
-import os
 import subprocess
-import sys
 import threading
 import time
 from typing import Final
@@ -15,6 +13,7 @@ from app.cli.logs import configure_logging
 from app.cli.processes.ending import termination_event
 from app.cli.processes.pauses import FIRST_PAUSE_S, Pauses
 from app.cli.surroundings import require_database
+from app.domain.own_modules import module_command, module_environment
 from app.settings import Settings
 
 _logger = logging.getLogger(__name__)
@@ -33,7 +32,7 @@ def environment_of(settings: Settings) -> dict[str, str]:
         else orjson.dumps(value).decode()
         for name, value in values.items()
     }
-    return {**os.environ, **variables}
+    return {**module_environment(), **variables}
 
 
 class Child:
@@ -41,7 +40,7 @@ class Child:
 
     def __init__(self, name: str, settings: Settings, *arguments: str) -> None:
         self._name = name
-        self._command = [sys.executable, "-m", "app.cli", *arguments, "--supervised"]
+        self._command = module_command("app.cli", *arguments, "--supervised")
         self._environment = environment_of(settings)
         self.process = self._start()
 

@@ -3,10 +3,8 @@
 import ctypes
 import importlib.util
 import logging
-import os
 import socket
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -18,6 +16,7 @@ from typing import Final
 from typing_extensions import override
 
 from app.domain.fits import FitProblem
+from app.domain.own_modules import module_command, module_environment
 from app.domain.threads import ONE_THREAD
 from app.services.computing.messages import Done, Message, Progress, Refused
 from app.services.computing.task import (
@@ -66,14 +65,10 @@ class _Child:
         ours, theirs = socket.socketpair()
         with theirs:
             self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
-                [sys.executable, "-m", "app.services.computing.child", str(theirs.fileno())],
+                module_command("app.services.computing.child", str(theirs.fileno())),
                 # One thread per fit, set before numpy is imported: with a thread per core, several
                 # fits at once take many times as long.
-                env={
-                    **os.environ,
-                    **ONE_THREAD,
-                    "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
-                },
+                env={**module_environment(), **ONE_THREAD},
                 pass_fds=(theirs.fileno(),),
                 stdin=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
