@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -62,6 +64,37 @@ def test_web_process_that_cannot_start_is_told_in_a_line_and_holds_up_no_end(
     assert "web process cannot start: The database is at schema none" in logged
     assert "Run `trainfare migrate`" in logged
     assert "Traceback" not in logged
+
+
+_WITHOUT_STARTUP = """
+import socket
+import uvicorn
+from app.cli.failures import RefusedError
+from app.cli.processes.several import WebProcesses
+
+async def application(scope, receive, send):
+    await send({"type": "lifespan.startup.failed", "message": "no room for a thread"})
+
+if __name__ == "__main__":
+    config = uvicorn.Config(application, workers=2, lifespan="on")
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.set_inheritable(True)
+        try:
+            WebProcesses(config, listening).run()
+        except RefusedError as error:
+            print(error)
+"""
+
+
+def test_web_process_that_cannot_start_up_ends_the_service_with_an_error(tmp_path: Path) -> None:
+    (tmp_path / "service.py").write_text(_WITHOUT_STARTUP)
+
+    ended = subprocess.run(
+        [sys.executable, tmp_path / "service.py"], capture_output=True, text=True, check=True
+    )
+
+    assert ended.stdout == "A web process cannot start up.\n"
+    assert "no room for a thread" in ended.stderr
 
 
 def test_pauses_double_up_to_half_a_minute_and_begin_anew_after_ten() -> None:

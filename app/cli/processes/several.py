@@ -7,8 +7,10 @@ import time
 
 import uvicorn
 from typing_extensions import override
+from uvicorn.config import STARTUP_FAILURE
 from uvicorn.supervisors import Multiprocess
 
+from app.cli.failures import RefusedError
 from app.cli.processes.pauses import Pauses
 
 _logger = logging.getLogger(__name__)
@@ -28,6 +30,19 @@ class WebProcesses(Multiprocess):
         signal.signal(signal.SIGHUP, on_hangup)
         self._pauses = Pauses()
         self._started_at = self._looks_at = time.monotonic()
+
+    @override
+    def run(self) -> None:
+        """Run the processes until a signal arrives or one of them cannot start up.
+
+        Raises
+        ------
+        RefusedError
+            If one could not.
+        """
+        super().run()
+        if any(process.exitcode == STARTUP_FAILURE for process in self.processes):
+            raise RefusedError("A web process cannot start up.", "See its log above.")
 
     @override
     def keep_subprocess_alive(self) -> None:
