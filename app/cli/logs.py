@@ -20,6 +20,8 @@ _REQUEST_PARTS: Final = 5
 
 _SECRET: Final = re.compile(r"(?<=tf_)([0-9a-f]+)_[0-9a-f]+")
 _MAX_PATH: Final = 2_000
+_MAX_CLIENT: Final = 100
+"""Longer than any address with its port."""
 
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "color_message", "taskName"}
 
@@ -45,7 +47,8 @@ class RequestFilter(logging.Filter):
     """Removes the query from access log lines, and adds method, path and status as fields.
 
     A query may contain what should have been a header: a key, a token. A key in the path is reduced
-    to its public part. Paths are cut beyond the length of any resource's path.
+    to its public part. Paths are cut beyond the length of any resource's path. The client, which a
+    proxy may pass on as it came, is cut and escaped too.
     """
 
     @override
@@ -53,7 +56,8 @@ class RequestFilter(logging.Filter):
         if isinstance(record.args, tuple) and len(record.args) == _REQUEST_PARTS:
             client, method, target, http_version, status = record.args
             path = _SECRET.sub(r"\1_...", str(target).partition("?")[0][:_MAX_PATH])
-            record.args = (client, method, path, http_version, status)
+            shown_client = _shown(str(client)[:_MAX_CLIENT])
+            record.args = (shown_client, method, path, http_version, status)
             record.__dict__.update(method=method, path=path, status=status)
         return True
 

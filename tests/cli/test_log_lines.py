@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from app.cli.logs import JsonFormatter, TextFormatter, log_config
+from app.cli.logs import JsonFormatter, RequestFilter, TextFormatter, log_config
 from app.settings import Settings
 
 pytestmark = pytest.mark.lengthy
@@ -56,6 +56,23 @@ def test_value_of_several_lines_ends_no_text_log_line() -> None:
 @pytest.mark.parametrize("formatter", [JsonFormatter(), TextFormatter()])
 def test_log_line_of_an_error_has_its_stack(formatter: logging.Formatter) -> None:
     assert "ValueError: broken" in formatter.format(_failed_record())
+
+
+@pytest.mark.parametrize(
+    ("client", "shown"),
+    [("::1:80", "::1:80"), ("a\x9b31m\x85", r"a\x9b31m\x85"), ("x" * 999, "x" * 100)],
+)
+def test_client_that_a_proxy_passes_on_is_shown_in_short(client: str, shown: str) -> None:
+    record = logging.makeLogRecord(
+        {
+            "msg": '%s - "%s %s HTTP/%s" %d',
+            "args": (client, "GET", "/v1/runs?key=tf_1", "1.1", 200),
+            "levelname": "INFO",
+        }
+    )
+
+    assert RequestFilter().filter(record)
+    assert record.getMessage() == f'{shown} - "GET /v1/runs HTTP/1.1" 200'
 
 
 def test_log_format_follows_the_settings() -> None:
