@@ -37,6 +37,11 @@ GRACE_S: Final = 10
 
 _START_S: Final = 60
 """Time limit for a web process's health check: on a busy machine imports take many seconds."""
+_KEEP_ALIVE_S: Final = 75
+"""Time for which a connection may be idle: longer than load balancers keep theirs (a minute).
+
+One that sends a request just as its connection is closed answers its caller by 502."""
+
 _BACKLOG: Final = 2048
 _OPEN_FILES: Final = 65_536
 _PORT_REMEDIES: Final[dict[int | None, str]] = {
@@ -170,6 +175,7 @@ def _serve(settings: Settings, siblings: Path | None, *, access_log: bool) -> No
         log_config=log_config(settings),
         server_header=False,
         backlog=_BACKLOG,
+        timeout_keep_alive=_KEEP_ALIVE_S,
         timeout_graceful_shutdown=GRACE_S,
         timeout_worker_healthcheck=_START_S,
     )
