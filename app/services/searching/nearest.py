@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from app.decisions.recommendation import Choice, Constraints, choose, misfits, objective_values
+from app.decisions.recommendation import Choice, Constraints, choose, misfits
 from app.domain.configurations import Configuration, Purchase, Scenario
 from app.domain.recommendations import NeededChange, Objective, RecommendationRequest
 from app.pricing.billing import exact_cost
@@ -212,11 +212,19 @@ def _unknown(evaluator: Evaluator, figures: Evaluated, duration_s: float) -> lis
     if request.needs_cost and np.isnan(candidates.cost_bound[0]):
         changes.append(_price(evaluator, figures, duration_s))
     is_green = request.objective in {Objective.ENERGY, Objective.CARBON}
-    if is_green and np.isnan(objective_values(candidates, request.objective)[0]):
-        lacks_power = np.isnan(candidates.energy_kwh[0])
-        name = "watts_per_worker" if lacks_power else "kg_co2e_per_kwh"
-        changes.append(NeededChange(f"energy.{name}", None, None))
+    if is_green and np.isnan(candidates.energy_kwh[0]):
+        changes.append(NeededChange("energy.watts_per_worker", None, None))
+    if request.objective is Objective.CARBON and _lacks_factor(evaluator, figures):
+        changes.append(NeededChange("energy.kg_co2e_per_kwh", None, None))
     return changes
+
+
+def _lacks_factor(evaluator: Evaluator, figures: Evaluated) -> bool:
+    """Whether a candidate's emissions stay unknown where its power is given."""
+    request = evaluator.request
+    with_power = replace(request, energy=replace(request.energy, watts_per_worker=1.0))
+    known = replace(evaluator, request=with_power).evaluate(figures.configurations[0])
+    return bool(np.isnan(known.candidates.kg_co2e[0]))
 
 
 def _price(evaluator: Evaluator, figures: Evaluated, duration_s: float) -> NeededChange:
