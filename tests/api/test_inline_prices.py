@@ -125,3 +125,36 @@ def test_budget_is_kept_as_likely_as_the_duration_that_it_pays_for(
     probabilities = [entry["forecast"]["probability"]["budget"] for entry in answers]
     assert probabilities == pytest.approx([0.05, 0.5, 0.95, 0.0, 1.0], abs=1e-3)
     assert alone["probability"]["budget"] == probabilities[2]
+
+
+def test_minus_zero_is_zero_for_this_question_and_for_later_ones(
+    client: TestClient, published: Services
+) -> None:
+    free = "0.000000"
+    spot = {"interruptions_per_hour": 0.0, "restart_s": 0.0}
+    question = {
+        "workload": "fitted",
+        "configuration": {"gpu_type": "T4", "purchase": "spot"},
+        "work": {"dataset_size": 1000},
+        "record": False,
+    }
+    signed: dict[str, Any] = {
+        "price_per_hour": f"-{free}",
+        "spot": {n: -v for n, v in spot.items()},
+    }
+    first = {**question, "pricing": signed, "energy": {"kg_co2e_per_kwh": -0.0}}
+    second = {
+        **question,
+        "pricing": {"price_per_hour": free, "spot": spot},
+        "energy": {"kg_co2e_per_kwh": 0.0},
+    }
+
+    answers = [client.post("/v1/forecasts", json=asked).text for asked in (first, second)]
+    batch = client.post("/v1/forecasts:batch", json={"requests": [first, second]}).text
+
+    assert answers[0] == answers[1]
+    assert '"price_per_hour":"0.00"' in answers[0]
+    assert '"kg_co2e_per_kwh":0.0' in answers[0]
+    for text in (*answers, batch):
+        assert '"-0' not in text
+        assert ":-0" not in text

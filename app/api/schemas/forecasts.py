@@ -9,6 +9,7 @@ from pydantic_core import PydanticCustomError
 
 from app.api.schemas.base import Refusal, RequestModel, check_slug
 from app.api.schemas.instants import Instant
+from app.api.schemas.quantities import UNSIGNED
 from app.api.schemas.texts import IS_PRINTABLE, STRIPPED, Verbatim
 from app.domain.billing import NO_EXTRAS, Extras, Serverless
 from app.domain.configurations import Configuration, ParameterValue, Purchase, Work
@@ -30,11 +31,12 @@ Count = Annotated[int, Field(ge=1, le=1_000_000)]
 Size = Annotated[float, Field(gt=0, le=1e18)]
 Seconds = Annotated[float, Field(gt=0, le=1e12)]
 Probability = Annotated[float, Field(gt=0.001, lt=0.9999)]
-Amount = Annotated[Decimal, Field(ge=0, lt=10**12, max_digits=24)]
-Rate = Annotated[Decimal, Field(ge=0, lt=10**9, decimal_places=6)]
+Amount = Annotated[Decimal, Field(ge=0, lt=10**12, max_digits=24), UNSIGNED]
+Rate = Annotated[Decimal, Field(ge=0, lt=10**9, decimal_places=6), UNSIGNED]
 MemoryGb = Annotated[Decimal, Field(gt=0, lt=10**6, max_digits=12)]
-GbSecondPrice = Annotated[Decimal, Field(ge=0, lt=10**3, decimal_places=12)]
-CallPrice = Annotated[Decimal, Field(ge=0, lt=10**3, decimal_places=12)]
+GbSecondPrice = Annotated[Decimal, Field(ge=0, lt=10**3, decimal_places=12), UNSIGNED]
+CallPrice = Annotated[Decimal, Field(ge=0, lt=10**3, decimal_places=12), UNSIGNED]
+_Unsigned = Annotated[float, UNSIGNED]
 CallSeconds = Annotated[Decimal, Field(ge=1, le=10**7, max_digits=10)]
 CallStep = Annotated[Decimal, Field(ge=Decimal("0.001"), le=3600, max_digits=7)]
 _PRICE_OF_EXTRA: Final = {
@@ -129,7 +131,7 @@ class SpotIn(RequestModel):
     """The assumptions about spot interruptions; each has a default."""
 
     interruptions_per_hour: Annotated[
-        float | None,
+        _Unsigned | None,
         Field(
             ge=0,
             le=3600,
@@ -142,10 +144,10 @@ class SpotIn(RequestModel):
         Field(ge=1e-3, le=1e9, description="work between checkpoints; default 1800"),
     ] = None
     checkpoint_s: Annotated[
-        float | None, Field(ge=0, le=1e6, description="time to write a checkpoint; default 30")
+        _Unsigned | None, Field(ge=0, le=1e6, description="time to write a checkpoint; default 30")
     ] = None
     restart_s: Annotated[
-        float | None, Field(ge=0, le=1e6, description="time until work resumes; default 300")
+        _Unsigned | None, Field(ge=0, le=1e6, description="time until work resumes; default 300")
     ] = None
 
     def to_domain(self) -> SpotTerms:
@@ -279,7 +281,7 @@ class EnergyIn(RequestModel):
     ] = None
     watts_per_worker: Annotated[float | None, Field(gt=0, le=1e6)] = None
     kg_co2e_per_kwh: Annotated[
-        float | None, Field(ge=0, le=100, description="overrides every grid factor")
+        _Unsigned | None, Field(ge=0, le=100, description="overrides every grid factor")
     ] = None
 
     def to_domain(self) -> EnergyTerms:

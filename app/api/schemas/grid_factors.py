@@ -10,7 +10,7 @@ from pydantic import Field
 from app.api.schemas.base import PageQuery, RequestModel, ResponseModel
 from app.api.schemas.forecasts import Name
 from app.api.schemas.instants import Instant
-from app.api.schemas.quantities import number_text
+from app.api.schemas.quantities import UNSIGNED, number_text
 from app.api.schemas.texts import Printable
 from app.domain.grid_factors import GridFactor
 from app.domain.pages import Page
@@ -33,7 +33,9 @@ class GridFactorIn(RequestModel):
     """A grid factor: kilograms of CO2-equivalent per kilowatt-hour in a provider's region."""
 
     kg_co2e_per_kwh: Annotated[
-        Decimal, Field(ge=0, lt=100, max_digits=12, description="0 where it is free of carbon")
+        Decimal,
+        Field(ge=0, lt=100, max_digits=12, description="0 where it is free of carbon"),
+        UNSIGNED,
     ]
     provider: Annotated[Name | None, Field(description="absent: for every provider")] = None
     region: Annotated[Name | None, Field(description="absent: for every region")] = None

@@ -20,7 +20,7 @@ from app.api.schemas.forecasts import (
     Name,
 )
 from app.api.schemas.instants import Instant
-from app.api.schemas.quantities import money_text, number_text
+from app.api.schemas.quantities import UNSIGNED, money_text, number_text
 from app.api.schemas.texts import Printable
 from app.domain.billing import Serverless
 from app.domain.configurations import Purchase
@@ -34,7 +34,7 @@ def _folded(value: Any) -> Any:
     return value.strip().casefold() if isinstance(value, str) else value
 
 
-PricePerHour = Annotated[Decimal, Field(ge=0, lt=10**9, decimal_places=6)]
+PricePerHour = Annotated[Decimal, Field(ge=0, lt=10**9, decimal_places=6), UNSIGNED]
 FoldedPurchase = Annotated[Purchase, BeforeValidator(_folded)]
 
 

@@ -1,13 +1,15 @@
-"""How numbers and amounts of money are written on the wire."""
+"""How numbers and amounts of money are read and written on the wire."""
 
 from decimal import Context, Decimal
 from typing import Annotated, Final
 
-from pydantic import PlainSerializer
+from pydantic import AfterValidator, PlainSerializer
 
 LARGEST_EXACT = 2.0**53
 _CENTS = -2
 _EXACT: Final = Context(prec=80)
+UNSIGNED: Final = AfterValidator(abs)
+"""Reads -0 as 0: caches take them for equal, and would write one where the other was sent."""
 
 
 def plain_number(value: float) -> float:
