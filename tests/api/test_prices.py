@@ -143,6 +143,7 @@ def test_export_can_be_uploaded_again(client: TestClient) -> None:
     answer = client.post("/v1/prices", content=exported.content, headers=CSV)
 
     assert answer.status_code == 201
+    assert {price["gpu_type"] for price in answer.json()["prices"]} == {"V100-16GB", "=1+1"}
     assert "'=1+1" in exported.text
     assert "next-page-token" not in exported.headers
     assert more.headers["next-page-token"].startswith("price_")

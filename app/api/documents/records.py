@@ -25,7 +25,7 @@ from app.domain.errors import (
 from app.domain.instants import instant_text
 from app.domain.spelling import nearest_field
 from app.domain.wording import say_count
-from app.services.uploads.formulas import guard_formula
+from app.services.uploads.formulas import guard_formula, unguard_formula
 from app.services.uploads.separators import (
     read_names,
     refuse_lost_line_breaks,
@@ -148,7 +148,7 @@ class RecordFile(Generic[Record]):
 
     def _filled(self, cells: Iterable[tuple[str, str]]) -> dict[str, str]:
         return {
-            name: cell.strip()
+            name: unguard_formula(cell.strip())
             for name, cell in cells
             if cell.strip() and name not in self.read_only
         }
