@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Final, Self
+from typing import Final, Self
 
 from app.domain.identifiers import FitId, Slug
-from app.domain.wording import say_count, say_factor
+from app.domain.wording import say_count, say_factor, say_number
 
 MAX_NAMED_FAULTS = 1000
 """How many faults a refusal lists; of further ones it gives only the number."""
@@ -30,7 +30,7 @@ class Fault:
 class DomainError(Exception):
     """A refusal the caller can act on; `remedy` says how."""
 
-    remedy: ClassVar[str] = ""
+    remedy: str = ""
 
     def __init__(self, message: str, *, faults: Sequence[Fault] = ()) -> None:
         super().__init__(message)
@@ -257,19 +257,21 @@ class AmbiguousGpuError(DomainError):
 class SpotInfeasibleError(DomainError):
     """Work on spot capacity would be interrupted too often to complete."""
 
-    remedy = "Checkpoint more often, or ask for on-demand capacity."
+    remedy = "Checkpoint at the interval that would do, or ask for on-demand capacity."
 
     def __init__(self, *, expected_factor: float, checkpoint_interval_s: float | None) -> None:
         advice = (
             "no checkpoint interval would do."
             if checkpoint_interval_s is None
-            else f"a checkpoint every {checkpoint_interval_s:.0f} s would do."
+            else f"a checkpoint every {say_number(checkpoint_interval_s)} s would do."
         )
         super().__init__(
             f"With these interruptions the work would take {say_factor(expected_factor)} times"
             f" as long; {advice}"
         )
         self.checkpoint_interval_s = checkpoint_interval_s
+        if checkpoint_interval_s is None:
+            self.remedy = "Ask for on-demand capacity."
 
 
 class InsufficientCapacityError(DomainError):

@@ -43,6 +43,8 @@ class SpotTerms:
 
 
 NO_SPOT_TERMS = SpotTerms()
+MIN_CHECKPOINT_INTERVAL_S, MAX_CHECKPOINT_INTERVAL_S = 1e-3, 1e9
+"""The least and the most work between two checkpoints that a question may state."""
 
 
 @dataclass(frozen=True, slots=True)

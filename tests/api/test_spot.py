@@ -1,5 +1,6 @@
 """Spot capacity through the door: bands, side by side with on-demand capacity, refusals."""
 
+import re
 from typing import Any
 
 import pytest
@@ -98,6 +99,47 @@ def test_published_extremes_behave_so(client: TestClient, services: Services) ->
     assert finishing["duration_seconds"]["median"] == pytest.approx(hours * 3600 * 1.28, rel=0.1)
     assert refused["code"] == "spot_infeasible"
     assert "a checkpoint every" in refused["detail"]
+
+
+WRITES_LONG: dict[str, float] = {"checkpoint_s": 1e6, "restart_s": 0}
+
+
+@pytest.mark.parametrize(
+    ("workers", "spot"),
+    [
+        (1000, {"interruptions_per_hour": 3600, "checkpoint_s": 0, "restart_s": 0}),
+        (2, {"interruptions_per_hour": 0, "checkpoint_interval_s": 1, "checkpoint_s": 600}),
+        (2, {"interruptions_per_hour": 1e-9, "checkpoint_interval_s": 1, **WRITES_LONG}),
+        (1, {"interruptions_per_hour": 40, "checkpoint_interval_s": 9, **WRITES_LONG}),
+    ],
+)
+def test_the_checkpoint_interval_that_a_refusal_names_would_do(
+    client: TestClient, published: Services, workers: int, spot: dict[str, float]
+) -> None:
+    asked: dict[str, Any] = {
+        "configuration": {"gpu_type": "T4", "workers": workers},
+        "work": {"dataset_size": 400},
+    }
+    refused = ask(client, **asked, pricing={"purchase": "spot", "spot": spot})
+    named = re.search(r"a checkpoint every ([\d.,]+) s would do", refused["detail"])
+    assert named is not None, refused["detail"]
+
+    better = {**spot, "checkpoint_interval_s": float(named[1].replace(",", ""))}
+    answer = ask(client, **asked, pricing={"purchase": "spot", "spot": better})
+
+    assert refused["code"] == "spot_infeasible"
+    assert "duration_seconds" in answer, answer
+
+
+def test_a_refusal_that_names_no_checkpoint_interval_asks_for_none(
+    client: TestClient, published: Services
+) -> None:
+    spot = {"interruptions_per_hour": 3600, "checkpoint_s": 600}
+
+    refused = ask(client, pricing={"purchase": "spot", "spot": spot})
+
+    assert "no checkpoint interval would do" in refused["detail"]
+    assert refused["remedy"] == "Ask for on-demand capacity."
 
 
 @pytest.mark.parametrize(

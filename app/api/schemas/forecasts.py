@@ -20,7 +20,12 @@ from app.domain.exchange_rates import (
     NO_CURRENCY,
     currency_code,
 )
-from app.domain.forecasts import NO_SPOT_TERMS, SpotTerms
+from app.domain.forecasts import (
+    MAX_CHECKPOINT_INTERVAL_S,
+    MIN_CHECKPOINT_INTERVAL_S,
+    NO_SPOT_TERMS,
+    SpotTerms,
+)
 from app.domain.prices import ANY_PRICE, PriceQuery
 
 Name = Annotated[str, STRIPPED, Field(min_length=1, max_length=100), IS_PRINTABLE]
@@ -141,7 +146,11 @@ class SpotIn(RequestModel):
     ] = None
     checkpoint_interval_s: Annotated[
         float | None,
-        Field(ge=1e-3, le=1e9, description="work between checkpoints; default 1800"),
+        Field(
+            ge=MIN_CHECKPOINT_INTERVAL_S,
+            le=MAX_CHECKPOINT_INTERVAL_S,
+            description="work between checkpoints; default 1800",
+        ),
     ] = None
     checkpoint_s: Annotated[
         _Unsigned | None, Field(ge=0, le=1e6, description="time to write a checkpoint; default 30")

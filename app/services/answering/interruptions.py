@@ -13,7 +13,12 @@ import numpy as np
 import numpy.typing as npt
 
 from app.domain.errors import SpotInfeasibleError
-from app.domain.forecasts import SpotReport, SpotTerms
+from app.domain.forecasts import (
+    MAX_CHECKPOINT_INTERVAL_S,
+    MIN_CHECKPOINT_INTERVAL_S,
+    SpotReport,
+    SpotTerms,
+)
 from app.pricing.spot import (
     MAX_FACTOR,
     Interruptions,
@@ -242,13 +247,25 @@ def _elasticity(work_s: FloatArray, scale: FloatArray, terms: Interruptions) -> 
 
 
 def _refusal(terms: Interruptions, factor: float, work_s: float) -> SpotInfeasibleError:
-    interval = optimal_checkpoint_interval_s(terms)
-    optimal = Interruptions(terms.per_hour, interval, terms.checkpoint_s, terms.restart_s)
-    best = completion(np.array([work_s]), optimal).expected_s[0] / work_s
-    would_do = math.isfinite(interval) and best <= MAX_FACTOR
-    return SpotInfeasibleError(
-        expected_factor=factor, checkpoint_interval_s=interval if would_do else None
-    )
+    # The end of the work needs no checkpoint: short work may do best without any.
+    whole_s = min(math.ceil(work_s), MAX_CHECKPOINT_INTERVAL_S)
+    for interval_s in (_stated(min(optimal_checkpoint_interval_s(terms), whole_s)), float(whole_s)):
+        if interval_s >= MIN_CHECKPOINT_INTERVAL_S:
+            better = replace(terms, checkpoint_interval_s=interval_s)
+            if completion(np.array([work_s]), better).expected_s[0] <= MAX_FACTOR * work_s:
+                return SpotInfeasibleError(expected_factor=factor, checkpoint_interval_s=interval_s)
+    return SpotInfeasibleError(expected_factor=factor, checkpoint_interval_s=None)
+
+
+def _stated(interval_s: float) -> float:
+    """Return an interval as it is named: in whole seconds, one below a second in milliseconds.
+
+    Examples
+    --------
+    >>> _stated(64.9), _stated(0.0129)
+    (64.0, 0.012)
+    """
+    return float(math.floor(interval_s)) if interval_s > 1.0 else math.floor(interval_s * 1e3) / 1e3
 
 
 @lru_cache(maxsize=1)

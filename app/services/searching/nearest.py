@@ -156,11 +156,10 @@ def _with_completion(
     """Return a request and a configuration that end: with more checkpoints or on demand."""
     request = evaluator.request
     if interval_s is not None:
-        needed = float(math.floor(interval_s)) if interval_s > 1.0 else interval_s
         assumed = interruptions_of(request.spot, 1).checkpoint_interval_s
         previous = None if assumed is None or math.isinf(assumed) else assumed
-        changes.append(NeededChange("pricing.spot.checkpoint_interval_s", previous, needed))
-        spot = replace(request.spot, checkpoint_interval_s=needed)
+        changes.append(NeededChange("pricing.spot.checkpoint_interval_s", previous, interval_s))
+        spot = replace(request.spot, checkpoint_interval_s=interval_s)
         return replace(evaluator, request=replace(request, spot=spot)), configuration
     is_in_pricing, searched = request.pricing.purchase is not None, request.search.purchase
     is_in_search = bool(searched) and Purchase.ON_DEMAND not in searched
