@@ -1,7 +1,9 @@
 """Every refusal has its place in the problem table, and every framework error its shape."""
 
 import re
+from typing import Any
 
+import orjson
 import pytest
 from fastapi.testclient import TestClient
 from pydantic_core._pydantic_core import list_all_errors
@@ -144,6 +146,27 @@ def test_body_that_is_no_object_is_told_in_words_of_json(
 
     [fault] = answer.json()["errors"]
     assert (fault["pointer"], fault["message"]) == ("", "Input should be an object")
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/forecasts", {"workload": "w"}),
+        ("/v1/forecasts:batch", {"requests": []}),
+        ("/v1/recommendations", {"workload": "w"}),
+        ("/v1/schedules:rank", {"jobs": []}),
+        ("/v1/prices", {"gpu_type": "T4", "price_per_hour": 1}),
+        ("/v1/runs", {"workload": "w", "duration_seconds": 1}),
+    ],
+)
+def test_body_after_a_byte_order_mark_is_read(
+    client: TestClient, path: str, body: dict[str, Any]
+) -> None:
+    marked = b"\xef\xbb\xbf" + orjson.dumps(body)
+
+    answer = client.post(path, content=marked, headers={"Content-Type": "application/json"})
+
+    assert answer.status_code in {200, 201, 404}, answer.text
 
 
 def test_every_kind_of_refusal_has_a_remedy_in_words() -> None:

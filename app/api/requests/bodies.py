@@ -1,5 +1,6 @@
 """Reads JSON bodies by hand, for routes that must be fast."""
 
+from codecs import BOM_UTF8
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
@@ -51,7 +52,7 @@ async def read_body(request: Request) -> bytes:
 
 
 def parse_json(body: bytes) -> Any:
-    """Parse a body as JSON.
+    """Parse a body as JSON; a byte order mark before it is passed over, as in uploads.
 
     Raises
     ------
@@ -59,7 +60,7 @@ def parse_json(body: bytes) -> Any:
         If it is not valid JSON.
     """
     try:
-        return orjson.loads(body)
+        return orjson.loads(body.removeprefix(BOM_UTF8))
     except orjson.JSONDecodeError as error:
         refuse_other_formats(body[:4])
         raise _malformed_json(error) from error
