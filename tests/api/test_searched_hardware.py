@@ -90,6 +90,32 @@ def test_instance_types_are_searched_with_the_gpus_that_are_named(
     } == {("A100-40GB", "q8")}
 
 
+@pytest.mark.parametrize(
+    "search",
+    [
+        {"gpu_types": ["H100", "nvidia h100", "h100"]},
+        {"gpu_types": ["V100-16GB", "Tesla V100-SXM2-16GB"]},
+        {"instance_types": ["q4", "Q4"]},
+        {"instance_types": ["p3.2xlarge", "P3.2xlarge"]},
+        {"gpu_types": ["V100-16GB"], "providers": ["lab", "LAB", "Lab"]},
+    ],
+)
+def test_what_is_named_in_several_spellings_is_searched_once(
+    client: TestClient, search: dict[str, list[str]]
+) -> None:
+    question = {"workload": "dense", "work": WORK, "objective": "duration"}
+    once = {name: values[:1] for name, values in search.items()}
+
+    answers = [
+        client.post("/v1/recommendations", json={**question, "search": {**each, "workers": [4]}})
+        for each in (search, once)
+    ]
+
+    considered = [answer.json()["considered"] for answer in answers]
+    assert considered == [1, 1]
+    assert answers[0].json() == answers[1].json()
+
+
 @BOTH
 @pytest.mark.parametrize("instance_type", ["q4", "p3.16xlarge"])
 def test_instance_types_without_any_of_the_gpus_named_are_refused(

@@ -49,12 +49,11 @@ def hardware_of(
         matching = [pair for pair in pairs if _has_gpu(pair, search.gpu_types, book)]
         if not matching:
             raise _nothing_in_common(search)
-        return _distinct(matching)
+        return _distinct(matching, measured)
     if search.gpu_types:
-        return _distinct(
-            pair for name in search.gpu_types for pair in _of_gpu(name, measured, book)
-        )
-    return _distinct(measured)
+        pairs = [pair for name in search.gpu_types for pair in _of_gpu(name, measured, book)]
+        return _distinct(pairs, measured)
+    return _distinct(measured, measured)
 
 
 def _known_gpus(
@@ -118,5 +117,11 @@ def _nothing_in_common(search: Search) -> InvalidRequestError:
     return InvalidRequestError(message, [fault])
 
 
-def _distinct(pairs: Iterable[Hardware]) -> list[Hardware]:
-    return list(dict.fromkeys(pairs))
+def _distinct(pairs: Iterable[Hardware], measured: Collection[Hardware]) -> list[Hardware]:
+    """Return each piece of hardware once: spellings of one that no run has are one."""
+    found: dict[Hardware, Hardware] = {}
+    for pair in pairs:
+        gpu, instance = pair
+        key = (gpu and gpu_key(gpu), instance and instance.casefold())
+        found.setdefault(pair if pair in measured else key, pair)
+    return list(found.values())

@@ -201,9 +201,13 @@ def narrowed(search: Search, pricing: PriceQuery) -> Search:
 
 
 def _allowed(searched: tuple[_Name, ...], priced: str | None) -> tuple[_Name, ...]:
+    """Return the names that pricing allows, each once, whatever its case."""
+    first: dict[str, _Name] = {}
+    for name in searched:
+        first.setdefault(name.casefold(), name)
     if priced is None or ANYWHERE in searched:
-        return searched
-    return tuple(value for value in searched if value.casefold() == priced.casefold())
+        return tuple(first.values())
+    return tuple(name for folded, name in first.items() if folded == priced.casefold())
 
 
 def _faults_of(
