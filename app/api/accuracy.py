@@ -2,15 +2,15 @@
 
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Header, Query, Response
+from fastapi import APIRouter, Query, Request, Response
 
+from app.api.accepted import accepted_type
 from app.api.dependencies import Reader, ServicesDep, WorkloadPath
 from app.api.documents.accuracy import accuracy_text
 from app.api.negotiation import JSON, PLAIN_TEXT, TEXT
 from app.api.problems import problem_responses
 from app.api.schemas.accuracy import AccuracyOut, AccuracyQuery
 from app.domain.errors import UnknownWorkloadError
-from app.domain.negotiation import preferred
 
 router = APIRouter(prefix="/v1/workloads", tags=["forecasts"])
 _ANSWER: Final[dict[int | str, dict[str, Any]]] = {
@@ -29,13 +29,13 @@ _ANSWER: Final[dict[int | str, dict[str, Any]]] = {
     responses={**problem_responses(UnknownWorkloadError), **_ANSWER},
 )
 def get_accuracy(
+    request: Request,
     workload: WorkloadPath,
     services: ServicesDep,
     caller: Reader,
     query: Annotated[AccuracyQuery, Query()],
-    accept: Annotated[str | None, Header()] = None,
 ) -> AccuracyOut | Response:
     report = services.accuracy.accuracy(caller.project_id, workload, query.to_window())
-    if preferred(accept, (JSON, TEXT)) == TEXT:
+    if accepted_type(request, (JSON, TEXT)) == TEXT:
         return Response(accuracy_text(report), media_type=TEXT)
     return AccuracyOut.of(report)

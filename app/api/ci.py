@@ -8,6 +8,7 @@ import orjson
 from fastapi import APIRouter, Path, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
+from app.api.accepted import accepted_type
 from app.api.dependencies import Reader, RunsWriter, ServicesDep
 from app.api.documents.stored_reports import stored_document
 from app.api.negotiation import JSON, PLAIN_TEXT, TEXT
@@ -33,7 +34,6 @@ from app.domain.errors import (
     UnknownFieldError,
 )
 from app.domain.idempotency import Replay
-from app.domain.negotiation import preferred
 
 allow_segments()
 router = APIRouter(prefix="/v1/ci/reports", tags=["ci"])
@@ -69,8 +69,8 @@ _REPORTED: dict[int | str, dict[str, Any]] = {
 )
 async def report_runs(request: Request, services: ServicesDep, caller: RunsWriter) -> Response:
     report_request = check(CI_REPORT_IN, await read_json(request)).to_domain()
-    accept = request.headers.get("accept")
-    render = partial(_rendered, accept=accept)
+    media_type = accepted_type(request, (JSON, TEXT, _MARKDOWN))
+    render = partial(_rendered, media_type=media_type)
     ticket = request.scope["state"].get("idempotency")
     document = await run_in_threadpool(
         services.ci.report,
@@ -91,8 +91,7 @@ def _new_document(report: CiReport) -> dict[str, Any]:
     return report_document(report)
 
 
-def _rendered(document: Mapping[str, Any], accept: str | None) -> Replay:
-    media_type = preferred(accept, (JSON, TEXT, _MARKDOWN))
+def _rendered(document: Mapping[str, Any], media_type: str) -> Replay:
     texts = {TEXT: f"{document['summary']}\n", _MARKDOWN: document["comment_markdown"]}
     body = texts[media_type].encode() if media_type in texts else orjson.dumps(document)
     headers = {

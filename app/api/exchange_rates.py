@@ -5,6 +5,7 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Path, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
+from app.api.accepted import accepted_type
 from app.api.dependencies import PricesWriter, Reader, ServicesDep
 from app.api.documents.records import RecordFile
 from app.api.negotiation import CSV, JSON
@@ -20,7 +21,6 @@ from app.api.schemas.exchange_rates import (
 )
 from app.api.schemas.headers import headed
 from app.domain.errors import InvalidRowsError, NotFoundError, UnknownFieldError
-from app.domain.negotiation import preferred
 
 router = APIRouter(prefix="/v1/exchange-rates", tags=["prices"])
 _FILE = RecordFile(
@@ -60,7 +60,7 @@ def list_exchange_rates(
         caller.project_id, page_size=query.page_size, page_token=query.page_token
     )
     listing = ExchangeRatesOut.of(page)
-    if preferred(request.headers.get("accept"), (JSON, CSV)) == CSV:
+    if accepted_type(request, (JSON, CSV)) == CSV:
         headers = {"Next-Page-Token": page.next_key} if page.next_key else {}
         rows = [rate.model_dump() for rate in listing.exchange_rates]
         return Response(_FILE.write(rows), media_type=CSV, headers=headers)

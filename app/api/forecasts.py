@@ -8,6 +8,7 @@ from fastapi import APIRouter, Depends, Path, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from app.api import problems
+from app.api.accepted import accepted_type
 from app.api.batches.answers import answer_batch
 from app.api.dependencies import Reader, ServicesDep, services_and_reader
 from app.api.documents.forecasts import ledger_document
@@ -28,7 +29,6 @@ from app.domain.errors import (
     UnknownGpuError,
     UnknownWorkloadError,
 )
-from app.domain.negotiation import preferred
 
 
 async def _reserved_body(request: Request, _caller: Reader) -> AsyncIterator[bytes]:
@@ -69,7 +69,7 @@ async def make_forecast(request: Request) -> Response:
     services, caller = services_and_reader(request)
     body = await read_json(request)
     forecast_request = read_forecast(body)
-    is_text = preferred(request.headers.get("accept"), (JSON, TEXT)) == TEXT
+    is_text = accepted_type(request, (JSON, TEXT)) == TEXT
     if is_text:
         forecast_request = replace(forecast_request, explain=True)
     forecasts, project_id = services.forecasts, caller.project_id

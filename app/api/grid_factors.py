@@ -5,6 +5,7 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Path, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
+from app.api.accepted import accepted_type
 from app.api.dependencies import PricesWriter, Reader, ServicesDep
 from app.api.documents.records import RecordFile
 from app.api.negotiation import CSV, JSON
@@ -21,7 +22,6 @@ from app.api.schemas.grid_factors import (
 )
 from app.api.schemas.headers import headed
 from app.domain.errors import InvalidRowsError, NotFoundError, UnknownFieldError
-from app.domain.negotiation import preferred
 from app.domain.pages import Page
 from app.pricing.grid import built_in_factors
 
@@ -68,7 +68,7 @@ def list_grid_factors(
         )
     )
     listing = GridFactorsOut.of(page)
-    if preferred(request.headers.get("accept"), (JSON, CSV)) == CSV:
+    if accepted_type(request, (JSON, CSV)) == CSV:
         headers = {"Next-Page-Token": page.next_key} if page.next_key else {}
         rows = [factor.model_dump() for factor in listing.grid_factors]
         return Response(_FILE.write(rows), media_type=CSV, headers=headers)

@@ -176,7 +176,9 @@ def install(app: FastAPI, *, requires_keys: bool) -> None:
             if path.startswith("/v1/") and method == "post":
                 _accept_idempotency_key(operation)
             for status, response in operation["responses"].items():
-                response.setdefault("headers", {}).update(common_headers(path, method, status))
+                has_choice = len(response.get("content", ())) > 1
+                headers = common_headers(path, method, status, has_choice=has_choice)
+                response.setdefault("headers", {}).update(headers)
         app.openapi_schema = document
         return document
 

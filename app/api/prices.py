@@ -5,6 +5,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
+from app.api.accepted import accepted_type
 from app.api.dependencies import PricesWriter, Reader, ServicesDep
 from app.api.documents.records import RecordFile
 from app.api.negotiation import CSV, JSON
@@ -22,7 +23,6 @@ from app.api.schemas.prices import (
 )
 from app.domain.errors import InvalidRowsError, NotFoundError, UnknownFieldError
 from app.domain.identifiers import PriceId
-from app.domain.negotiation import preferred
 from app.domain.prices import Price
 
 router = APIRouter(prefix="/v1/prices", tags=["prices"])
@@ -71,7 +71,7 @@ def list_prices(
         page_size=query.page_size,
         page_token=query.page_token,
     )
-    if preferred(request.headers.get("accept"), (JSON, CSV)) == CSV:
+    if accepted_type(request, (JSON, CSV)) == CSV:
         headers = {"Next-Page-Token": page.next_key} if page.next_key else {}
         rows = [_row(price) for price in page.items]
         return Response(_FILE.write(rows), media_type=CSV, headers=headers)

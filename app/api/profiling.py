@@ -4,6 +4,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Body, Request, Response
 
+from app.api.accepted import accepted_type
 from app.api.dependencies import Reader, ServicesDep, WorkloadPath
 from app.api.negotiation import JSON, PLAIN_TEXT, TEXT
 from app.api.problems import problem_responses
@@ -16,7 +17,6 @@ from app.domain.errors import (
     UnknownGpuError,
     UnknownWorkloadError,
 )
-from app.domain.negotiation import preferred
 
 router = APIRouter(prefix="/v1/workloads/{workload}/profiling-plans", tags=["profiling"])
 
@@ -54,6 +54,6 @@ def plan_profiling(
 
     plan = services.profiling.plan(caller.project_id, body.to_domain(workload))
     document = plan_document(plan, body.model_dump(mode="json", exclude_unset=True))
-    if preferred(request.headers.get("accept"), (JSON, TEXT)) == TEXT:
+    if accepted_type(request, (JSON, TEXT)) == TEXT:
         return Response(plan_text(document), media_type=TEXT)
     return json_response(document)

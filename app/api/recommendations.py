@@ -5,6 +5,7 @@ from datetime import datetime
 from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
 
+from app.api.accepted import accepted_type
 from app.api.dependencies import Reader, ServicesDep
 from app.api.documents.forecasts import Document, configuration_document, forecast_document
 from app.api.documents.needed_changes import change_document
@@ -17,7 +18,6 @@ from app.api.schemas.recommendations import (
     RecommendationIn,
     RecommendationOut,
 )
-from app.domain.negotiation import preferred
 from app.domain.recommendations import NextWorker, Recommendation
 
 router = APIRouter(prefix="/v1/recommendations", tags=["recommendations"])
@@ -44,7 +44,7 @@ async def recommend(request: Request, services: ServicesDep, caller: Reader) -> 
         services.recommendations.recommend, caller.project_id, search
     )
     document = recommendation_document(recommendation, services.context.now())
-    if preferred(request.headers.get("accept"), (JSON, TEXT)) == TEXT:
+    if accepted_type(request, (JSON, TEXT)) == TEXT:
         from app.api.documents import plain_text  # noqa: PLC0415 - programs ask for JSON
 
         return Response(plain_text.recommendation_text(document), media_type=TEXT)

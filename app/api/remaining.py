@@ -2,6 +2,7 @@
 
 from fastapi import APIRouter, Request, Response
 
+from app.api.accepted import accepted_type
 from app.api.dependencies import Reader, ServicesDep
 from app.api.documents.forecasts import rounded_band, warning_documents
 from app.api.documents.schedules import Document, say_band
@@ -11,7 +12,6 @@ from app.api.requests.bodies import json_response
 from app.api.schemas.quantities import significant
 from app.api.schemas.remaining import RemainingIn, RemainingOut
 from app.domain.instants import second_text
-from app.domain.negotiation import preferred
 from app.domain.remaining import Remaining
 from app.domain.wording import say_factor, say_probability, say_seconds, say_share
 
@@ -37,7 +37,7 @@ def remaining(
     request: Request, body: RemainingIn, services: ServicesDep, caller: Reader
 ) -> Response:
     document = remaining_document(services.remaining.remaining(caller.project_id, body.to_domain()))
-    if preferred(request.headers.get("accept"), (JSON, TEXT)) == TEXT:
+    if accepted_type(request, (JSON, TEXT)) == TEXT:
         return Response(remaining_text(document), media_type=TEXT)
     return json_response(document)
 

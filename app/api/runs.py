@@ -3,10 +3,11 @@
 from tempfile import SpooledTemporaryFile
 from typing import IO, Annotated, Any, Final
 
-from fastapi import APIRouter, Header, Path, Query, Request, Response
+from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
+from app.api.accepted import accepted_type
 from app.api.dependencies import Reader, RunsWriter, ServicesDep, WorkloadPath
 from app.api.documents.run_exports import csv_blocks
 from app.api.negotiation import CSV, JSON
@@ -35,7 +36,6 @@ from app.domain.errors import (
 )
 from app.domain.idempotency import IdempotencyTicket, Replay
 from app.domain.identifiers import RunId, Slug
-from app.domain.negotiation import preferred
 from app.domain.pages import DEFAULT_PAGE_SIZE
 from app.services.uploads.terms import KeptAnswer, UploadFormat, UploadOptions, UploadResult
 from app.services.wiring import Services
@@ -151,13 +151,13 @@ def _render(result: UploadResult) -> Replay:
     },
 )
 def list_runs(
+    request: Request,
     workload: WorkloadPath,
     services: ServicesDep,
     caller: Reader,
     query: Annotated[RunsQuery, Query()],
-    accept: Annotated[str | None, Header()] = None,
 ) -> RunsOut | Response:
-    if preferred(accept, (JSON, CSV)) == CSV:
+    if accepted_type(request, (JSON, CSV)) == CSV:
         return _export(services, caller, workload, query)
     page = services.runs.list_page(
         caller.project_id,

@@ -3,6 +3,7 @@
 from fastapi import APIRouter, Request, Response
 
 from app.api import problems
+from app.api.accepted import accepted_type
 from app.api.dependencies import Reader, ServicesDep
 from app.api.negotiation import JSON, PLAIN_TEXT, TEXT
 from app.api.requests.bodies import json_response
@@ -10,7 +11,6 @@ from app.api.schemas.allocations import AllocateIn, AllocateOut
 from app.api.schemas.capacity import CapacityIn, CapacityOut
 from app.api.schemas.schedules import RankIn, RankOut
 from app.domain.errors import InsufficientCapacityError, UnknownFieldError
-from app.domain.negotiation import preferred
 
 router = APIRouter(prefix="/v1/schedules", tags=["schedules"])
 _PROBLEMS = problems.problem_responses(UnknownFieldError)
@@ -32,7 +32,7 @@ def rank(request: Request, body: RankIn, services: ServicesDep, caller: Reader) 
     from app.api.documents.schedules import ranking_document, ranking_text  # noqa: PLC0415
 
     document = ranking_document(services.schedules.rank(caller.project_id, body.to_domain()))
-    if preferred(request.headers.get("accept"), (JSON, TEXT)) == TEXT:
+    if accepted_type(request, (JSON, TEXT)) == TEXT:
         return Response(ranking_text(document), media_type=TEXT)
     return json_response(document)
 
@@ -58,7 +58,7 @@ def allocate(request: Request, body: AllocateIn, services: ServicesDep, caller: 
 
     allocation = services.allocations.allocate(caller.project_id, body.to_domain())
     document = allocation_document(allocation)
-    if preferred(request.headers.get("accept"), (JSON, TEXT)) == TEXT:
+    if accepted_type(request, (JSON, TEXT)) == TEXT:
         return Response(allocation_text(document, body.confidence), media_type=TEXT)
     return json_response(document)
 
@@ -82,6 +82,6 @@ def capacity(request: Request, body: CapacityIn, services: ServicesDep, caller: 
     from app.api.documents.capacity import capacity_document, capacity_text  # noqa: PLC0415
 
     document = capacity_document(services.capacity.view(caller.project_id, body.to_domain()))
-    if preferred(request.headers.get("accept"), (JSON, TEXT)) == TEXT:
+    if accepted_type(request, (JSON, TEXT)) == TEXT:
         return Response(capacity_text(document), media_type=TEXT)
     return json_response(document)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import orjson
 from fastapi import APIRouter, Query, Request, Response
 
+from app.api.accepted import accepted_type
 from app.api.batches.responses import list_response
 from app.api.dependencies import Reader, ServicesDep, WorkloadPath
 from app.api.documents.curves import curve_document, curve_text
@@ -23,7 +24,6 @@ from app.api.schemas.flat_queries import Grid, query_parameters, read_grid, read
 from app.api.schemas.forecast_answers import ForecastOut, GridOut
 from app.domain.errors import DomainError
 from app.domain.forecasts import ForecastRequest
-from app.domain.negotiation import preferred
 
 if TYPE_CHECKING:
     from app.services.answering.rows import AllAnswered
@@ -78,7 +78,7 @@ def _read_all(grid: Grid) -> Sequence[ForecastRequest]:
 
 
 def _media_type(request: Request) -> str:
-    return preferred(request.headers.get("accept"), (JSON, TEXT, CSV))
+    return accepted_type(request, (JSON, TEXT, CSV))
 
 
 def _response(answers: "AllAnswered", now: datetime, media_type: str) -> Response:

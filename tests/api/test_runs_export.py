@@ -5,6 +5,7 @@ import io
 
 import pytest
 from fastapi.testclient import TestClient
+from httpx2 import Headers
 
 from app.services.run_exports import FRESH_FOR, MemberNames
 from app.services.wiring import Services
@@ -137,6 +138,20 @@ def test_runs_are_exported_to_whoever_likes_rows_best(
     answer = client.get("/v1/workloads/a/runs", headers={"Accept": accept})
 
     assert answer.headers["content-type"].startswith("text/csv") is is_exported
+
+
+def test_lines_of_an_accept_header_count_together_and_caches_learn_of_it(
+    client: TestClient,
+) -> None:
+    post_csv(client, "workload,run_id,duration_seconds", "a,1,2")
+    lines = [("Accept", "application/json;q=0.5"), ("Accept", "text/csv")]
+
+    rows = client.get("/v1/workloads/a/runs", headers=Headers(lines))
+    document = client.get("/v1/workloads/a/runs")
+
+    assert rows.headers["content-type"].startswith("text/csv")
+    assert rows.headers["vary"] == document.headers["vary"] == "Accept"
+    assert "vary" not in client.get("/v1/workloads/a").headers
 
 
 def test_export_of_an_unknown_workload_is_a_problem(client: TestClient) -> None:

@@ -24,6 +24,7 @@ HEADERS: Final[dict[str, dict[str, Any]]] = {
         "schema": {"type": "integer"},
     },
     "Trainfare-Verdict": {"description": "the `verdict` of the report", "schema": _TEXT},
+    "Vary": {"description": "`Accept`, on which this answer depends", "schema": _TEXT},
     "WWW-Authenticate": {"description": "how to authenticate: `Bearer`", "schema": _TEXT},
     "X-Request-ID": {"description": "the id that the service's log has, too", "schema": _TEXT},
 }
@@ -35,12 +36,22 @@ def headed(*names: str) -> dict[str, Any]:
     return {"headers": {name: {"$ref": f"#/components/headers/{name}"} for name in names}}
 
 
-def common_headers(path: str, method: str, status: str) -> dict[str, Any]:
-    """Return what the layers around the routes add to an answer with this status."""
+def common_headers(
+    path: str, method: str, status: str, *, has_choice: bool = False
+) -> dict[str, Any]:
+    """Return what all routes or the layers around them add to an answer with this status.
+
+    Parameters
+    ----------
+    has_choice
+        Whether the answer comes in one of several media types.
+    """
     names = ["X-Request-ID"]
     is_success, is_post = status < "3", method == "post"
     if path.startswith("/v1/") and (is_success or status == "429"):
         names += ["RateLimit", "RateLimit-Policy"]
+    if has_choice and method == "get":
+        names.append("Vary")
     if is_post and is_success:
         names.append("Idempotent-Replayed")
     if status in {"429", "503"} or (is_post and status == "409"):
