@@ -69,7 +69,15 @@ def test_lists_can_be_filtered(client: TestClient, clock: FakeClock) -> None:
 
 @pytest.mark.parametrize(
     "query",
-    ["page_token=x", "page_size=0", "page_size=1001", "status=odd", "gpu_type=%00", "sort=up"],
+    [
+        "page_token=x",
+        "page_size=0",
+        "page_size=1001",
+        "status=odd",
+        "gpu_type=%00",
+        "gpu_type=",
+        "sort=up",
+    ],
 )
 def test_wrong_queries_are_refused(client: TestClient, query: str) -> None:
     _upload(client)

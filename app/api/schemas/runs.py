@@ -289,7 +289,8 @@ class RunsQuery(RequestModel):
 
     status: Annotated[RunStatus | None, Field(description="how they ended")] = None
     gpu_type: Annotated[
-        Printable | None, Field(max_length=100, description="the name as it is stored")
+        Printable | None,
+        Field(min_length=1, max_length=100, description="the name as it is stored"),
     ] = None
     created_after: Annotated[Moment | None, Field(description="stored after this instant")] = None
     created_before: Annotated[Moment | None, Field(description="stored before this instant")] = None
