@@ -6,6 +6,7 @@ import contextlib
 import orjson
 import pytest
 import sqlalchemy as sa
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -195,8 +196,9 @@ def code_of(caller: Caller) -> str:
 def test_caller_who_prefers_to_wait_is_given_the_time() -> None:
     deadline = Deadline(30.0)
     token = deadlines.current.set(deadline)
+    headers = [(b"prefer", b"respond-async, wait=7")]
 
-    wait_s = asyncio.run(preferences._wait_s("respond-async, wait=7"))
+    wait_s = asyncio.run(preferences._wait_s(Request({"type": "http", "headers": headers})))
 
     deadlines.current.reset(token)
     assert wait_s == 7

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 from fastapi.testclient import TestClient
+from httpx2 import Headers
 
 from app.domain.access import DEFAULT_PROJECT
 from app.domain.fits import FitRequest
@@ -168,11 +169,17 @@ def test_wait_that_is_over_leaves_the_fit_accepted(
     assert answer.headers.get("preference-applied") == applied
 
 
-def test_wait_is_limited_to_a_minute(client: TestClient, services: Services) -> None:
+@pytest.mark.parametrize(
+    "lines", [["wait=86400"], [f"wait={'9' * 400}"], ["respond-async", "wait=00086400"]]
+)
+def test_wait_is_limited_to_a_minute(
+    client: TestClient, services: Services, lines: list[str]
+) -> None:
     fit_id = client.post(FITS, json=QUICK).json()["fit_id"]
     step(services)
+    headers = Headers([("Prefer", line) for line in lines])
 
-    answer = client.get(f"/v1/fits/{fit_id}", headers={"Prefer": "wait=86400"})
+    answer = client.get(f"/v1/fits/{fit_id}", headers=headers)
 
     assert answer.headers["preference-applied"] == "wait=60"
     assert answer.json()["state"] == "succeeded"
