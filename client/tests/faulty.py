@@ -66,7 +66,7 @@ def faulty_server(*script: Answer) -> Iterator[FaultyServer]:
                 self.end_headers()
                 self.wfile.write(answer.body)
 
-        do_GET = do_POST = _respond  # noqa: N815 - http.server's names
+        do_DELETE = do_GET = do_POST = _respond  # noqa: N815 - http.server's names
 
         @override
         def log_message(self, format: str, *args: object) -> None:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from trainfare_client import Client, ClientSettings, UnreachableError
 from trainfare_client.answers import unreachable
-from trainfare_client.errors import QuotaExceededError, ServiceFailedError
+from trainfare_client.errors import NotFoundError, QuotaExceededError, ServiceFailedError
 from trainfare_client.retrying import Retries, retry_after_s
 
 from client.tests.faulty import Answer, faulty_server, problem
@@ -48,6 +48,29 @@ def test_failed_upload_of_a_file_is_repeated_with_its_key(tmp_path: Path) -> Non
     [first, second] = [headers["Idempotency-Key"] for _, _, headers, _ in server.requests]
     assert first
     assert first == second
+
+
+@pytest.mark.parametrize("lost", [Answer(502, b"<html>proxy</html>"), Answer(silence=True)])
+def test_removal_whose_answer_was_lost_has_succeeded(lost: Answer, tmp_path: Path) -> None:
+    with (
+        faulty_server(lost, problem(404, "not_found")) as server,
+        Client(settings=_settings(server.url, tmp_path, timeout_s=0.5)) as client,
+    ):
+        client.runs.remove("run_1")
+
+    assert [method for method, *_ in server.requests] == ["DELETE", "DELETE"]
+
+
+@pytest.mark.parametrize(
+    "script", [[problem(404, "not_found")], [problem(429, "some"), problem(404, "not_found")]]
+)
+def test_removal_of_what_never_was_is_refused(script: list[Answer], tmp_path: Path) -> None:
+    with (
+        faulty_server(*script) as server,
+        Client(settings=_settings(server.url, tmp_path)) as client,
+        pytest.raises(NotFoundError),
+    ):
+        client.runs.remove("run_1")
 
 
 def test_request_in_progress_is_repeated(tmp_path: Path) -> None:
@@ -140,7 +163,7 @@ def test_pauses_grow_exponentially_with_jitter_up_to_the_longest(
     settings = ClientSettings(first_pause_s=first, longest_pause_s=5.0, attempts=attempts)
     retries = Retries(settings, random.Random(seed))
 
-    pauses = [retries.pause_after_fault() for _ in range(attempts)]
+    pauses = [retries.pause_after_error(httpx.ReadTimeout("")) for _ in range(attempts)]
 
     assert pauses[-1] is None
     for number, pause in enumerate(pauses[:-1]):

@@ -25,15 +25,34 @@ class Retries:
     Pauses grow exponentially with full jitter, as in Brooker (2015), "Exponential backoff and
     jitter", AWS Architecture Blog: the pause after attempt k is uniform between 0 and
     `first_pause_s * 2**k`, at most `longest_pause_s`.
+
+    Attributes
+    ----------
+    may_have_succeeded
+        Whether an attempt may have been carried out, though its answer did not say so.
     """
 
     def __init__(self, settings: ClientSettings, generator: random.Random | None = None) -> None:
         self._settings = settings
         self._generator = generator or random.Random()  # noqa: S311 - jitter is no secret
         self._attempts_made = 0
+        self.may_have_succeeded = False
 
-    def pause_after_fault(self) -> float | None:
-        """Return the pause before the next attempt in seconds, None if this was the last."""
+    def pause_after_error(self, error: Exception) -> float | None:
+        """Return the pause in seconds after an attempt without an answer, None if it was the last.
+
+        Parameters
+        ----------
+        error
+            One of httpx's.
+        """
+        import httpx  # noqa: PLC0415 - slow to import
+
+        was_sent = not isinstance(error, (httpx.ConnectError, httpx.ConnectTimeout))
+        self.may_have_succeeded = self.may_have_succeeded or was_sent
+        return self._next_pause()
+
+    def _next_pause(self) -> float | None:
         self._attempts_made += 1
         if self._attempts_made >= self._settings.attempts:
             return None
@@ -44,7 +63,8 @@ class Retries:
         """Return the pause before the next attempt in seconds, None if this answer is final."""
         if not _is_worth_repeating(answer):
             return None
-        pause_s = self.pause_after_fault()
+        self.may_have_succeeded = self.may_have_succeeded or answer.is_server_error
+        pause_s = self._next_pause()
         requested_s = retry_after_s(answer.headers.get("retry-after"))
         if pause_s is None or requested_s is None:
             return pause_s

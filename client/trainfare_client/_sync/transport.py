@@ -14,6 +14,7 @@ from trainfare_client.answers import (
     unreachable,
     unusable_proxy,
 )
+from trainfare_client.errors import NotFoundError
 from trainfare_client.requests import Request, get
 from trainfare_client.retrying import Retries
 
@@ -56,6 +57,9 @@ class Transport:
     def send(self, request: Request[T]) -> T:
         """Return the document that answers a request.
 
+        A removal that finds nothing has succeeded if an earlier attempt, whose answer was lost,
+        may have removed it.
+
         Raises
         ------
         ProblemError
@@ -63,8 +67,16 @@ class Transport:
         UnreachableError
             If it did not answer, after all attempts.
         """
-        document: T = document_of(self.answer(request), request.expected_field)
-        return document
+        retries = Retries(self.settings)
+        answer = self._last_answer(request, retries)
+        document: Any = None
+        try:
+            document = document_of(answer, request.expected_field)
+        except NotFoundError:
+            if request.method != "DELETE" or not retries.may_have_succeeded:
+                raise
+        typed: T = document
+        return typed
 
     def answer(self, request: Request[Any]) -> httpx.Response:
         """Return the last answer to a request, whatever its status.
@@ -74,7 +86,9 @@ class Transport:
         UnreachableError
             If the service did not answer, after all attempts.
         """
-        retries = Retries(self.settings)
+        return self._last_answer(request, Retries(self.settings))
+
+    def _last_answer(self, request: Request[Any], retries: Retries) -> httpx.Response:
         while True:
             try:
                 answer = self._attempt(request)
@@ -82,7 +96,7 @@ class Transport:
                 if pause_s is None:
                     return answer
             except _transport_error() as error:
-                pause_s = retries.pause_after_fault()
+                pause_s = retries.pause_after_error(error)
                 if pause_s is None:
                     raise unreachable(self.settings.shown_url, error) from error
             time.sleep(pause_s)
