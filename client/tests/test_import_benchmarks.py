@@ -69,12 +69,14 @@ def test_units_become_seconds_of_one_execution(
 
 
 def test_what_is_no_time_is_left_out_and_counted(importing: Importing, tmp_path: Path) -> None:
-    file = _json(tmp_path / "a.json", [_bench(), _bench(name="size", unit="MB"), _bench(unit="%")])
+    units = ("MB", "%", "sec/MB")
+    other = [_bench(name=unit, unit=unit) for unit in units]
+    file = _json(tmp_path / "a.json", [_bench(), *other])
 
     answer = importing("github-action-benchmark", file, "--dry-run")
 
     assert len(answer.rows) == 1
-    assert "Left out: 2 benchmarks whose unit is not a time" in answer.err
+    assert "Left out: 3 benchmarks whose unit is not a time" in answer.err
 
 
 def test_one_workload_tells_its_benchmarks_apart(importing: Importing, tmp_path: Path) -> None:

@@ -31,13 +31,15 @@ _ABBREVIATIONS: Final = {
     "μs": "µs",
 }
 _PER: Final = re.compile(r"\s*(?:/|\bper\b)\s*")
+_DATA: Final = re.compile(r"(?:[kmgtp]i?)?(?:b|bits?|bytes?)|(?:kilo|mega|giga)(?:bits?|bytes?)")
 _BRACKETS: Final = re.compile(r".*\((\w+)\)")
 
 
 def duration_s(value: float, unit: str) -> float | None:
     """Return the seconds of one execution, None if the unit is not one of time.
 
-    A rate of executions per second is read as the time of one.
+    A rate of executions per second is read as the time of one. Time per amount of data or time is
+    no duration.
 
     Examples
     --------
@@ -45,12 +47,16 @@ def duration_s(value: float, unit: str) -> float | None:
     (0.0015, 0.25, None)
     >>> duration_s(88, "nanoseconds (ns)"), duration_s(2, "Minutes"), duration_s(1, "%")
     (8.8e-08, 120.0, None)
+    >>> duration_s(2, "sec/MB"), duration_s(3, "ms/s")
+    (None, None)
     """
     match = _BRACKETS.fullmatch(unit)
     numerator, *denominator = _PER.split(
         (match[1] if match else unit).strip().casefold(), maxsplit=1
     )
     scale = _scale(numerator)
+    if scale is not None and denominator and _is_measure(denominator[0]):
+        return None
     if scale is not None:
         return float(f"{value * scale:.12g}")
     if denominator and numerator in _EXECUTIONS and value > 0:
@@ -62,6 +68,10 @@ def duration_s(value: float, unit: str) -> float | None:
 _EXECUTIONS: Final = frozenset(
     {"iter", "iters", "iterations", "op", "ops", "operations", "runs", "executions"}
 )
+
+
+def _is_measure(word: str) -> bool:
+    return _scale(word) is not None or _DATA.fullmatch(word) is not None
 
 
 def _scale(word: str) -> float | None:
