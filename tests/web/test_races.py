@@ -1,10 +1,12 @@
 """Clicks and answers that come together, late or out of order leave no wrong page behind."""
 
+from collections.abc import Callable
+
 import pytest
 from playwright.sync_api import Page, Route, expect
 
 from tests.support import patient_http
-from tests.web.conftest import PUBLISHED, OpenPage, answer_of
+from tests.web.conftest import PUBLISHED, OpenPage, answer_of, publish
 
 pytestmark = pytest.mark.browser
 _CLICK_TWICE = "(button) => { button.click(); button.click(); }"
@@ -20,6 +22,18 @@ def _hold(page: Page, *urls: str) -> list[Route]:
     for url in urls:
         page.route(url, hold, times=1)
     return held
+
+
+def _delay(page: Page, url: str) -> list[Callable[[], None]]:
+    """Return how to send the answer to the first request to a URL, which is made at once."""
+    answers: list[Callable[[], None]] = []
+
+    def delay(route: Route) -> None:
+        answer = route.fetch()
+        answers.append(lambda: route.fulfill(response=answer))
+
+    page.route(url, delay, times=1)
+    return answers
 
 
 def test_page_of_runs_that_is_asked_for_twice_is_listed_once(
@@ -96,3 +110,78 @@ def test_result_of_an_upload_stays_beside_that_of_a_later_one(
 
     expect(page.locator("#upload-result")).to_contain_text("one.csv: 1 new run.")
     expect(page.locator("#upload-result .problem")).to_contain_text("1 of 1 rows")
+
+
+_RUNS = [
+    {
+        "workload": "net",
+        "duration_seconds": 100.0 / workers + workers,
+        "configuration": {"gpu_type": gpu_type, "instance_type": "own-box", "workers": workers},
+    }
+    for gpu_type in ("T4", "V100-16GB")
+    for workers in (1, 2, 4, 8)
+]
+
+
+def test_card_of_the_regressor_before_does_not_come_after_that_of_the_present_one(
+    empty_service: str, open_page: OpenPage
+) -> None:
+    publish(empty_service, _RUNS)
+    publish(empty_service, _RUNS)
+    page = open_page(f"{empty_service}/workloads/net")
+    origin = page.locator("#card > p").last
+    expect(origin).to_contain_text("Version 2")
+    late_answers = _delay(page, "**/net/regressors?*")
+    page.get_by_text("2 versions").click()
+    page.get_by_role("button", name="Publish version 1").click()
+    expect(page.locator("#facts")).to_contain_text("version 1")
+
+    page.get_by_role("button", name="Fit again").click()
+    expect(origin).to_contain_text("Version 3")
+    for answer in late_answers:
+        answer()
+    page.wait_for_load_state("networkidle")
+
+    expect(origin).to_contain_text("Version 3")
+
+
+def test_prices_of_the_gpu_before_are_not_suggested_for_the_present_one(
+    empty_service: str, open_page: OpenPage
+) -> None:
+    publish(empty_service, _RUNS)
+    page = open_page(f"{empty_service}/workloads/net")
+    answer_of(page)
+    late_answers = _delay(page, "**/v1/prices?gpu_type=V100*")
+    gpu = page.get_by_label("GPU", exact=True)
+    gpu.select_option("V100-16GB")
+    with page.expect_response("**/v1/prices?gpu_type=T4*"):
+        gpu.select_option("T4")
+    suggested = page.locator("datalist#instances option[value='g4dn.xlarge']")
+    expect(suggested).to_be_attached()
+
+    for answer in late_answers:
+        answer()
+    page.wait_for_load_state("networkidle")
+
+    expect(suggested).to_be_attached()
+
+
+def test_list_of_workloads_before_does_not_come_after_the_present_one(
+    empty_service: str, open_page: OpenPage
+) -> None:
+    page = open_page(f"{empty_service}/")
+    rows = page.locator("#workloads tbody tr")
+    late_answers = _delay(page, "**/v1/workloads?*")
+    for name in ("one", "two"):
+        row = f"workload,duration_seconds\n{name},1\n".encode()
+        page.set_input_files(
+            "#file", {"name": f"{name}.csv", "mimeType": "text/csv", "buffer": row}
+        )
+        expect(page.locator("#upload-result")).to_contain_text(f"{name}.csv: 1 new run.")
+    expect(rows).to_have_count(2)
+
+    for answer in late_answers:
+        answer()
+    page.wait_for_load_state("networkidle")
+
+    expect(rows).to_have_count(2)

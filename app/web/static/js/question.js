@@ -1,6 +1,6 @@
 /** The what-if form: its fields come from the workload's measured features. */
 
-import { get } from "./api.js";
+import { get, latest } from "./api.js";
 import { NONE, VERBATIM, field, fill, h, offer, select } from "./dom.js";
 import { label, number } from "./format.js";
 import { checkNumbers, withAddressValue } from "./numbers.js";
@@ -120,11 +120,11 @@ export function buildQuestion(form, detail, gpus, chosen, onChange) {
 }
 
 /** Offer the instances, providers and regions of the price list for the chosen GPU. */
-async function suggestPrices(form) {
+const suggestPrices = latest(async (signal, form) => {
   const gpu = form.elements.gpu_type?.value;
   if (!gpu) return;
   try {
-    const { prices } = await get("/v1/prices", { gpu_type: gpu, page_size: 200 });
+    const { prices } = await get("/v1/prices", { gpu_type: gpu, page_size: 200 }, { signal });
     const names = (member) => [...new Set(prices.map((price) => price[member]).filter(Boolean))].sort();
     for (const [list, member] of [["instances", "instance_type"], ["providers", "provider"], ["regions", "region"]]) {
       const place = form.querySelector(`#${list}`);
@@ -133,7 +133,7 @@ async function suggestPrices(form) {
   } catch {
     // These are only suggestions: the question works without them.
   }
-}
+});
 
 /** Return the flat fields of the form; a number that cannot be sent is refused. */
 export function readFields(form) {

@@ -1,6 +1,6 @@
 /** The card of the published regressor: its accuracy on held-out runs. */
 
-import { get, request, workloadPath } from "./api.js";
+import { get, latest, request, workloadPath } from "./api.js";
 import { byId, fill, h, table } from "./dom.js";
 import { duration, label, number, percent, plural, timeNode } from "./format.js";
 import { problemPanel } from "./problem.js";
@@ -79,7 +79,7 @@ function origin(regressor) {
 }
 
 /** Show the card; `whenPublished` is called after another version was published. */
-export async function showRegressor(detail, whenPublished) {
+export const showRegressor = latest(async (signal, detail, whenPublished) => {
   const place = byId("card");
   const path = `${workloadPath(detail.workload)}/regressors`;
   const publish = async (version, button) => {
@@ -92,10 +92,10 @@ export async function showRegressor(detail, whenPublished) {
     }
   };
   try {
-    const { regressors } = await get(path, { page_size: 20 });
-    const published = regressors.find((regressor) => regressor.published) ?? (await get(`${path}/${detail.published_version}`));
+    const { regressors } = await get(path, { page_size: 20 }, { signal });
+    const published = regressors.find((regressor) => regressor.published) ?? (await get(`${path}/${detail.published_version}`, {}, { signal }));
     fill(place, h("div", { class: "columns" }, accuracyList(published), coverageList(published)), candidates(published), versionTable(regressors, publish), origin(published));
   } catch (error) {
-    fill(place, problemPanel(error));
+    if (!signal.aborted) fill(place, problemPanel(error));
   }
-}
+});

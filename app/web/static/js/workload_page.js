@@ -112,8 +112,8 @@ function showUnfitted(runs) {
   fill(byId("problem"), h("article", { class: "empty" }, h("h2", { class: "panel-title" }, "No regressor is published yet"), h("p", {}, `${plural(runs, "finished run")} stored. ${needs}`)));
 }
 
-async function refresh() {
-  const detail = await get(path);
+const refresh = latest(async (signal) => {
+  const detail = await get(path, {}, { signal });
   const isFitted = Boolean(detail.regressor);
   facts(detail);
   for (const id of ["what-if", "scaling", "choices", "regressor"]) byId(id).hidden = !isFitted;
@@ -123,18 +123,21 @@ async function refresh() {
     fill(byId("problem"));
     if (!sections) {
       const [gpus, { runs }] = await Promise.all([knownGpus(detail), newestRuns()]);
-      installSections(detail, gpus, await firstQuestion(detail, runs));
+      const question = await firstQuestion(detail, runs);
+      if (signal.aborted) return undefined;
+      installSections(detail, gpus, question);
     }
     ask();
     showRegressor(detail, refresh);
   }
   return detail;
-}
+});
 
 async function show() {
   newest = null;
   try {
     const [detail, runs] = await Promise.all([refresh(), newestRuns()]);
+    if (!detail) return;
     showRuns(workload, runs, use);
     fitting ??= new Fitting(detail, refresh);
   } catch (error) {

@@ -1,6 +1,6 @@
 /** The list of workloads, with the upload of new runs. */
 
-import { get, workloadPath } from "./api.js";
+import { get, latest, workloadPath } from "./api.js";
 import { byId, fill, h, table } from "./dom.js";
 import { number, percent, timeNode } from "./format.js";
 import { currentKey } from "./key.js";
@@ -11,6 +11,7 @@ import { whenShownAgain } from "./returning.js";
 import { installUpload } from "./upload.js";
 
 const AT_ONCE = 4;
+const PAGE = 100;
 const FILTER_FROM = 8;
 const place = byId("workloads");
 const filter = byId("filter");
@@ -118,7 +119,7 @@ function show() {
     return;
   }
   const more = nextToken
-    ? h("button", { type: "button", class: "secondary outline small", onclick: () => load(nextToken) }, "Show more")
+    ? h("button", { type: "button", class: "secondary outline small", onclick: () => loadMore(nextToken) }, "Show more")
     : null;
   fill(place, table("Workloads", HEADINGS, shown.map(row)), noMatch, more);
   applyFilter();
@@ -143,12 +144,23 @@ async function loadRest() {
   }
 }
 
-async function load(token = null) {
+const load = latest(async (signal) => {
   try {
-    const page = await get("/v1/workloads", { page_size: 100, page_token: token });
+    const page = await get("/v1/workloads", { page_size: PAGE }, { signal });
+    shown = page.workloads;
+    nextToken = page.next_page_token;
+    show();
+  } catch (error) {
+    if (!signal.aborted) showProblem(error);
+  }
+});
+
+async function loadMore(token) {
+  try {
+    const page = await get("/v1/workloads", { page_size: PAGE, page_token: token });
     // A second click asks for the same page.
-    if (token && token !== nextToken) return;
-    shown = token ? [...shown, ...page.workloads] : page.workloads;
+    if (token !== nextToken) return;
+    shown = [...shown, ...page.workloads];
     nextToken = page.next_page_token;
     show();
   } catch (error) {
