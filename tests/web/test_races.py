@@ -164,6 +164,7 @@ def test_prices_of_the_gpu_before_are_not_suggested_for_the_present_one(
     page.wait_for_load_state("networkidle")
 
     expect(suggested).to_be_attached()
+    expect(page.locator("datalist#instances option[value='own-box']")).to_be_attached()
 
 
 def test_list_of_workloads_before_does_not_come_after_the_present_one(

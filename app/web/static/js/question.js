@@ -111,21 +111,22 @@ export function buildQuestion(form, detail, gpus, chosen, onChange) {
     onChange();
   };
   form.onchange = (event) => {
-    if (event.target.name === "gpu_type") suggestPrices(form);
+    if (event.target.name === "gpu_type") suggestPrices(form, detail);
     // They belonged to another number of workers: left open, they are filled in as measured.
     if (event.target.name === "workers") writeFields(form, { nodes: "" });
     onChange();
   };
-  suggestPrices(form);
+  suggestPrices(form, detail);
 }
 
-/** Offer the instances, providers and regions of the price list for the chosen GPU. */
-const suggestPrices = latest(async (signal, form) => {
+/** Offer the instances, providers and regions of the price list for the chosen GPU, and the measured instances. */
+const suggestPrices = latest(async (signal, form, detail) => {
   const gpu = form.elements.gpu_type?.value;
   if (!gpu) return;
   try {
     const { prices } = await get("/v1/prices", { gpu_type: gpu, page_size: 200 }, { signal });
-    const names = (member) => [...new Set(prices.map((price) => price[member]).filter(Boolean))].sort();
+    const measured = { instance_type: detail.features.instance_type?.values ?? [] };
+    const names = (member) => [...new Set([...(measured[member] ?? []), ...prices.map((price) => price[member]).filter(Boolean)])].sort();
     for (const [list, member] of [["instances", "instance_type"], ["providers", "provider"], ["regions", "region"]]) {
       const place = form.querySelector(`#${list}`);
       if (place) fill(place, names(member).map((value) => h("option", { value })));
