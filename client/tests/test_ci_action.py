@@ -24,6 +24,15 @@ pytestmark = pytest.mark.lengthy
 _ROOT = Path(__file__).parents[2]
 _EXPRESSION = re.compile(r"\$\{\{\s*([\w.-]+)\s*\}\}")
 
+_PYTHON_OF_WINDOWS = f"""#!/bin/sh
+# Makes a virtual environment whose programs are in the folder Scripts.
+{sys.executable} "$@" || exit
+mv "$3/bin" "$3/Scripts"
+sed -i '1s|/bin/python|/Scripts/python|' "$3/Scripts/pip"
+# This pip will nevertheless install into bin.
+ln -s ../bin/trainfare-client "$3/Scripts/trainfare-client"
+"""
+
 
 @pytest.fixture
 def forge() -> Iterator[Forge]:
@@ -237,6 +246,23 @@ def test_action_is_patient_while_the_service_is_away_unless_it_is_strict(
     assert patient.outputs["verdict"] == "unavailable"
     assert "::warning title=Trainfare::Nothing was judged" in patient.log
     assert "::error title=Trainfare::nowhere.csv cannot be read" in missing.log
+
+
+def test_action_needs_no_newer_bash_than_macos_has_and_no_folder_bin(
+    runner: Runner, workload: str
+) -> None:
+    write_runs(runner.repository, workload, factor=1.0, build="first")
+    write_runs(runner.repository, workload, factor=1.0, build="second")
+    old_bash, python = runner.folder / "old_bash", runner.folder / "python"
+    old_bash.write_text("enable -n mapfile readarray\n")
+    runner.environment["BASH_ENV"] = str(old_bash)
+    python.write_text(_PYTHON_OF_WINDOWS)
+    python.chmod(0o755)
+
+    answer = runner.run(url="http://127.0.0.1:9", runs="fir*.json\nsecond.json", python=str(python))
+
+    assert answer.code == 0, answer.log
+    assert answer.outputs["verdict"] == "unavailable"
 
 
 def test_action_reports_what_a_collector_kept_in_an_earlier_step(
