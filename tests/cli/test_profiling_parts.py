@@ -4,6 +4,7 @@ import errno
 import os
 import signal
 import subprocess
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -285,11 +286,42 @@ def test_command_that_ignores_the_end_of_its_time_is_killed(tmp_path: Path) -> N
     assert outcome.duration_seconds >= 0.2
 
 
+def _runs(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state not in {"X", "Z"}
+
+
+@pytest.mark.parametrize(("is_interrupted", "status"), [(False, "timed_out"), (True, "cancelled")])
+def test_what_a_shell_started_is_ended_with_it(
+    tmp_path: Path, status: str, *, is_interrupted: bool
+) -> None:
+    training = "import os, signal; signal.signal(15, signal.SIG_IGN)"
+    training += "; signal.signal(2, signal.SIG_IGN); print(os.getpid(), flush=True); signal.pause()"
+    output = tmp_path / "out.txt"
+
+    def interrupt(_elapsed: float) -> None:
+        if is_interrupted and output.stat().st_size:
+            signal.raise_signal(signal.SIGINT)
+
+    outcome = CommandRunner(20.0 if is_interrupted else 1.0, grace_s=0.3).run(
+        ["sh", "-c", f"{sys.executable} -c '{training}'; true"],
+        environment_of({}),
+        output,
+        on_start=lambda _pid: None,
+        on_tick=interrupt,
+    )
+
+    assert outcome.status == status
+    assert not _runs(int(output.read_text()))
+
+
 def test_process_that_is_gone_has_no_birth_and_takes_no_signal() -> None:
     process = subprocess.Popen(["true"], start_new_session=True)
     process.wait()
 
-    end_group(process.pid, signal.SIGTERM)
-
+    assert not end_group(process.pid, signal.SIGTERM)
     assert start_ticks_of(process.pid) is None
     assert start_ticks_of(os.getpid()) is not None

@@ -116,7 +116,8 @@ class CommandRunner:
     timeout_s
         Seconds after which a run is ended; None for no limit.
     grace_s
-        Seconds that a command has to end after SIGTERM, before it is killed.
+        Seconds that a command and what it started have to end after SIGTERM, before they are
+        killed.
     """
 
     def __init__(self, timeout_s: float | None, grace_s: float = 10.0) -> None:
@@ -187,24 +188,40 @@ class CommandRunner:
                     self._end(process)
                     return True
             else:
+                if interruption.signal_number is not None:
+                    self._end(process)
                 return False
 
     def _end(self, process: subprocess.Popen[bytes]) -> None:
-        """Send SIGTERM to the group, then SIGKILL if it does not end."""
-        end_group(process.pid, signal.SIGTERM)
-        try:
-            process.wait(self._grace_s)
-        except subprocess.TimeoutExpired:
-            end_group(process.pid, signal.SIGKILL)
-            process.wait()
+        """Send SIGTERM to the group, then SIGKILL to what of it does not end.
+
+        A shell ends at once, while the training that it started may still be saving its state.
+        """
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            end_group(process.pid, number)
+            if self._has_ended(process):
+                break
+        process.wait()
+
+    def _has_ended(self, process: subprocess.Popen[bytes]) -> bool:
+        """Wait for the group to end, and return whether it did so in time."""
+        deadline = time.monotonic() + self._grace_s
+        # Until it is waited for, a process that has ended counts as one of its group.
+        while process.poll() is None or end_group(process.pid, 0):
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(_POLL_INTERVAL_S)
+        return True
 
 
-def end_group(pid: int, number: int) -> None:
-    """Send a signal to a process group, if it still exists."""
+def end_group(pid: int, number: int) -> bool:
+    """Send a signal to a process group, and return whether one of it could receive it."""
     try:
         os.killpg(pid, number)
-    except ProcessLookupError:
-        return
+    except (ProcessLookupError, PermissionError):
+        # macOS permits no signal to a group of which only zombies are left.
+        return False
+    return True
 
 
 def _start(
