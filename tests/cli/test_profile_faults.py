@@ -104,6 +104,39 @@ def test_interrupt_at_the_keys_ends_the_run_and_is_no_measurement(
     ]
 
 
+def test_session_that_is_running_is_left_alone(service: RunningProcess, pipes: Path) -> None:
+    first = start(pipes, service.url, TELL, "--runs", "1")
+    command = int((pipes / "begun").read_text())
+
+    second = start(pipes, service.url, TELL, "--runs", "1")
+    result = stderr_of(second)
+
+    assert second.returncode == 2, result
+    assert "A session with the log profile-w.jsonl is running" in result
+    assert Path(f"/proc/{command}/cwd").exists()
+    (pipes / "go").write_text("\n")
+    result = stderr_of(first)
+    assert first.returncode == 0, result
+    assert [run["status"] for run in stored(service.url)] == ["succeeded"]
+
+
+def test_log_that_cannot_be_written_is_named(service: RunningProcess, tmp_path: Path) -> None:
+    for place in ("nowhere/log.jsonl", "."):
+        session = start(tmp_path, service.url, "exit 0", "--log", place)
+        result = stderr_of(session)
+
+        assert session.returncode == 2
+        assert f"The log {place} cannot be written: " in result
+
+
+def test_log_may_have_any_name(service: RunningProcess, tmp_path: Path) -> None:
+    session = start(tmp_path, service.url, "exit 0", "--runs", "1", "--log", "log")
+    result = stderr_of(session)
+
+    assert session.returncode == 0, result
+    assert (tmp_path / "log-output" / "1.txt").exists()
+
+
 def test_run_that_ends_while_the_service_is_away_is_uploaded_later(
     database_url: str, pipes: Path
 ) -> None:

@@ -1,8 +1,10 @@
 """The resumable log of a profiling session: one JSON document per line, synced to disk."""
 
+import fcntl
 import os
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -110,6 +112,41 @@ class SessionLog:
     def __init__(self, path: Path) -> None:
         self.path = path
 
+    @property
+    def outputs(self) -> Path:
+        """The folder for what the runs print, beside the log."""
+        path = self.path
+        return path.with_suffix("") if path.suffix else path.with_name(f"{path.name}-output")
+
+    @contextmanager
+    def claimed(self) -> Iterator[None]:
+        """Keep other sessions out of the log during the block.
+
+        Raises
+        ------
+        UsageError
+            If one is using it, or it cannot be written.
+        """
+        try:
+            file = self.path.open("ab")
+        except OSError as error:
+            raise UsageError(
+                f"The log {self.path} cannot be written: {error.strerror}.",
+                "Name another file with --log.",
+            ) from None
+        with file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise UsageError(
+                    f"A session with the log {self.path} is running.",
+                    "Wait for its end, or name another file with --log.",
+                ) from None
+            except OSError:
+                # Some network file systems have no locks.
+                pass
+            yield
+
     def read(self) -> Session | None:
         """Return the session in the file, None if there is none.
 
@@ -140,8 +177,9 @@ class SessionLog:
         return session
 
     def begin(self, workload: str, request: Mapping[str, Any]) -> Session:
-        """Start a new session, replacing the file."""
-        self.path.unlink(missing_ok=True)
+        """Start a new session, replacing the file's content."""
+        # A new file would not be the claimed one.
+        self.path.write_bytes(b"")
         session = Session(uuid.uuid4().hex[:12], workload, dict(request))
         self._write(
             {

@@ -113,30 +113,32 @@ class Profiler:
         RefusedError
             If too many runs fail in a row.
         UsageError
-            If the log belongs to another session, or the command has a placeholder that the plan
-            does not set.
+            If the log belongs to another session or cannot be written, or the command has a
+            placeholder that the plan does not set.
         UnreachableError
             If the service becomes unreachable; the log keeps what was not uploaded yet.
         """
         is_declared = self._declare()
-        session = self._resume(is_new=is_new)
-        if session.stopped is None:
-            if is_declared:
-                self._note_removed(session)
-            try:
-                self._catch_up(session)
-                self._measure(session)
-            except UnreachableError:
-                n_pending = len(session.pending())
-                waiting = (
-                    f" with {say_count(n_pending, 'run')} not uploaded yet" if n_pending else ""
-                )
-                print_note(
-                    f"The session is kept in {self._log.path}{waiting}; type the same line again"
-                    " when the service answers."
-                )
-                raise
+        with self._log.claimed():
+            session = self._resume(is_new=is_new)
+            if session.stopped is None:
+                if is_declared:
+                    self._note_removed(session)
+                self._go_on(session)
         show_session(session, self._fetch_plan(session)["targets"], as_json=as_json)
+
+    def _go_on(self, session: Session) -> None:
+        try:
+            self._catch_up(session)
+            self._measure(session)
+        except UnreachableError:
+            n_pending = len(session.pending())
+            waiting = f" with {say_count(n_pending, 'run')} not uploaded yet" if n_pending else ""
+            print_note(
+                f"The session is kept in {self._log.path}{waiting}; type the same line again"
+                " when the service answers."
+            )
+            raise
 
     @property
     def _path(self) -> str:
@@ -217,7 +219,7 @@ class Profiler:
         )
 
     def _next_output(self, session: Session) -> Path:
-        return self._log.path.with_suffix("") / f"{len(session.finished) + 1}.txt"
+        return self._log.outputs / f"{len(session.finished) + 1}.txt"
 
     def _measure(self, session: Session) -> None:
         while True:
