@@ -36,9 +36,11 @@ _NOTABLE = 0.05
 def remaining(
     request: Request, body: RemainingIn, services: ServicesDep, caller: Reader
 ) -> Response:
-    document = remaining_document(services.remaining.remaining(caller.project_id, body.to_domain()))
+    result = services.remaining.remaining(caller.project_id, body.to_domain())
+    document = remaining_document(result)
     if accepted_type(request, (JSON, TEXT)) == TEXT:
-        return Response(remaining_text(document), media_type=TEXT)
+        text = remaining_text(document, has_segments=bool(result.request.segments))
+        return Response(text, media_type=TEXT)
     return json_response(document)
 
 
@@ -61,8 +63,12 @@ def remaining_document(result: Remaining) -> Document:
     }
 
 
-def remaining_text(document: Document) -> str:
-    """Return a job's remaining time as a few lines of prose."""
+def remaining_text(document: Document, *, has_segments: bool) -> str:
+    """Return a job's remaining time as a few lines of prose.
+
+    Of a job with `has_segments` on other configurations, not the whole duration is compared with
+    the forecast, which is for the present one.
+    """
     from app.api.documents import plain_text  # noqa: PLC0415 - programs ask for JSON
 
     left, total = document["remaining_seconds"], document["total_seconds"]
@@ -77,7 +83,7 @@ def remaining_text(document: Document) -> str:
     pace = "as forecast"
     if abs(ratio - 1.0) > _NOTABLE:
         pace = f"{say_factor(ratio)} times the forecast of {say_seconds(forecast['median'])}"
-    lines[-1] += f": {pace}."
+    lines[-1] += f"; on this configuration alone {pace}." if has_segments else f": {pace}."
     weight = document["observed_weight"]
     lines.append(
         f"The answer rests {say_probability(weight)} on its progress so far and"

@@ -247,6 +247,18 @@ def test_sentences_read_well(client: TestClient, published: Services, clock: Fak
     assert lines[4].startswith("It keeps the deadline with probability ")
 
 
+def test_sentences_compare_a_resized_job_with_the_forecast_for_its_present_configuration(
+    client: TestClient, published: Services
+) -> None:
+    past = {"configuration": {"gpu_type": "T4", "workers": 1}, "progress": 0.4, "elapsed_s": WHOLE}
+    body = {**JOB, "progress": 0.5, "elapsed_s": 1.05 * WHOLE, "segments": [past]}
+
+    answer = client.post("/v1/forecasts:remaining", json=body, headers={"Accept": "text/plain"})
+
+    pace = answer.text.splitlines()[1].partition("; ")[2]
+    assert pace.startswith("on this configuration alone ")
+
+
 def test_progress_in_no_time_only_scales_the_forecast(
     client: TestClient, published: Services
 ) -> None:

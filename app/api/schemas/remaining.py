@@ -114,7 +114,10 @@ class RemainingOut(ResponseModel):
     forecast_seconds: Annotated[
         BandOut, Field(description="of the whole job before it began, on this configuration")
     ]
-    ratio: Annotated[float, Field(description="how many times as long as forecast it takes")]
+    ratio: Annotated[
+        float,
+        Field(description="how many times as long as forecast it would take on this configuration"),
+    ]
     observed_weight: Annotated[
         float, Field(description="share of the observed rate in the answer, the forecast the rest")
     ]
