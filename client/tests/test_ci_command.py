@@ -254,23 +254,6 @@ def test_missing_file_and_wrong_options_are_wrong_usage(step: Step) -> None:
         step.report("--min-effect", "much")
 
 
-def test_cells_of_a_category_may_look_like_numbers(
-    step: Step, service_url: str, workload: str
-) -> None:
-    with Client(service_url) as client:
-        for precision in ("16", "bf16"):
-            client.runs.upload(make_run(workload, parameters={"precision": precision, "depth": 50}))
-    table = "workload,duration_seconds,workers,param.precision,param.depth"
-    Path("runs.csv").write_text(f"{table}\n{workload},5,1,16,50\n{workload},5,2,bf16,101\n")
-
-    result = step.report("runs.csv")
-
-    assert result.code == 0, result.out
-    with Client(service_url) as client:
-        stored_parameters = [run["parameters"] for run in client.runs.all(workload, excluded=None)]
-    assert {"precision": "16", "depth": 50} in stored_parameters[:2]
-
-
 def test_empty_lines_before_the_header_do_not_count(step: Step, workload: str) -> None:
     Path("runs.csv").write_text(f"\n\nworkload,duration_seconds\n{workload},5\n")
 

@@ -29,6 +29,9 @@ _TEXT_FIELDS: Final = frozenset(
     }
 )  # fmt: skip
 _LABEL_PREFIX: Final = "label."
+_PARAMETER_PREFIX: Final = "param."
+_ABSENCE: Final = frozenset({"na", "n/a", "#n/a", "nan", "null", "-", "--", "?"})
+"""Cells that the service refuses among numbers, since they mean that there is no value."""
 _SCHEMA_DRIFT: Final = "schema_drift"
 _NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
 
@@ -43,28 +46,38 @@ class TableRun(Run):
         super().__init__({name: _typed(name, cell) for name, cell in cells.items()})
         self.cells, self.place = cells, place
 
+    def copied(self) -> TableRun:
+        """Return an equal run."""
+        copy = TableRun(self.cells, self.place)
+        copy.update(self)
+        return copy
+
+    def change_type(self, name: str) -> bool:
+        """Make a number a text or, if it is one, a text a number; return whether it changed."""
+        value, cell = self[name], self.cells[name]
+        self[name] = _typed(name, cell) if isinstance(value, str) else cell
+        return bool(self[name] != value)
+
 
 class CollectedRun(Run):
     """A run that a collector kept in the spool."""
 
 
 def with_categories(runs: Sequence[Run], error: ProblemError) -> list[Run] | None:
-    """Return the runs, with the numbers that an error names as values of a category as texts.
+    """Return the runs, with the cells that an error names in the other type.
 
-    A cell "16" of a CSV file is sent as a number until the service says that the parameter is a
-    category (16, bf16), and so is what a collector found. The numbers of a JSON file are what its
-    author calls numbers. None if the error names nothing of the kind.
+    A column of numbers in CSV files is sent as numbers until the service says that the parameter is
+    a category (16, bf16), and so is what a collector found; one with words is sent as texts until
+    it says that the parameter is a number. The numbers of a JSON file are what its author calls
+    numbers. None if the error names nothing of the kind.
     """
-    corrected = [
-        TableRun(run.cells, run.place) if isinstance(run, TableRun) else run for run in runs
-    ]
+    corrected = [run.copied() if isinstance(run, TableRun) else run for run in runs]
     is_corrected = False
     for fault in error.errors if error.code == _SCHEMA_DRIFT else []:
         index, name = fault.get("row", 1) - 1, fault.get("field", "")
         run = corrected[index]
-        if isinstance(run, TableRun) and not isinstance(run.get(name, ""), str):
-            run[name] = run.cells[name]
-            is_corrected = True
+        if isinstance(run, TableRun) and name in run.cells:
+            is_corrected = run.change_type(name) or is_corrected
         elif isinstance(run, CollectedRun) and (text := number_as_text(run, name)):
             corrected[index] = CollectedRun({**run, **text})
             is_corrected = True
@@ -79,7 +92,25 @@ def read_files(names: Sequence[str]) -> list[Run]:
     UploadFileError
         If a file cannot be read, or its name or content shows no runs.
     """
-    return [run for name in names for run in _read(Path(name))]
+    runs = [run for name in names for run in _read(Path(name))]
+    _give_columns_one_type([run for run in runs if isinstance(run, TableRun)])
+    return runs
+
+
+def _give_columns_one_type(runs: Sequence[TableRun]) -> None:
+    """Let the parameters of a workload be texts if any of their cells is a word, as in uploads."""
+    mixed = {
+        (run.get("workload"), name)
+        for run in runs
+        for name, value in run.items()
+        if name.startswith(_PARAMETER_PREFIX)
+        and isinstance(value, str)
+        and value.casefold() not in _ABSENCE
+    }
+    for run in runs:
+        for name, cell in run.cells.items():
+            if (run.get("workload"), name) in mixed:
+                run[name] = cell
 
 
 def _read(path: Path) -> Iterator[Run]:
