@@ -7,6 +7,7 @@ import os
 import resource
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 from trainfare_client import AsyncClient, Client, ClientSettings, UnreachableError
@@ -43,6 +44,28 @@ def test_runs_wait_in_the_spool_and_arrive_once(settings: ClientSettings, worklo
     assert (first.created, first.duplicates, second.created) == (2, 0, 0)
     assert len(arrived) == 2
     assert Spool(settings.spool).waiting() == 0
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        {"run_id": "mine", "duration_seconds": 30},
+        {"started_at": "2026-11-01T10:00:00Z", "ended_at": "2026-11-01T10:00:30Z"},
+    ],
+)
+def test_runs_wait_in_every_form_that_is_accepted(
+    own: dict[str, Any], settings: ClientSettings, workload: str
+) -> None:
+    run: Any = {"workload": workload, **own}
+    with Client(settings=_away(settings.spool)) as client:
+        client.runs.upload_or_spool(run)
+    with Client(settings=settings) as client:
+        report = client.flush()
+        (arrived,) = client.runs.all(workload)
+
+    assert (report.created, report.refused, report.unreadable) == (1, [], 0)
+    assert arrived["duration_seconds"] == 30
+    assert arrived["external_id"] == own.get("run_id", arrived["external_id"])
 
 
 def test_asynchronous_client_spools_and_flushes_alike(

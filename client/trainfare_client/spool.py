@@ -22,8 +22,11 @@ if TYPE_CHECKING:
 
 _PATIENCE_S: Final = 10.0
 _NEWLINE: Final = b"\n"
-_REQUIRED_FIELDS: Final = frozenset({"workload", "duration_seconds"})
-"""Every run has these, and hardly anything else has both."""
+_REQUIRED_FIELDS: Final = (
+    frozenset({"workload", "duration_seconds"}),
+    frozenset({"workload", "started_at", "ended_at"}),
+)
+"""Every run has those of one set, and hardly anything else has."""
 
 
 @dataclass
@@ -270,7 +273,7 @@ def _parsed_run(line: bytes) -> MeasuredRun | None:
         encoded(run)
     except ValueError:
         return None
-    is_run = isinstance(run, dict) and run.keys() >= _REQUIRED_FIELDS
+    is_run = isinstance(run, dict) and any(run.keys() >= names for names in _REQUIRED_FIELDS)
     return run if is_run else None
 
 

@@ -81,9 +81,14 @@ def file_upload(
 def with_external_ids(runs: MeasuredRun | Iterable[MeasuredRun]) -> list[MeasuredRun]:
     """Return the runs with an `external_id` each, so that none is ever stored twice."""
     return [
-        run if run.get("external_id") else {**run, "external_id": f"client-{uuid.uuid4()}"}
+        run if has_external_id(run) else {**run, "external_id": f"client-{uuid.uuid4()}"}
         for run in _as_list(runs)
     ]
+
+
+def has_external_id(run: Mapping[str, Any]) -> bool:
+    """Return whether a run has an `external_id`, under either of its names."""
+    return any(run.get(name) for name in ("external_id", "run_id"))
 
 
 def chunked(items: Iterable[T], size: int) -> Iterator[tuple[int, list[T]]]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from trainfare_client.ci.systems import system_of
 from trainfare_client.collectors.surroundings import read_labels
 from trainfare_client.requests import encoded
+from trainfare_client.uploads import has_external_id
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -81,7 +82,7 @@ class Build:
         context = [origin, self.commit, self.branch, self.base_branch, self.pull_request]
         return [
             dict(run)
-            if origin is None or _has_id(run)
+            if origin is None or has_external_id(run)
             else {**run, "external_id": f"ci-{_digest(encoded([context, row, run]))[:16]}"}
             for row, run in enumerate(runs)
         ]
@@ -98,10 +99,6 @@ class Build:
 
 def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
-
-
-def _has_id(run: Mapping[str, Any]) -> bool:
-    return any(run.get(name) for name in ("external_id", "run_id"))
 
 
 def _commit_of(run: Mapping[str, Any]) -> str:
