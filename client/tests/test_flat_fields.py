@@ -24,6 +24,16 @@ def test_a_value_of_a_list_that_has_commas_or_quotes_stands_in_quotes() -> None:
     assert split_list(dict(request.params)["param.layout"]) == layouts
 
 
+def test_a_text_is_one_value() -> None:
+    layout = 'a,"b"'
+    fields = flat_fields(configuration={"gpu_type": "T4"}, parameters={"layout": layout})
+
+    request = get("/v1/workloads/w/forecast", fields)
+
+    assert list(request.params) == [("gpu_type", "T4"), ("param.layout", '"a,""b"""')]
+    assert split_list(dict(request.params)["param.layout"]) == [layout]
+
+
 @pytest.mark.parametrize("absent", [math.nan, np.float32(math.nan), np.float64(math.inf)])
 def test_number_without_a_value_is_refused_by_row_and_name(absent: float) -> None:
     runs = [{"duration_seconds": 3.5, "work": {"epochs": epochs}} for epochs in (2, absent)]

@@ -175,9 +175,13 @@ def flat_fields(
     parameters: Mapping[str, Any] | None = None,
     **others: Any,
 ) -> dict[str, Any]:
-    """Return the flat fields of a what-if; parameters become `param.NAME`."""
+    """Return the flat fields of a what-if; parameters become `param.NAME`.
+
+    A text is one value, also if it has commas.
+    """
     parameter_fields = {f"param.{name}": value for name, value in (parameters or {}).items()}
-    return {**(configuration or {}), **(work or {}), **parameter_fields, **without_none(**others)}
+    fields = {**(configuration or {}), **(work or {}), **parameter_fields, **without_none(**others)}
+    return {name: [value] if isinstance(value, str) else value for name, value in fields.items()}
 
 
 def _query(params: Mapping[str, Any] | None) -> list[tuple[str, str]]:
