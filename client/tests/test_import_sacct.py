@@ -220,3 +220,20 @@ def test_columns_that_are_missing_are_named_with_the_command(
     assert answer.exit_code == 1
     assert "There is no column ElapsedRaw." in answer.err
     assert "sacct --parsable2 --format=" in answer.err
+
+
+def test_other_attempt_under_the_same_id_is_told_by_what_differs(
+    uploading: Importing, workload: str, tmp_path: Path
+) -> None:
+    job = _job(name=workload, raw=f"{workload}-7", state="FAILED", elapsed=60)
+    requeued = _job(name=workload, raw=f"{workload}-7")
+
+    uploading("sacct", _output(tmp_path, job))
+    refused = uploading("sacct", _output(tmp_path, requeued))
+    skipped = uploading("sacct", _output(tmp_path, requeued), "--skip-invalid")
+
+    assert (refused.exit_code, skipped.exit_code) == (1, 0)
+    assert "import the others with --skip-invalid" in refused.err
+    for answer in (refused, skipped):
+        assert "sacct.txt:2: duration_seconds 3600.0: " in answer.err
+        assert "sacct.txt:2: status 'succeeded': " in answer.err

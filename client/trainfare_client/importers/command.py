@@ -14,7 +14,7 @@ from trainfare_client.errors import (
     TrainfareError,
     UnreachableError,
 )
-from trainfare_client.importers.faults import ImportRefusedError, Report
+from trainfare_client.importers.faults import Fault, ImportRefusedError, Report
 from trainfare_client.importers.rows import RowFile
 from trainfare_client.importers.sources import SOURCES, Source
 from trainfare_client.options import add_service
@@ -149,7 +149,8 @@ def _print_answer(
     runs = "run" if created == 1 else "runs"
     sys.stdout.write(f"{names}: {created:,} {runs} created, {duplicates:,} already there\n")
     for row in answer["invalid"]:
-        sys.stderr.write(f"Left out: {row.get('place')}: {row['message']} {row['remedy']}\n")
+        fault = Fault.from_problem(str(row.get("place")), row)
+        sys.stderr.write(f"Left out: {fault.sentence}\n")
     for warning in answer["warnings"]:
         count = warning["count"]
         rows = "1 row" if count == 1 else f"{count:,} rows"

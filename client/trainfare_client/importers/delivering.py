@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from trainfare_client._sync.client import Client
 from trainfare_client.errors import ProblemError
@@ -60,16 +60,9 @@ def _with_places(rows: RowFile, error: ProblemError) -> Exception:
     if not numbered:
         return error
     places = rows.places(fault["row"] for fault in numbered)
-    faults = tuple(_fault(places.get(fault["row"], ""), fault) for fault in numbered)
+    faults = tuple(Fault.from_problem(places.get(fault["row"], ""), fault) for fault in numbered)
     return ImportRefusedError(
         f"{error.title} ({error.status} {error.code}): {error.detail}",
-        "Nothing was imported.",
+        "Nothing was imported. Correct them, or import the others with --skip-invalid.",
         faults=faults,
     )
-
-
-def _fault(place: str, problem: Any) -> Fault:
-    field, value = problem.get("field"), problem.get("value")
-    value_shown = "" if value is None else f" {value!r}"
-    subject = f"{field}{value_shown}: " if field else ""
-    return Fault(place, f"{subject}{problem.get('message', '')}", str(problem.get("remedy") or ""))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from trainfare_client.errors import TrainfareError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
 MAX_NAMED: Final = 1000
 
@@ -37,6 +37,15 @@ class Fault:
     def sentence(self) -> str:
         """The fault as shown to the user."""
         return f"{self.place}: {self.message} {self.remedy}".strip()
+
+    @classmethod
+    def from_problem(cls, place: str, problem: Mapping[str, Any]) -> Fault:
+        """Return the service's fault of a row, which names field and value."""
+        field_name, value = problem.get("field"), problem.get("value")
+        value_shown = "" if value is None else f" {value!r}"
+        subject = f"{field_name}{value_shown}: " if field_name else ""
+        message = f"{subject}{problem.get('message', '')}"
+        return cls(place, message, str(problem.get("remedy") or ""))
 
 
 class ImportRefusedError(TrainfareError):
