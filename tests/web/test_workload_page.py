@@ -262,6 +262,21 @@ def test_share_of_bands_that_held_stays_inside_its_column(
     assert figure.evaluate("(element) => element.scrollWidth <= element.clientWidth")
 
 
+def test_newest_versions_are_not_told_to_be_all(
+    published_service: str, open_page: OpenPage
+) -> None:
+    versions = f"{published_service}/v1/workloads/{PUBLISHED}/regressors"
+    told = patient_http.get(versions).json()
+    page = open_page(f"{published_service}/")
+    page.route(
+        "**/regressors?*", lambda route: route.fulfill(json={**told, "next_page_token": "1"})
+    )
+    page.goto(f"{published_service}/workloads/{PUBLISHED}")
+
+    count = len(told["regressors"])
+    expect(page.get_by_text(f"the newest {count} versions", exact=True)).to_be_visible()
+
+
 def test_good_rows_are_not_offered_where_all_are_bad(
     published_service: str, open_page: OpenPage, tmp_path: Path
 ) -> None:

@@ -56,7 +56,7 @@ function candidates(regressor) {
   return h("details", {}, h("summary", {}, `${plural(rows.length, "candidate")} compared`), table("Candidates", headings, rows), failed.length ? h("ul", {}, failed) : null);
 }
 
-function versionTable(versions, publish) {
+function versionTable({ regressors: versions, next_page_token: next }, publish) {
   const headings = [{ text: "Version", number: true }, { text: "Fitted" }, { text: "Runs", number: true }, { text: "Typical error", number: true }, { text: "Publish", hidden: true }];
   const rows = versions.map((version) => {
     const error = headlineAccuracy(version.accuracy_by_axis);
@@ -65,7 +65,8 @@ function versionTable(versions, publish) {
       : h("button", { type: "button", class: "link", "aria-label": `Publish version ${version.version}`, onclick: (event) => publish(version.version, event.target) }, "Publish");
     return [String(version.version), timeNode(version.created_at), number(version.runs_used), error ? percent(error.mape) : "–", action];
   });
-  return h("details", {}, h("summary", {}, `${plural(rows.length, "version")}`), table("Versions", headings, rows));
+  const summary = next ? `the newest ${rows.length} versions` : plural(rows.length, "version");
+  return h("details", {}, h("summary", {}, summary), table("Versions", headings, rows));
 }
 
 function origin(regressor) {
@@ -92,9 +93,9 @@ export const showRegressor = latest(async (signal, detail, whenPublished) => {
     }
   };
   try {
-    const { regressors } = await get(path, { page_size: 20 }, { signal });
-    const published = regressors.find((regressor) => regressor.published) ?? (await get(`${path}/${detail.published_version}`, {}, { signal }));
-    fill(place, h("div", { class: "columns" }, accuracyList(published), coverageList(published)), candidates(published), versionTable(regressors, publish), origin(published));
+    const newest = await get(path, { page_size: 20 }, { signal });
+    const published = newest.regressors.find((regressor) => regressor.published) ?? (await get(`${path}/${detail.published_version}`, {}, { signal }));
+    fill(place, h("div", { class: "columns" }, accuracyList(published), coverageList(published)), candidates(published), versionTable(newest, publish), origin(published));
   } catch (error) {
     if (!signal.aborted) fill(place, problemPanel(error));
   }
