@@ -118,13 +118,17 @@ def test_run_is_paid_for_at_its_start(tmp_path: Path) -> None:
     assert list(map(datetime.fromisoformat, starts)) == [started_at] * 2
 
 
-@pytest.mark.parametrize("content", ["hello\n", '{"a": 1}\n', "[]\n"])
-def test_another_file_is_no_log(tmp_path: Path, content: str) -> None:
+@pytest.mark.parametrize("content", ["hello\n", '{"a": 1}\n', "[]\n", "one\ntwo", '{"a": 1}'])
+def test_another_file_is_no_log_and_stays(tmp_path: Path, content: str) -> None:
     path = tmp_path / "log.jsonl"
     path.write_text(content)
 
     with pytest.raises(UsageError, match="not the log of a profiling session"):
         SessionLog(path).read()
+    with pytest.raises(UsageError, match="not the log of a profiling session"):
+        SessionLog(path).begin("w", {})
+
+    assert path.read_text() == content
 
 
 def test_unknown_event_makes_a_file_no_log(tmp_path: Path) -> None:

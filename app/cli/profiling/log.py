@@ -3,7 +3,7 @@
 import fcntl
 import os
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -15,6 +15,7 @@ import orjson
 from app.cli.failures import UsageError
 
 Event = dict[str, Any]
+_BEGINNING: Final = b'{"event":"session",'
 _SCENARIO: Final = ("configuration", "work", "parameters")
 _REPEATED: Final = frozenset({"cancelled"})
 """Statuses of runs that do not count as made and are repeated."""
@@ -103,6 +104,14 @@ class Session:
                 raise KeyError(event["event"])
 
 
+def _session_of(lines: Sequence[bytes]) -> Session:
+    first, *others = [orjson.loads(line) for line in lines]
+    session = Session(first["session_id"], first["workload"], first["request"])
+    for event in others:
+        session.note(event)
+    return session
+
+
 class SessionLog:
     """Appends events to a file and reads them back.
 
@@ -155,29 +164,46 @@ class SessionLog:
         UsageError
             If the file is not the log of a profiling session.
         """
+        content = self._content()
+        complete, _, partial = content.rpartition(b"\n")
+        try:
+            session = _session_of(complete.splitlines()) if complete else None
+        except (orjson.JSONDecodeError, KeyError, TypeError):
+            raise self._not_a_log() from None
+        if partial:
+            os.truncate(self.path, len(complete) + bool(complete))
+        return session
+
+    def _content(self) -> bytes:
+        """Return the file's content, which is empty or begins as a log does: nothing else is lost.
+
+        Raises
+        ------
+        UsageError
+            If it holds something else.
+        """
         try:
             content = self.path.read_bytes()
         except FileNotFoundError:
-            return None
-        complete, _, partial = content.rpartition(b"\n")
-        if partial:
-            os.truncate(self.path, len(complete) + bool(complete))
-        if not complete:
-            return None
-        try:
-            first, *others = [orjson.loads(line) for line in complete.splitlines()]
-            session = Session(first["session_id"], first["workload"], first["request"])
-            for event in others:
-                session.note(event)
-        except (orjson.JSONDecodeError, KeyError, TypeError):
-            raise UsageError(
-                f"{self.path} is not the log of a profiling session.",
-                "Name another file with --log.",
-            ) from None
-        return session
+            return b""
+        if not content.startswith(_BEGINNING[: len(content)]):
+            raise self._not_a_log()
+        return content
+
+    def _not_a_log(self) -> UsageError:
+        return UsageError(
+            f"{self.path} is not the log of a profiling session.", "Name another file with --log."
+        )
 
     def begin(self, workload: str, request: Mapping[str, Any]) -> Session:
-        """Start a new session, replacing the file's content."""
+        """Start a new session, replacing the file's content.
+
+        Raises
+        ------
+        UsageError
+            If the file is not the log of a profiling session.
+        """
+        self._content()
         # A new file would not be the claimed one.
         self.path.write_bytes(b"")
         session = Session(uuid.uuid4().hex[:12], workload, dict(request))
