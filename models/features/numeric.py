@@ -316,7 +316,10 @@ def _choose_quotient(name: str, raw: FloatArray, workers: FloatArray | None) -> 
     logs = np.log(known)
     per_worker = logs - np.log(workers[~np.isnan(raw)])
     total = float(logs.var())
-    return "per_worker" if per_worker.var() < PER_WORKER_VARIANCE_RATIO * total else ""
+    # The variance of equal numbers may be above zero by rounding.
+    varies = total > SWITCH_TOLERANCE**2
+    is_total = varies and per_worker.var() < PER_WORKER_VARIANCE_RATIO * total
+    return "per_worker" if is_total else ""
 
 
 def _choose_transform(known: FloatArray) -> _Scaling:

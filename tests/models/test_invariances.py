@@ -143,6 +143,22 @@ def test_columns_that_never_vary_change_nothing(
     np.testing.assert_array_equal(answers, _answers(portfolio, _QUESTIONS))
 
 
+@pytest.mark.parametrize("value", [1e-4, 0.7, 12.0])
+def test_column_that_never_varies_is_no_total_over_workers_that_never_vary(value: float) -> None:
+    def table(workers: FloatArray, sizes: FloatArray) -> FeatureTable:
+        columns = {"workers": workers, "dataset_size": sizes}
+        constant = np.full(len(sizes), value)
+        return FeatureTable({**columns, "param.constant": constant}, {}, len(sizes))
+
+    sizes = np.geomspace(1e3, 1e5, 10)
+    runs = RunTable(table(np.full(10, 8.0), sizes), sizes / 50, [str(row) for row in range(10)])
+
+    support = fit(runs).support(table(np.array([16.0]), np.array([5e3])))[0]
+
+    assert [axis.name for axis in support.axes] == ["workers"]
+    assert support.unidentified == ("workers",)
+
+
 def test_levels_of_two_categories_are_told_apart_by_each_other() -> None:
     workers, seconds = np.array([1.0, 2.0] * 4), np.full(8, 3.0)
     kinds = ["a"] * 4 + ["b"] * 4
