@@ -14,6 +14,9 @@ from models.tables import CORE_COLUMNS, SMALLEST, FeatureTable, FloatArray, IntA
 MAX_PARAMETERS, MAX_LEVELS = 6, 8
 """Limits of numeric parameters and of a category's levels; larger categories are left out."""
 
+_LEAST = log(1e-6)
+"""Log share of the median that stands for all smaller numbers, zero and less included."""
+
 _CLUSTER_COLUMNS = (*CORE_COLUMNS, "nodes")
 _MACHINE_COLUMNS = ("gpu_type", "instance_type")
 
@@ -162,7 +165,7 @@ class MemoryFeatures:
             batch = _one_log_batch(numeric) - self.batch_center
         row = [1.0, batch, _one_log_workers(numeric) - self.workers_center]
         for name, center, unit in self.parameters:
-            value = _one_transform(numeric[name].item(), unit) - center if name in numeric else 0.0
+            value = _one_centred(numeric[name].item(), center, unit) if name in numeric else 0.0
             row.append(0.0 if isnan(value) else value)
         unseen, n_unseen = 0.0, 0
         for name, known in self.categories:
@@ -183,7 +186,7 @@ class MemoryFeatures:
         for index, (name, center, unit) in enumerate(self.parameters):
             values = features.numeric.get(name)
             if values is not None:
-                column = _transform(values, unit) - center
+                column = _centred(values, center, unit)
                 parameters[:, index] = np.where(np.isnan(column), 0.0, column)
         n_columns = sum(count_columns(known) for _, known in self.categories)
         levels: FloatArray = np.zeros((n, n_columns))
@@ -254,14 +257,23 @@ def _center(values: FloatArray) -> tuple[float, float]:
     return float(np.median(_transform(known, unit))), unit
 
 
-def _one_transform(value: float, unit: float) -> float:
-    """Return `_transform` of one value."""
+def _one_centred(value: float, center: float, unit: float) -> float:
+    """Return `_centred` of one value."""
     if unit:
-        return value / unit
-    return log(value) if value > 0 else nan
+        return value / unit - center
+    # In this order: the maximum of NaN and a number is NaN.
+    return max(log(max(value, SMALLEST)) - center, _LEAST)
+
+
+def _centred(values: FloatArray, center: float, unit: float) -> FloatArray:
+    """Return transformed numbers relative to their centre; NaN stays NaN.
+
+    A number without a logarithm counts as the least one: a larger number never takes less memory.
+    """
+    if unit:
+        return values / unit - center
+    return np.maximum(np.log(np.maximum(values, SMALLEST)) - center, _LEAST)
 
 
 def _transform(values: FloatArray, unit: float) -> FloatArray:
-    if unit:
-        return values / unit
-    return np.log(np.where(values > 0, values, np.nan))
+    return values / unit if unit else np.log(values)
