@@ -7,12 +7,21 @@ from typing import NamedTuple
 
 import numpy as np
 
-from models.accelerator_memory.precisions import count_columns, effect_column, prior_effect
+from models.accelerator_memory.precisions import (
+    count_columns,
+    effect_column,
+    names_bits,
+    prior_effect,
+)
+from models.accelerator_memory.telling import Telling
 from models.once import once
 from models.tables import CORE_COLUMNS, SMALLEST, FeatureTable, FloatArray, IntArray
 
-MAX_PARAMETERS, MAX_LEVELS = 6, 8
-"""Limits of numeric parameters and of a category's levels; larger categories are left out."""
+MAX_PARAMETERS, MAX_LEVELS, MAX_ALL_LEVELS = 6, 8, 32
+"""Limits of numeric parameters, of a category's levels and of those of all categories.
+
+Larger categories are left out; of too many columns, those remain that tell most. The time of a fit
+grows with the third power of their number."""
 
 _LEAST = log(1e-6)
 """Log share of the median that stands for all smaller numbers, zero and less included."""
@@ -93,31 +102,36 @@ class MemoryFeatures:
     categories: tuple[tuple[str, tuple[str, ...]], ...]
 
     @classmethod
-    def learn(cls, features: FeatureTable) -> "MemoryFeatures":
-        """Learn centres and levels; numeric parameters that never vary are left out."""
-        batch = _log_local_batch(features)
+    def learn(cls, features: FeatureTable, use: FloatArray) -> "MemoryFeatures":
+        """Learn centres and levels; numeric parameters that never vary are left out.
+
+        `use` ranks the rows by how much memory they took, NaN where nobody knows; shape (n,). It
+        says which parameters are left out if there are too many (`Telling`).
+        """
+        batch, workers = _log_local_batch(features), _log_workers(features)
         center = None if np.isnan(batch).all() else float(np.nanmedian(batch))
-        workers_center = float(np.median(_log_workers(features)))
         varied = {
-            name: len(np.unique(values[~np.isnan(values)]))
-            for name, values in features.numeric.items()
-            if name not in _CLUSTER_COLUMNS
+            name: values
+            for name, values in sorted(features.numeric.items())
+            if name not in _CLUSTER_COLUMNS and len(np.unique(values[~np.isnan(values)])) > 1
         }
-        chosen = sorted(
-            (name for name in varied if varied[name] > 1), key=lambda n: (-varied[n], n)
-        )
-        parameters = tuple(
-            (name, *_center(features.numeric[name])) for name in sorted(chosen[:MAX_PARAMETERS])
-        )
         levels_of = {
             name: tuple(sorted({level for level in column if level is not None}))
             for name, column in sorted(features.categorical.items())
             if name not in _MACHINE_COLUMNS
         }
-        categories = tuple(
-            (name, levels) for name, levels in levels_of.items() if 1 <= len(levels) <= MAX_LEVELS
+        levels_of = {name: each for name, each in levels_of.items() if 1 <= len(each) <= MAX_LEVELS}
+        chosen = {*varied, *levels_of}
+        if len(varied) > MAX_PARAMETERS or sum(map(len, levels_of.values())) > MAX_ALL_LEVELS:
+            telling = Telling(use, [batch, workers])
+            numbers = telling.take_numbers(varied, MAX_PARAMETERS)
+            chosen = {*numbers, *_telling_categories(telling, features, levels_of)}
+        return cls(
+            center,
+            float(np.median(workers)),
+            tuple((name, *_center(values)) for name, values in varied.items() if name in chosen),
+            tuple((name, levels) for name, levels in levels_of.items() if name in chosen),
         )
-        return cls(center, workers_center, parameters, categories)
 
     @property
     def levels(self) -> list[str]:
@@ -224,6 +238,25 @@ def capacity_codes(names: Sequence[str], known: Mapping[str, float]) -> tuple[li
     latent = sorted(set(names) - set(known))
     index = {name: code for code, name in enumerate(latent)}
     return latent, np.array([index.get(name, -1) for name in names], dtype=np.int64)
+
+
+def _telling_categories(
+    telling: Telling, features: FeatureTable, levels_of: Mapping[str, Sequence[str]]
+) -> list[str]:
+    """Return categories with no more than `MAX_ALL_LEVELS` levels in all.
+
+    Those whose levels name bits come first, even if they never varied: their effect is known.
+    """
+    chosen: list[str] = []
+    for with_bits in (True, False):
+        columns = {
+            name: features.categorical[name]
+            for name, levels in levels_of.items()
+            if names_bits(levels) == with_bits
+        }
+        room = MAX_ALL_LEVELS - sum(len(levels_of[name]) for name in chosen)
+        chosen += telling.take_categories(columns, room)
+    return chosen
 
 
 def _log_local_batch(features: FeatureTable) -> FloatArray:

@@ -71,7 +71,7 @@ def fit_memory_law(
         for name, sheet in (hardware or {}).items()
         if sheet.memory_gib is not None
     }
-    features = MemoryFeatures.learn(runs.features)
+    features = MemoryFeatures.learn(runs.features, _use(runs))
     names = capacity_names(runs.features)
     rows = features.rows(runs.features)
     is_informative = ~np.isnan(rows.log_batch)
@@ -97,6 +97,18 @@ def fit_memory_law(
     margins = observations.margins(Parameters.of(draws, features, len(latent)))
     draws = draws[stratified_choice(margins, N_DRAWS, seed)]
     return MemoryLaw(features, capacities, tuple(latent), draws, _counts(runs, is_informative))
+
+
+def _use(runs: MemoryRuns) -> FloatArray:
+    """Return a rank of each run by the memory that it took, NaN where nobody knows.
+
+    Runs out of memory come last. A success without a peak is known to have taken less than these
+    only if no run measured a peak.
+    """
+    measured = ~np.isnan(runs.peak_bytes) & ~runs.is_out_of_memory
+    use = np.where(measured, runs.peak_bytes, np.nan if measured.any() else 0.0)
+    use[runs.is_out_of_memory] = np.inf
+    return use
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,6 +47,11 @@ def prior_effect(level: str) -> float:
     return 0.0 if bits is None else _expected_effect(bits)
 
 
+def names_bits(levels: Sequence[str]) -> bool:
+    """Whether any level of a category names bits."""
+    return any(bits_of(level) is not None for level in levels)
+
+
 def effect_column(level: str | None, known: Sequence[str]) -> int | None:
     """Return the column of `ordered_effects` for a level of a category, None if it has none.
 
@@ -55,14 +60,14 @@ def effect_column(level: str | None, known: Sequence[str]) -> int | None:
     if level in known:
         return known.index(level)
     bits = None if level is None else bits_of(level)
-    if bits is None or not _names_bits(known):
+    if bits is None or not names_bits(known):
         return None
     return len(known) + WIDTHS.index(bits)
 
 
 def count_columns(known: Sequence[str]) -> int:
     """Return the number of columns of a category in `ordered_effects`."""
-    return len(known) + (len(WIDTHS) if _names_bits(known) else 0)
+    return len(known) + (len(WIDTHS) if names_bits(known) else 0)
 
 
 def ordered_effects(
@@ -133,7 +138,3 @@ def _category_effects(
 
 def _expected_effect(bits: int) -> float:
     return _HALF * float(np.log(bits / 32))
-
-
-def _names_bits(levels: Sequence[str]) -> bool:
-    return any(bits_of(level) is not None for level in levels)
