@@ -91,24 +91,30 @@ def _missing_masks(features: FeatureTable, durations: FloatArray) -> list[BoolAr
     Masks with the fewest rows come first, ties by durations, so that neither names nor the order of
     columns matter.
     """
-    categories = features.categorical.values()
+    categories = [_codes(levels) for levels in features.categorical.values()]
     masks = [np.isnan(values) for values in features.numeric.values()]
-    masks += [np.array([level is None for level in levels]) for levels in categories]
+    masks += [codes == 0 for codes in categories]
     distinct = {
         mask.tobytes(): mask
         for mask in masks
         if mask.any()
         and not mask.all()
-        and not any(_determines(levels, mask) for levels in categories)
+        and not any(_determines(codes, mask) for codes in categories)
     }
     return sorted(distinct.values(), key=lambda mask: (mask.sum(), sorted(durations[mask])))
 
 
-def _determines(levels: Sequence[str | None], mask: BoolArray) -> bool:
+def _codes(levels: Sequence[str | None]) -> IntArray:
+    """Return the number of each row's level, 0 where it is missing."""
+    index = {level: code for code, level in enumerate(dict.fromkeys((None, *levels)))}
+    return np.array([index[level] for level in levels], dtype=np.int64)
+
+
+def _determines(codes: IntArray, mask: BoolArray) -> bool:
     """Whether the level of a category determines which rows leave a column out."""
-    levels_without = {level for level, left_out in zip(levels, mask, strict=True) if left_out}
-    levels_with = {level for level, left_out in zip(levels, mask, strict=True) if not left_out}
-    return None not in levels_without and not levels_without & levels_with
+    n = int(codes.max()) + 1
+    without, given = np.bincount(codes[mask], minlength=n), np.bincount(codes[~mask], minlength=n)
+    return not without[0] and not ((without > 0) & (given > 0)).any()
 
 
 def _is_unique(features: FeatureTable, incomplete: BoolArray) -> BoolArray:
