@@ -101,6 +101,8 @@ def fit_portfolio(  # noqa: PLR0913 - every choice of a fit is a keyword
         If a name in `regressors` is not known.
     NothingFittedError
         If no candidate could be fitted.
+    ValueError
+        If a column is called ``interpolation``, as a kind of question is.
 
     Examples
     --------

@@ -173,7 +173,14 @@ def map_regimes(encoder: Encoder, layout: Layout, X: FloatArray, codes: IntArray
     """Return the regimes of a workload: interpolation, each numeric axis, each category.
 
     `layout` says which parameters are irrelevant.
+
+    Raises
+    ------
+    ValueError
+        If a column has the name of a kind of question, ``interpolation``.
     """
+    if INTERPOLATION in {*encoder.axis_names(), *(item.column for item in encoder.categories)}:
+        raise ValueError(f"No column can be called {INTERPOLATION!r}: that is a kind of question.")
     kinds: dict[str, Kind] = {INTERPOLATION: "interpolation"}
     column = 0
     for feature in encoder.numeric:

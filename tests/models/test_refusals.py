@@ -9,6 +9,7 @@ import pytest
 from models import FeatureTable, ForecastDistribution, HardwareDescription, RunTable
 from models.distribution import NORMAL_KNOTS
 from models.metrics import coverage, log_interval_score, mape, relative_width, share_above
+from tests.models.workloads import fit
 
 ONE = np.array([1.0])
 FORECAST = ForecastDistribution(np.zeros(1), ONE, ("interpolation",), NORMAL_KNOTS[None, 1:])
@@ -23,6 +24,10 @@ FORECAST = ForecastDistribution(np.zeros(1), ONE, ("interpolation",), NORMAL_KNO
         (lambda: FeatureTable({"p": np.array([np.inf])}, {}, 1), "beyond 1e+100"),
         (lambda: RunTable(FeatureTable({}, {}, 1), ONE, []), "differ in length"),
         (lambda: RunTable(FeatureTable({}, {}, 1), -ONE, ["a"]), "run 'a' has -1.0"),
+        (
+            lambda: fit(RunTable(FeatureTable({"interpolation": ONE}, {}, 1), ONE, ["a"])),
+            "No column can be called 'interpolation'",
+        ),
         (lambda: HardwareDescription(0.0, None, 16, 900), "positive and finite"),
         (lambda: FORECAST.interval(1.0), "between 0 and 1, not at 1.0"),
         (lambda: FORECAST.quantile(0.0), "between 0 and 1, not at 0.0"),
