@@ -97,7 +97,7 @@ def _store(database: Database, records: list[LedgerRecord]) -> Cost:
 def _search_seconds(database: Database, workload_id: WorkloadId, forecasts: int) -> float:
     """Return the seconds to look up the scenarios of as many runs as `accuracy` reads."""
     step = max(forecasts // _N_SEARCHED, 1)
-    digests = [_digest(number) for number in range(0, forecasts, step)]
+    digests = [_digest(number) for number in range(0, forecasts, step)][:_N_SEARCHED]
     start = time.perf_counter()
     with database.reading() as stores:
         stores.forecasts.recorded(workload_id, [], digests)
