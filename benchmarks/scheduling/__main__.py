@@ -93,7 +93,7 @@ def _vary(arguments: argparse.Namespace) -> None:
 def _compare_orders(arguments: argparse.Namespace, seed: int) -> float:
     outcomes = _replay_orders(_trace(arguments, seed, arguments.load), arguments)
     figures = _judge(outcomes, arguments)
-    _show(figures, outcomes, f"Order of the queue, load {arguments.load}")
+    _show(figures, outcomes, f"Order of the queue{_load(arguments, arguments.load)}")
     if arguments.plots is not None:
         plot_completions(outcomes, arguments.plots / f"completion-times-{seed}.svg")
     first, shortest, perfect = (
@@ -110,7 +110,7 @@ def _compare_orders(arguments: argparse.Namespace, seed: int) -> float:
 def _compare_elastic(arguments: argparse.Namespace, seed: int) -> tuple[float, float]:
     outcomes = _replay_elastic(_trace(arguments, seed, arguments.overload), arguments)
     figures = _judge(outcomes, arguments)
-    _show(figures, outcomes, f"Fixed against elastic, load {arguments.overload}")
+    _show(figures, outcomes, f"Fixed against elastic{_load(arguments, arguments.overload)}")
     if arguments.plots is not None:
         plot_progress(outcomes, arguments.plots / f"jobs-ended-{seed}.svg")
     elastic = figures[ELASTIC].completed
@@ -171,6 +171,11 @@ def _judge(outcomes: dict[str, Outcome], arguments: argparse.Namespace) -> dict[
         name: figures_of(outcome, price_per_gpu_hour=arguments.price, horizon_s=horizon)
         for name, outcome in outcomes.items()
     }
+
+
+def _load(arguments: argparse.Namespace, load: float) -> str:
+    """Return the load as a part of a title; a trace from a file has its own."""
+    return f", load {load}" if arguments.trace is None else ""
 
 
 def _gain(figures: dict[str, Figures]) -> float:
@@ -247,6 +252,8 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--vary", action="store_true", help="replay other assumptions")
     parser.add_argument("--plots", type=Path, help="folder for SVG files")
     arguments = parser.parse_args()
+    if arguments.vary and arguments.trace is not None:
+        parser.error("--vary changes how a trace is generated, hence takes no --trace")
     if arguments.plots is not None:
         arguments.plots.mkdir(parents=True, exist_ok=True)
     return arguments

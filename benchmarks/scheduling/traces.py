@@ -210,6 +210,9 @@ def _instants(rng: np.random.Generator, jobs: int, span_s: float, rhythm: float)
 def read(path: Path, *, history: float, capacity: int) -> Trace:
     """Return the trace of a CSV file: the first `history` share is the past.
 
+    Nothing is learned from a job of the past that had not ended when the first replayed one was
+    submitted.
+
     Columns: `submitted_s` (or `submit_time`), `duration_s` (or `duration`), `gpus` (or
     `gpu_num`), `workload` (or `name`, `user`, `vc`), and optionally `dataset_size`, `batch_size`,
     `epochs` and `param.NAME` with numbers, `state` (only completed jobs count). Durations on
@@ -218,7 +221,7 @@ def read(path: Path, *, history: float, capacity: int) -> Trace:
     Raises
     ------
     SystemExit
-        If a column is missing or no job is left.
+        If a column is missing, no job is left, or none of the past had ended.
     """
     with path.open(newline="", encoding="utf-8") as file:
         reader = csv.DictReader(file)
@@ -228,7 +231,10 @@ def read(path: Path, *, history: float, capacity: int) -> Trace:
         raise SystemExit(f"{path} has no job with GPUs and a duration.")
     cut = int(history * len(jobs))
     start = jobs[min(cut, len(jobs) - 1)].submitted_s
-    return Trace(jobs[:cut], [_submitted_at(job, job.submitted_s - start) for job in jobs[cut:]])
+    past = [job for job in jobs[:cut] if job.submitted_s + job.duration_s <= start]
+    if not past or cut == len(jobs):
+        raise SystemExit(f"{path} has no job that ended before another one was submitted.")
+    return Trace(past, [_submitted_at(job, job.submitted_s - start) for job in jobs[cut:]])
 
 
 def _columns(names: Sequence[str]) -> dict[str, str]:

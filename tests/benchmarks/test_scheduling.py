@@ -101,6 +101,21 @@ def test_trace_of_a_file_is_cut_into_past_and_replay(tmp_path: Path) -> None:
     assert replayed.seconds_on(8) < 200.0 < replayed.seconds_on(2)
 
 
+def test_nothing_is_learned_from_a_job_that_had_not_ended_at_the_replay(tmp_path: Path) -> None:
+    path = tmp_path / "trace.csv"
+    rows = [(0, 50), (10, 900), (20, 80), (100, 60), (110, 5)]
+    lines = [f"{submitted},{seconds},1,w" for submitted, seconds in rows]
+    path.write_text("\n".join(["submitted_s,duration_s,gpus,workload", *lines]), encoding="utf-8")
+
+    found = read(path, history=0.6, capacity=8)
+
+    assert [job.duration_s for job in found.past] == [50.0, 80.0]
+    assert [job.submitted_s for job in found.replayed] == [0.0, 10.0]
+    for history in (0.2, 1.0):
+        with pytest.raises(SystemExit, match="no job that ended before"):
+            read(path, history=history, capacity=8)
+
+
 @pytest.mark.parametrize("text", ["a,b\n1,2\n", "submitted_s,duration_s,gpus,workload\n"])
 def test_file_without_jobs_or_columns_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "trace.csv"
