@@ -322,6 +322,7 @@ def _check_numeric(feature: NumericFeature) -> None:
     logs = (feature.center, feature.fill, feature.low, feature.high, feature.spread)
     demand(max(map(abs, logs)) <= MAX_LOG, "a feature is out of range")
     demand(feature.low <= feature.high and feature.spread >= 0, "a range is turned round")
+    demand(feature.low <= feature.fill <= feature.high, "a missing value is out of range")
     is_log = feature.transform == "log"
     is_bounded = abs(feature.exponent) <= MAX_LOG and 0 <= feature.exponent_sd <= MAX_LOG
     demand(is_bounded and not (feature.used and feature.exponent), "an exponent is out of range")

@@ -86,6 +86,18 @@ def test_range_that_is_turned_round_is_refused(artefact: Artefact) -> None:
         loads(artefact.with_header(header))
 
 
+@pytest.mark.parametrize("end", ["low", "high"])
+def test_missing_value_that_stands_for_one_beyond_the_range_is_refused(
+    artefact: Artefact, end: str
+) -> None:
+    header = artefact.header()
+    feature = header["encoder"]["numeric"][0]
+    feature["fill"] = feature[end] + (0.5 if end == "high" else -0.5)
+
+    with pytest.raises(ArtifactError, match="a missing value is out of range"):
+        loads(artefact.with_header(header))
+
+
 def test_report_with_a_word_that_is_not_known_is_refused(artefact: Artefact) -> None:
     header = artefact.header()
     header["report"]["spare"] = 1
