@@ -21,6 +21,7 @@ from app.domain.pages import Page, page_of
 from app.domain.workloads import RefitMode, RefitPolicy
 from app.storage.fit_rows import CANCELLED_STEP, is_lapsed, request_document, to_fit
 from app.storage.inclusion_tables import InclusionRow
+from app.storage.lists import is_one_of
 from app.storage.regressors import IS_PUBLISHED
 from app.storage.run_rows import IS_USABLE
 from app.storage.tables import (
@@ -151,7 +152,7 @@ class FitStore:
         """
         newest = (
             sa.select(sa.func.max(FitRow.id))
-            .where(FitRow.workload_id.in_(list(workload_ids)))
+            .where(is_one_of(self._session, FitRow.workload_id, workload_ids))
             .group_by(FitRow.workload_id)
         )
         rows = self._select(FitRow.id.in_(newest), lock=lock)
@@ -159,7 +160,8 @@ class FitStore:
 
     def latest_published(self, workload_ids: Iterable[WorkloadId]) -> dict[WorkloadId, Fit]:
         """Return each workload's newest fit whose regressor answers forecasts, or did."""
-        newest = sa.select(_newest_fit(_is_published)).where(WorkloadRow.id.in_(list(workload_ids)))
+        wanted = is_one_of(self._session, WorkloadRow.id, workload_ids)
+        newest = sa.select(_newest_fit(_is_published)).where(wanted)
         rows = self._select(FitRow.id.in_(newest))
         return {WorkloadId(row.workload_id): to_fit(row, slug) for row, slug in rows}
 

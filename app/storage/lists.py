@@ -1,19 +1,44 @@
-"""Long lists of values in a query, whatever their length."""
+"""Long lists of values in a query, whatever their length: databases limit bound parameters."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
+from typing import Any, TypeVar
 
 import orjson
 import sqlalchemy as sa
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from app.storage.dialects import is_sqlite
 from app.storage.types import JSON_DOCUMENT
 
+Value = TypeVar("Value", int, str)
 
-def texts_subquery(session: Session, texts: Sequence[str]) -> sa.Select[tuple[str]]:
+
+def texts_subquery(session: Session, texts: Iterable[str]) -> sa.Select[tuple[str]]:
     """Return a subquery of the given texts as one bound parameter."""
-    document = sa.literal(orjson.dumps(list(texts)).decode(), sa.Text)
+    document = _document(list(texts))
     if is_sqlite(session):
-        return sa.select(sa.func.json_each(document).table_valued("value").c.value)
+        return _json_values(document)
     elements = sa.func.jsonb_array_elements_text(sa.cast(document, JSON_DOCUMENT))
     return sa.select(elements.column_valued())
+
+
+def is_one_of(
+    session: Session, column: InstrumentedAttribute[Value], values: Iterable[Value]
+) -> sa.ColumnElement[bool]:
+    """Return the condition that a column has one of the given values, as one bound parameter."""
+    given = list(values)
+    if is_sqlite(session):
+        return column.in_(_json_values(_document(given)))
+    # An array, for whose elements PostgreSQL looks up how many rows they have: for a subquery of
+    # one or two values it would read all workloads of a project, or all runs.
+    is_text = column.type.python_type is str
+    array = sa.ARRAY(sa.Text() if is_text else sa.BigInteger())
+    return column == sa.any_(sa.literal(given, array))
+
+
+def _document(values: list[str] | list[Value]) -> sa.BindParameter[str]:
+    return sa.literal(orjson.dumps(values).decode(), sa.Text)
+
+
+def _json_values(document: sa.BindParameter[str]) -> sa.Select[Any]:
+    return sa.select(sa.func.json_each(document).table_valued("value").c.value)

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
@@ -10,10 +10,9 @@ from sqlalchemy.orm import Session
 from app.domain.identifiers import ProjectId, Slug, WorkloadId
 from app.domain.runs import RunStatus
 from app.storage.count_tables import RunCountRow
+from app.storage.lists import is_one_of
 from app.storage.tables import RunRow, WorkloadRow
 from app.storage.upserts import insert_into
-
-_WORKLOADS_AT_ONCE: Final = 1000
 
 StatusCounts = Mapping[RunStatus, int]
 
@@ -38,7 +37,7 @@ class RunCountStore:
     def known(self, workload_ids: Iterable[WorkloadId]) -> dict[WorkloadId, StatusCounts]:
         """Return the counts that are still valid."""
         query = sa.select(RunCountRow.workload_id, RunCountRow.by_status).where(
-            RunCountRow.workload_id.in_(list(workload_ids)),
+            is_one_of(self._session, RunCountRow.workload_id, workload_ids),
             RunCountRow.newest_run_id.is_not_distinct_from(_newest(RunCountRow.workload_id)),
         )
         return {WorkloadId(key): _to_counts(counts) for key, counts in self._session.execute(query)}
@@ -63,10 +62,9 @@ class RunCountStore:
                 unknown.append(key)
             else:
                 runs += sum(counts.values())
-        for begin in range(0, len(unknown), _WORKLOADS_AT_ONCE):
-            part = unknown[begin : begin + _WORKLOADS_AT_ONCE]
-            counted = sa.select(sa.func.count()).where(RunRow.workload_id.in_(part))
-            runs += self._session.scalars(counted).one()
+        if unknown:
+            of_unknown = is_one_of(self._session, RunRow.workload_id, unknown)
+            runs += self._session.scalars(sa.select(sa.func.count()).where(of_unknown)).one()
         return runs
 
     def change(
@@ -132,7 +130,7 @@ class RunCountStore:
             return {}
         rows = self._session.execute(
             sa.select(RunRow.workload_id, RunRow.status, sa.func.count())
-            .where(RunRow.workload_id.in_(workload_ids))
+            .where(is_one_of(self._session, RunRow.workload_id, workload_ids))
             .group_by(RunRow.workload_id, RunRow.status)
         )
         counts: dict[WorkloadId, dict[RunStatus, int]] = {}

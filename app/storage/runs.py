@@ -26,7 +26,7 @@ from app.domain.workloads import MeasuredFeatures, Workload
 from app.storage.bulk import WriteRuns, writing_runs
 from app.storage.dialects import is_sqlite
 from app.storage.inclusion_tables import InclusionRow
-from app.storage.lists import texts_subquery
+from app.storage.lists import is_one_of, texts_subquery
 from app.storage.measured import measured_features, measured_hardware, measured_power
 from app.storage.pages import newest_first
 from app.storage.run_rows import IS_USABLE, MEASURED, to_measured_run, to_run
@@ -300,7 +300,7 @@ class RunStore:
         """Return how many runs `usable_for_fit` returns, of the workloads that have any."""
         query = (
             sa.select(RunRow.workload_id, sa.func.count())
-            .where(RunRow.workload_id.in_(list(workload_ids)), *IS_USABLE)
+            .where(is_one_of(self._session, RunRow.workload_id, workload_ids), *IS_USABLE)
             .group_by(RunRow.workload_id)
         )
         return {WorkloadId(key): count for key, count in self._session.execute(query)}

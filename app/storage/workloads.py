@@ -18,6 +18,7 @@ from app.domain.workloads import (
     Workload,
     WorkloadDeclaration,
 )
+from app.storage.lists import is_one_of
 from app.storage.tables import PublicationRow, WorkloadParameterRow, WorkloadRow
 from app.storage.upserts import insert_into
 
@@ -70,10 +71,8 @@ class WorkloadStore:
 
     def find_many(self, project_id: ProjectId, slugs: Iterable[Slug]) -> dict[Slug, Workload]:
         """Return those of the named workloads that exist."""
-        named = sorted(set(slugs))
-        workloads = self._read(
-            sa.and_(WorkloadRow.project_id == project_id, WorkloadRow.slug.in_(named))
-        )
+        named = is_one_of(self._session, WorkloadRow.slug, set(slugs))
+        workloads = self._read(sa.and_(WorkloadRow.project_id == project_id, named))
         return {workload.slug: workload for workload in workloads}
 
     def slugs_like(self, project_id: ProjectId, slug: Slug) -> list[Slug]:
@@ -131,7 +130,8 @@ class WorkloadStore:
         Uploads to them continue meanwhile. Without this, what references a workload that was found
         before but removed since could not be stored.
         """
-        existing = sa.select(WorkloadRow.id).where(WorkloadRow.id.in_(list(workload_ids)))
+        named = is_one_of(self._session, WorkloadRow.id, workload_ids)
+        existing = sa.select(WorkloadRow.id).where(named)
         held = self._session.scalars(existing.with_for_update(key_share=True, read=True))
         return {WorkloadId(key) for key in held}
 
@@ -139,7 +139,10 @@ class WorkloadStore:
         """Lock the workloads until the transaction ends; return how many there are."""
         query = (
             sa.select(WorkloadRow.id)
-            .where(WorkloadRow.project_id == project_id, WorkloadRow.slug.in_(named))
+            .where(
+                WorkloadRow.project_id == project_id,
+                is_one_of(self._session, WorkloadRow.slug, named),
+            )
             .order_by(WorkloadRow.slug)
         )
         # An SQLite transaction locks the whole database; SQLite has no row locks.
@@ -191,18 +194,16 @@ class WorkloadStore:
         """Add parameters, or give those that exist their declared type and unit."""
         if not parameters:
             return
-        statement = insert_into(self._session, WorkloadParameterRow).values(
-            [
-                {"workload_id": workload_id, "name": name, "type": value.type, "unit": value.unit}
-                for name, value in parameters.items()
-            ]
+        statement = insert_into(self._session, WorkloadParameterRow)
+        upsert = statement.on_conflict_do_update(
+            index_elements=["workload_id", "name"],
+            set_={"type": statement.excluded.type, "unit": statement.excluded.unit},
         )
-        self._session.execute(
-            statement.on_conflict_do_update(
-                index_elements=["workload_id", "name"],
-                set_={"type": statement.excluded.type, "unit": statement.excluded.unit},
-            )
-        )
+        rows = [
+            {"workload_id": workload_id, "name": name, "type": value.type, "unit": value.unit}
+            for name, value in parameters.items()
+        ]
+        self._session.execute(upsert, rows)
 
     def remove_parameters(self, workload_id: WorkloadId, names: Iterable[str]) -> None:
         """Forget parameters that no run uses."""
@@ -248,7 +249,7 @@ class WorkloadStore:
                 WorkloadParameterRow.type,
                 WorkloadParameterRow.unit,
             )
-            .where(WorkloadParameterRow.workload_id.in_(workload_ids))
+            .where(is_one_of(self._session, WorkloadParameterRow.workload_id, workload_ids))
             .order_by(WorkloadParameterRow.name)
         )
         for workload_id, name, kind, unit in rows:

@@ -1,6 +1,6 @@
 """Stores one checked upload in one transaction: types, duplicates, conflicts, new runs."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
@@ -241,14 +241,14 @@ class UploadRegistrar:
     def _fix_types(
         self, types: Mapping[ParameterKey, ParameterType], registered: Registered
     ) -> None:
-        for slug, workload in registered.workloads.items():
-            declared = workload.declaration.parameters
-            first_used = {
-                name: ParameterDeclaration(kind)
-                for (owner, name), kind in types.items()
-                if owner == slug and name not in declared and registered.created[slug]
-            }
-            self._stores.workloads.put_parameters(workload.workload_id, first_used)
+        first_used: defaultdict[Slug, dict[str, ParameterDeclaration]] = defaultdict(dict)
+        workloads = registered.workloads
+        for (slug, name), kind in types.items():
+            # All rows of a workload may have been left out, or be duplicates.
+            if registered.created[slug] and name not in workloads[slug].declaration.parameters:
+                first_used[slug][name] = ParameterDeclaration(kind)
+        for slug, parameters in first_used.items():
+            self._stores.workloads.put_parameters(workloads[slug].workload_id, parameters)
 
 
 def _listed(
