@@ -47,14 +47,24 @@ class IdempotencyService:
             If the first request is still running.
         """
         now = self._context.now()
+        self._purge_sometimes(now)
         with self._context.database.transaction() as stores:
-            if self._purged_at is None or elapsed(self._purged_at, now) >= _PURGE_EVERY:
-                purged = stores.idempotency.purge(self._lapsed_before(), limit=self._at_once)
-                # The next request continues a long purge.
-                if purged < self._at_once:
-                    self._purged_at = now
-                    self._kept.clear()
             return stores.idempotency.begin(ticket, body_sha256, now, self.lock_s)
+
+    def _purge_sometimes(self, now: datetime) -> None:
+        """Remove some lapsed answers, in a transaction of its own.
+
+        Two requests that did so in theirs could wait for each other, each for a key that the other
+        one removed; and what was removed by one that is then refused would be back.
+        """
+        if self._purged_at is not None and elapsed(self._purged_at, now) < _PURGE_EVERY:
+            return
+        with self._context.database.transaction() as stores:
+            purged = stores.idempotency.purge(self._lapsed_before(), limit=self._at_once)
+        # The next request continues a long purge.
+        if purged < self._at_once:
+            self._purged_at = now
+            self._kept.clear()
 
     def renew(self, ticket: IdempotencyTicket) -> None:
         """Renew the lock of a request that is still running."""

@@ -19,12 +19,14 @@ from app.domain.workloads import RefitMode, RefitPolicy, WorkloadDeclaration
 from app.services.computing.task import compute_fit
 from app.services.context import ServiceContext
 from app.services.fitting import FittingService
+from app.services.idempotency import IdempotencyService
 from app.services.refitting.refits import request_refits
 from app.services.refitting.requests import queue_fits
 from app.services.retention import RetentionService
 from app.services.uploads.terms import UploadFormat, UploadResult
 from app.services.wiring import Services
 from app.storage.fits import FitStore
+from app.storage.idempotency import IdempotencyStore
 from app.storage.leases import LeaseStore
 from app.storage.quotas import QuotaStore
 from app.storage.stores import Stores
@@ -255,6 +257,32 @@ def test_lapsed_answers_that_another_transaction_holds_are_left_to_it(
         waits = has_to_wait(context.database, purging)
 
     assert (waits, purging.result(), services.idempotency.purge()) == (False, 1, 1)
+
+
+def test_requests_whose_old_keys_are_removed_by_each_other_do_not_wait_in_a_circle(
+    services: Services, context: ServiceContext, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tickets = [IdempotencyTicket(DEFAULT_PROJECT, "/v1/runs", key) for key in ("a", "b")]
+    for ticket in tickets:
+        services.idempotency.begin(ticket, "body")
+        clock.advance(1.0)
+    clock.advance(2 * 3600.0 * context.settings.idempotency_hours)
+    original, both = IdempotencyStore.begin, Barrier(2)
+
+    def begin(*arguments: Any) -> Any:
+        both.wait()
+        return original(*arguments)
+
+    monkeypatch.setattr(IdempotencyStore, "begin", begin)
+
+    with ThreadPoolExecutor(2) as pool:
+        processes = [IdempotencyService(context, at_once=1) for _ in tickets]
+        # The older key is removed first, by the process that is asked for the newer one.
+        newer = pool.submit(processes[0].begin, tickets[1], "body")
+        older = pool.submit(processes[1].begin, tickets[0], "body")
+        begun = [newer.result(), older.result()]
+
+    assert [type(ticket) for ticket in begun] == [IdempotencyTicket] * 2
 
 
 def test_fitter_that_another_transaction_hears_of_again_is_not_forgotten(
