@@ -8,7 +8,7 @@ from typing import Final
 
 from app.domain.availability_errors import StorageUnavailableError
 from app.domain.errors import NotFoundError, RegressorUnavailableError
-from app.domain.fits import ClaimedFit, FitProblem, PublishMode
+from app.domain.fits import ClaimedFit, FitProblem, FitState, PublishMode
 from app.domain.identifiers import ProjectId, Slug
 from app.domain.workloads import Pooling
 from app.pricing.resolution import PriceBook, PricingFacts
@@ -169,51 +169,61 @@ class FittingService:
     def publish(self, claim: ClaimedFit, outcome: FitOutcome) -> bool:
         """Store the regressor, publish it if requested, and end the fit, all or nothing.
 
-        Returns False if the lease was lost or the fit is to be cancelled.
+        Returns False if the lease was lost or the fit is to be cancelled. If an earlier call has
+        ended the fit without noticing, since the answer of the database was lost, nothing is stored
+        again.
         """
-        fit = claim.fit
         with self._context.database.transaction() as stores:
             # Lock workloads before their fits, as in the removal of a workload.
             is_there = bool(stores.workloads.hold([claim.workload_id]))
-            if not (is_there and stores.leases.hold(claim)):
-                return False
-            now = self._context.lease_now(stores)
-            version = stores.regressors.add(
-                claim.workload_id,
-                fit.fit_id,
-                outcome.artifact,
-                outcome.report,
-                outcome.summary,
-                now,
-                format_version=outcome.format_version,
-            )
-            # The version it is compared with must not change until this is decided.
-            published = stores.regressors.published_version(claim.workload_id, lock=True)
-            refusal = _refusal(fit.request.publish, outcome.contest, published)
-            if refusal is None:
-                publish_version(
-                    stores,
-                    claim.project_id,
-                    claim.workload_id,
-                    fit.workload,
-                    version,
-                    now,
-                    fit_id=fit.fit_id,
-                )
-                step = f"published version {version}"
-            else:
-                step = f"stored version {version}, not published: {refusal}"
-            stores.leases.finish(
-                claim,
-                candidates=outcome.report.candidates,
-                version=version,
-                published=refusal is None,
-                step=step,
-                now=now,
-            )
-        _logger.info("fit succeeded", extra=_fields(claim, version=version, step=step))
+            if is_there and stores.leases.hold(claim):
+                self._store(stores, claim, outcome)
+            fit = stores.fits.get(claim.project_id, claim.fit.fit_id)
+        if fit is None or fit.state is not FitState.SUCCEEDED:
+            return False
+        if fit.attempts != claim.fit.attempts:
+            return False  # another fitter has taken it over
+        extra = _fields(claim, version=fit.regressor_version, step=fit.step)
+        _logger.info("fit succeeded", extra=extra)
         self._request_refit(claim.project_id, claim.fit.workload)
         return True
+
+    def _store(self, stores: Stores, claim: ClaimedFit, outcome: FitOutcome) -> None:
+        """Store the regressor of a fit that is held, publish it if requested, and end the fit."""
+        fit, now = claim.fit, self._context.lease_now(stores)
+        version = stores.regressors.add(
+            claim.workload_id,
+            fit.fit_id,
+            outcome.artifact,
+            outcome.report,
+            outcome.summary,
+            now,
+            format_version=outcome.format_version,
+        )
+        # The version it is compared with must not change until this is decided.
+        published = stores.regressors.published_version(claim.workload_id, lock=True)
+        refusal = _refusal(fit.request.publish, outcome.contest, published)
+        if refusal is None:
+            publish_version(
+                stores,
+                claim.project_id,
+                claim.workload_id,
+                fit.workload,
+                version,
+                now,
+                fit_id=fit.fit_id,
+            )
+            step = f"published version {version}"
+        else:
+            step = f"stored version {version}, not published: {refusal}"
+        stores.leases.finish(
+            claim,
+            candidates=outcome.report.candidates,
+            version=version,
+            published=refusal is None,
+            step=step,
+            now=now,
+        )
 
     def fail(self, claim: ClaimedFit, problem: FitProblem) -> None:
         """End a fit that cannot succeed; the published version stays in use."""

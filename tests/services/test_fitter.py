@@ -1,17 +1,22 @@
 """The fitter process lives through a database that is away, and ends when it is told to."""
 
+import io
 import threading
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+import orjson
 import pytest
+from sqlalchemy.exc import OperationalError
+from sqlalchemy.orm import Session
 from typing_extensions import override
 
 from app.domain.access import DEFAULT_PROJECT
 from app.domain.availability_errors import StorageUnavailableError
 from app.domain.fits import Fit, FitState
 from app.domain.identifiers import Slug
+from app.domain.workloads import RefitMode, RefitPolicy, WorkloadDeclaration
 from app.fitter import Fitter, run, run_until
 from app.services.computing.task import (
     ComputerRefusedError,
@@ -23,12 +28,15 @@ from app.services.computing.task import (
 )
 from app.services.context import ServiceContext, utc_now
 from app.services.fitting import FittingService
+from app.services.uploads.terms import UploadFormat
 from app.services.wiring import Services
 from app.settings import Settings
 from app.storage.database import Database
 from models import FORMAT_VERSION
+from tests.support.clock import FakeClock
 from tests.support.outage import make_available, make_unavailable
 from tests.support.regressors import QUICK, store_runs
+from tests.support.uploads import make_json_run
 
 pytestmark = pytest.mark.lengthy
 
@@ -100,6 +108,40 @@ def test_what_was_computed_is_published_when_the_database_is_back(
     ended = services.fits.get(DEFAULT_PROJECT, asked.fit_id)
     assert stop.pauses == 1
     assert (ended.state, ended.attempts) == (FitState.SUCCEEDED, 1)
+
+
+def test_fit_asks_for_the_next_one_though_the_answer_to_its_commit_was_lost(
+    services: Services, asked: Fit, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context, original = services.context, Session.commit
+    policy = WorkloadDeclaration(refit_policy=RefitPolicy(RefitMode.AUTO, 1))
+    services.workloads.declare(DEFAULT_PROJECT, SLUG, policy)
+
+    def commit(session: Session) -> None:
+        monkeypatch.setattr(Session, "commit", original)
+        session.commit()
+        raise OperationalError("COMMIT", None, ConnectionError())
+
+    class LastComputer(InProcessComputer):
+        @override
+        def compute(self, task: FitTask, on_progress: OnProgress) -> FitOutcome:
+            outcome = super().compute(task, on_progress)
+            clock.advance(1.0)
+            body = io.BytesIO(orjson.dumps(make_json_run(workload=SLUG)))
+            services.uploads.upload(DEFAULT_PROJECT, body, UploadFormat.JSON)
+            monkeypatch.setattr(Session, "commit", commit)
+            return outcome
+
+    stop = ReturningEvent(context.database)
+    Fitter(FittingService(context), LastComputer(), context.settings, stop=stop).step()
+
+    following, ended = services.fits.list_page(DEFAULT_PROJECT, SLUG).items
+    assert (ended.fit_id, ended.state, ended.regressor_version) == (
+        asked.fit_id,
+        FitState.SUCCEEDED,
+        1,
+    )
+    assert (stop.pauses, following.state) == (1, FitState.QUEUED)
 
 
 def test_fitter_told_to_stop_does_not_wait_for_the_database(services: Services, asked: Fit) -> None:
