@@ -1,9 +1,11 @@
 """Forecasts along one axis: the benefit and cost of more workers, data or epochs."""
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from math import exp, log
 from typing import Final
 
+from app.domain.configurations import ParameterValue
 from app.domain.forecasts import Forecast
 from app.domain.identifiers import RunId
 
@@ -37,6 +39,18 @@ class Axis:
         inner = [float(round(value) if is_whole else f"{value:.6g}") for value in spaced]
         # The ends stay as they are: rounded ones may lie beyond what was measured.
         return sorted({self.start, *(v for v in inner if self.start < v < self.stop), self.stop})
+
+
+@dataclass(frozen=True, slots=True)
+class RunsAlong:
+    """The runs along an axis that have the given features, by name (parameters as `param.NAME`).
+
+    A run that names no GPU, but one of these `machines`, has the GPU type that is given.
+    """
+
+    axis: Axis
+    features: Mapping[str, ParameterValue]
+    machines: Collection[str] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from app.domain.configurations import NUMERIC_FEATURES, ParameterValue, Scenario
-from app.domain.curves import WHOLE_AXES, Axis, Curve, CurvePoint, MeasuredPoint
+from app.domain.curves import WHOLE_AXES, Axis, Curve, CurvePoint, MeasuredPoint, RunsAlong
 from app.domain.errors import DomainError, Fault, InvalidRequestError
 from app.domain.flat_fields import PARAMETER
 from app.domain.forecasts import Forecast, ForecastRequest
@@ -16,7 +16,7 @@ from app.services.answering.costs import extra_cost
 from app.services.context import ServiceContext
 from app.services.forecasts import ForecastService
 from app.services.prices import PriceService
-from app.services.tables.implied_gpus import known_gpus, with_implied_gpus
+from app.services.tables.implied_gpus import machines_with
 from app.services.workload_names import require_workload
 
 _MAX_MEASURED: Final = 1000
@@ -61,12 +61,16 @@ class CurveService:
     ) -> tuple[MeasuredPoint, ...]:
         """Return what was measured along an axis, on as many nodes as the question states."""
         with self._context.database.reading() as stores:
-            workload = require_workload(stores, project_id, forecast.workload)
-            runs = stores.runs.usable_for_fit(workload.workload_id)
-        book = self._prices.book(project_id)
-        runs = with_implied_gpus(runs, known_gpus(runs, book), book)
+            workload_id = require_workload(stores, project_id, forecast.workload).workload_id
+            hardware = stores.runs.measured_hardware(workload_id)
         configuration = replace(forecast.scenario.configuration, nodes=nodes)
-        return _matching(runs, replace(forecast.scenario, configuration=configuration), axis)
+        features = _fixed_features(replace(forecast.scenario, configuration=configuration), axis)
+        machines = machines_with(configuration.gpu_type, hardware, self._prices.book(project_id))
+        wanted = RunsAlong(axis, features, machines)
+        with self._context.database.reading() as stores:
+            runs = stores.runs.newest_along(workload_id, wanted, limit=_MAX_MEASURED)
+        points = zip(runs.run_ids, _cells(runs, axis.name), runs.duration_seconds, strict=True)
+        return tuple(reversed([MeasuredPoint(*point) for point in points]))
 
 
 def _at_value(scenario: Scenario, name: str, value: float) -> Scenario:
@@ -124,19 +128,7 @@ def _gain(before: Forecast, after: Forecast) -> float | None:
     return (before.duration_seconds.median - after.duration_seconds.median) / float(extra)
 
 
-def _matching(runs: RunColumns, scenario: Scenario, axis: Axis) -> tuple[MeasuredPoint, ...]:
-    fixed = _fixed_features(scenario, axis.name)
-    points = []
-    for index, run_id in enumerate(runs.run_ids):
-        value = _cell(runs, index, axis.name)
-        if not isinstance(value, int | float) or not axis.start <= value <= axis.stop:
-            continue
-        if all(_cell(runs, index, name) == expected for name, expected in fixed.items()):
-            points.append(MeasuredPoint(run_id, float(value), runs.duration_seconds[index]))
-    return tuple(points[-_MAX_MEASURED:])
-
-
-def _fixed_features(scenario: Scenario, axis: str) -> dict[str, ParameterValue]:
+def _fixed_features(scenario: Scenario, axis: Axis) -> dict[str, ParameterValue]:
     """Return the features that the question gives, except those of the axis."""
     configuration, work = scenario.configuration, scenario.work
     features: dict[str, Any] = {
@@ -149,11 +141,15 @@ def _fixed_features(scenario: Scenario, axis: str) -> dict[str, ParameterValue]:
         "epochs": work.epochs,
         **{PARAMETER + name: value for name, value in scenario.parameters.items()},
     }
-    return {name: value for name, value in features.items() if value is not None and name != axis}
+    return {
+        name: value for name, value in features.items() if value is not None and name != axis.name
+    }
 
 
-def _cell(runs: RunColumns, index: int, name: str) -> ParameterValue | None:
+def _cells(runs: RunColumns, name: str) -> list[float]:
+    """Return the numbers of runs along an axis, which all have one."""
     if name.startswith(PARAMETER):
-        return runs.parameters[index].get(name.removeprefix(PARAMETER))
-    value: ParameterValue | None = getattr(runs, name)[index]
-    return value
+        column = [parameters[name.removeprefix(PARAMETER)] for parameters in runs.parameters]
+    else:
+        column = getattr(runs, name)
+    return [float(value) for value in column]

@@ -17,7 +17,7 @@ from app.services.context import ServiceContext
 from app.services.publications import publish_version
 from app.services.refitting.refits import request_refits
 from app.services.tables.frames import evidence, hardware_descriptions, run_table
-from app.services.tables.implied_gpus import known_gpus, with_implied_gpus
+from app.services.tables.implied_gpus import hardware_of, known_gpus, with_implied_gpus
 from app.services.tables.machine_sizes import are_sized, with_sizes, with_sizes_of_runs
 from app.storage.stores import Stores
 from models import RunTable, WorkloadSummary, factory_summaries
@@ -116,7 +116,7 @@ class FittingService:
         seen_until = max(columns.created_at, default=_BEGINNING)
         with self._context.database.transaction() as stores:
             stores.leases.note_seen(claim, max(seen_until, included_at or _BEGINNING))
-        gpu_types = known_gpus(columns, book)
+        gpu_types = known_gpus(hardware_of(columns), book)
         runs = run_table(with_implied_gpus(columns, gpu_types, book))
         run_evidence = evidence(
             replace(

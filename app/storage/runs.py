@@ -10,6 +10,7 @@ from typing import Any, Literal
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
+from app.domain.curves import RunsAlong
 from app.domain.energy import MeasuredPower
 from app.domain.identifiers import ProjectId, RunId, WorkloadId, earliest_identifier
 from app.domain.pages import Page, page_of
@@ -24,6 +25,7 @@ from app.domain.runs import (
 )
 from app.domain.workloads import MeasuredFeatures, Workload
 from app.storage.bulk import WriteRuns, writing_runs
+from app.storage.curves import lie_along
 from app.storage.dialects import is_sqlite
 from app.storage.inclusion_tables import InclusionRow
 from app.storage.lists import is_one_of, texts_subquery
@@ -218,6 +220,16 @@ class RunStore:
     def newest_usable(self, workload_id: WorkloadId, since: datetime, *, limit: int) -> RunColumns:
         """Return the newest of the runs that `usable_for_fit` returns, the newest first."""
         query = _usable_since(workload_id, since).order_by(RunRow.id.desc()).limit(limit)
+        return self._fit_columns(query)
+
+    def newest_along(self, workload_id: WorkloadId, wanted: RunsAlong, *, limit: int) -> RunColumns:
+        """Return the newest of the runs that `usable_for_fit` returns which lie along an axis."""
+        query = (
+            sa.select(*_FIT_COLUMNS)
+            .where(*_usable(workload_id), *lie_along(self._session, wanted))
+            .order_by(RunRow.id.desc())
+            .limit(limit)
+        )
         return self._fit_columns(query)
 
     def out_of_memory(

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,9 +18,12 @@ from app.pricing.resolution import PriceBook
 from app.services.answering.durations import features_of, is_spot, machines_of
 from app.services.answering.energy import energy_rate, place_of
 from app.services.answering.interruptions import with_interruptions
-from app.services.answering.questions import Hardware, ScenarioResolver
+from app.services.answering.questions import ScenarioResolver
 from app.services.served_regressors import ServedRegressor
 from models import FeatureTable, FloatArray, MemoryLaw
+
+if TYPE_CHECKING:
+    from app.services.tables.implied_gpus import Hardware
 
 _Place = tuple[str | None, str | None]
 

@@ -18,14 +18,11 @@ from app.domain.spelling import nearest_field
 from app.pricing.gpus import resolve_gpu
 from app.pricing.resolution import PriceBook
 from app.services.served_regressors import ServedRegressor
-from app.services.tables.implied_gpus import implied_gpu
+from app.services.tables.implied_gpus import Hardware, implied_gpu
 from models import FitReport, nodes_for
 
 _GPU: Final = "gpu_type"
 _INSTANCE: Final = "instance_type"
-
-Hardware = tuple[str | None, str | None]
-"""A GPU type and an instance type."""
 
 
 def may_need_prices(configuration: Configuration) -> bool:

@@ -15,10 +15,10 @@ from app.domain.configurations import (
 )
 from app.domain.profiling import ProfilingRequest
 from app.pricing.resolution import PriceBook
-from app.services.answering.questions import Hardware
 from app.services.searching.hardware import hardware_of
 from app.services.searching.terms import Buying, Terms, narrowed, refuse_beyond
 from app.services.served_regressors import ServedRegressor
+from app.services.tables.implied_gpus import Hardware
 
 _Name = TypeVar("_Name", str, Purchase)
 

@@ -9,10 +9,11 @@ from typing import Final
 from app.domain.configurations import Configuration
 from app.domain.recommendations import Objective, RecommendationRequest
 from app.pricing.resolution import PriceBook
-from app.services.answering.questions import Hardware, ScenarioResolver
+from app.services.answering.questions import ScenarioResolver
 from app.services.searching.hardware import hardware_of
 from app.services.searching.terms import Buying, Terms, narrowed, refuse_beyond
 from app.services.served_regressors import ServedRegressor
+from app.services.tables.implied_gpus import Hardware
 from models import nodes_for
 
 MAX_CANDIDATES: Final = 10_000

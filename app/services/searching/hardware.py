@@ -7,9 +7,8 @@ from app.domain.recommendations import Search
 from app.pricing.gpus import canonical_gpu_name, gpu_key
 from app.pricing.price_index import gpu_names
 from app.pricing.resolution import PriceBook
-from app.services.answering.questions import Hardware
 from app.services.served_regressors import ServedRegressor
-from app.services.tables.implied_gpus import implied_gpu
+from app.services.tables.implied_gpus import Hardware, implied_gpu
 
 
 def hardware_of(

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from app.domain.configurations import Configuration
 from app.pricing.resolution import PriceBook
-from app.services.answering.questions import Hardware
+from app.services.tables.implied_gpus import Hardware
 
 TOO_FEW_GPUS: Final = "too_few_gpus"
 TOO_FEW_WORKERS: Final = "too_few_workers"

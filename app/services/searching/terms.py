@@ -10,7 +10,7 @@ from app.domain.errors import Fault, InvalidRequestError
 from app.domain.prices import PriceQuery
 from app.domain.recommendations import ANYWHERE, Search
 from app.pricing.resolution import PriceBook, agrees
-from app.services.answering.questions import Hardware
+from app.services.tables.implied_gpus import Hardware
 
 Place = tuple[str | None, str | None]
 """A provider and a region."""

@@ -1,11 +1,14 @@
 """Fills in the GPU of an instance type named without one, in runs and in questions alike."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from app.domain.runs import RunColumns
 from app.pricing.gpus import canonical_gpu_name, variants_of
 from app.pricing.resolution import PriceBook
+
+Hardware = tuple[str | None, str | None]
+"""A GPU type and an instance type."""
 
 
 def implied_gpu(
@@ -25,28 +28,41 @@ def implied_gpu(
     return next((family for family in measured if name in variants_of(family)), name)
 
 
-def gpus_of_runs(columns: RunColumns) -> list[str]:
-    """Return the GPU types that runs name, sorted."""
-    return sorted({canonical_gpu_name(name) for name in columns.gpu_type if name is not None})
+def hardware_of(columns: RunColumns) -> set[Hardware]:
+    """Return the pairs of GPU type and instance type that runs name."""
+    return set(zip(columns.gpu_type, columns.instance_type, strict=True))
 
 
-def known_gpus(columns: RunColumns, book: PriceBook) -> list[str]:
-    """Return the GPU types that a regressor fitted on these runs knows, sorted.
+def known_gpus(hardware: Collection[Hardware], book: PriceBook) -> list[str]:
+    """Return the GPU types that a regressor fitted on runs of this hardware knows, sorted.
 
     These are the ones that runs name. Where no run names one, they are those of the instance types,
     if every run's instance type has one: runs on processors, or on machines with unknown GPUs, have
     no GPU type.
     """
-    if named := gpus_of_runs(columns):
+    if named := sorted({canonical_gpu_name(gpu) for gpu, _ in hardware if gpu is not None}):
         return named
-    implied = {implied_gpu(instance, (), book) for instance in _instances_without_gpu(columns)}
+    implied = {implied_gpu(instance, (), book) for instance in _instances_without_gpu(hardware)}
     return sorted(gpu for gpu in implied if gpu is not None) if None not in implied else []
 
 
-def _instances_without_gpu(columns: RunColumns) -> set[str]:
-    """Return the instance types of the runs that name no GPU."""
-    pairs = zip(columns.gpu_type, columns.instance_type, strict=True)
-    return {instance for gpu, instance in pairs if gpu is None and instance is not None}
+def machines_with(
+    gpu_type: str | None, hardware: Collection[Hardware], book: PriceBook
+) -> set[str]:
+    """Return the instance types that runs name without a GPU, where theirs is the given one.
+
+    None is none. It is filled in as in `with_implied_gpus`, under the names of the same runs.
+    """
+    known = known_gpus(hardware, book)
+    if gpu_type is None or not known:
+        return set()
+    machines = _instances_without_gpu(hardware)
+    return {name for name in machines if implied_gpu(name, known, book) == gpu_type}
+
+
+def _instances_without_gpu(hardware: Iterable[Hardware]) -> set[str]:
+    """Return the instance types that are named without a GPU."""
+    return {instance for gpu, instance in hardware if gpu is None and instance is not None}
 
 
 def with_implied_gpus(columns: RunColumns, known: Collection[str], book: PriceBook) -> RunColumns:
@@ -55,7 +71,7 @@ def with_implied_gpus(columns: RunColumns, known: Collection[str], book: PriceBo
     Done only where the regressor knows GPU types (`known`). Questions about such an instance type
     are asked with its GPU, which would otherwise be a type that no run has.
     """
-    instances = _instances_without_gpu(columns)
+    instances = _instances_without_gpu(hardware_of(columns))
     if not known or not instances:
         return columns
     implied: Mapping[str | None, str | None] = {
