@@ -104,7 +104,7 @@ class WorkloadService:
             stores.workloads.replace_declaration(workload.workload_id, merged, now)
             dropped = workload.declaration.parameters.keys() - used.keys()
             stores.workloads.remove_parameters(workload.workload_id, dropped)
-            stores.workloads.put_parameters(workload.workload_id, declaration.parameters)
+            stores.workloads.put_parameters({workload.workload_id: declaration.parameters})
             action = "workload.create" if is_new else "workload.change"
             if is_new or merged != workload.declaration:
                 changes = _changes(workload.declaration, merged)
@@ -244,11 +244,15 @@ def _check_types(
         raise SchemaDriftError(faults, total=len(faults))
 
 
+def _has_runs(stores: Stores, workload: Workload) -> bool:
+    return bool(stores.runs.having_any([workload.workload_id]))
+
+
 def _settle_unit(
     stores: Stores, workload: Workload, declaration: WorkloadDeclaration
 ) -> str | None:
     stored, requested = workload.declaration.dataset_unit, declaration.dataset_unit
-    if stored is None or stored == requested or not stores.runs.has_any(workload.workload_id):
+    if stored is None or stored == requested or not _has_runs(stores, workload):
         return requested
     if requested is None:
         return stored

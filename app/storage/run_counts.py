@@ -81,12 +81,13 @@ class RunCountStore:
         difference
             The change in the number of runs of each status.
         """
-        unknown = self._count([key for key in difference if key not in before])
-        for key in sorted(difference):
-            counts = Counter(unknown[key] if key in unknown else before.get(key, {}))
-            if key in before:
+        changed = self._count([key for key in difference if key not in before])
+        for key, known in before.items():
+            if key in difference:
+                counts = Counter(known)
                 counts.update(difference[key])
-            self._record(key, {status: number for status, number in counts.items() if number})
+                changed[key] = {status: number for status, number in counts.items() if number}
+        self._record({key: changed.get(key, {}) for key in sorted(difference)})
 
     def wrong(self) -> list[tuple[ProjectId, WorkloadId, Slug]]:
         """Return the workloads whose counts look valid but are not right; examines all runs.
@@ -123,7 +124,7 @@ class RunCountStore:
 
     def recount(self, workload_id: WorkloadId) -> None:
         """Count the runs of a locked workload, whatever was recorded before."""
-        self._record(workload_id, self._count([workload_id]).get(workload_id, {}))
+        self._record({workload_id: self._count([workload_id]).get(workload_id, {})})
 
     def _count(self, workload_ids: list[WorkloadId]) -> dict[WorkloadId, StatusCounts]:
         if not workload_ids:
@@ -138,20 +139,31 @@ class RunCountStore:
             counts.setdefault(WorkloadId(key), {})[RunStatus(status)] = number
         return dict(counts)
 
-    def _record(self, workload_id: WorkloadId, counts: StatusCounts) -> None:
-        values = {
-            "newest_run_id": self._session.scalar(sa.select(_newest(sa.literal(workload_id)))),
-            "by_status": {status.value: number for status, number in counts.items()},
-        }
-        statement = insert_into(self._session, RunCountRow).values(
-            workload_id=workload_id, **values
+    def _record(self, counts: Mapping[WorkloadId, StatusCounts]) -> None:
+        if not counts:
+            return
+        newest = sa.select(WorkloadRow.id, _newest(WorkloadRow.id)).where(
+            is_one_of(self._session, WorkloadRow.id, counts)
         )
+        rows = [
+            {
+                "workload_id": key,
+                "newest_run_id": run_id,
+                "by_status": {
+                    status.value: number for status, number in counts[WorkloadId(key)].items()
+                },
+            }
+            for key, run_id in sorted(self._session.execute(newest).all())
+        ]
+        statement = insert_into(self._session, RunCountRow)
+        values = {name: statement.excluded[name] for name in ("newest_run_id", "by_status")}
         self._session.execute(
-            statement.on_conflict_do_update(index_elements=[RunCountRow.workload_id], set_=values)
+            statement.on_conflict_do_update(index_elements=[RunCountRow.workload_id], set_=values),
+            rows,
         )
 
 
-def _newest(workload_id: sa.ColumnElement[Any] | sa.orm.InstrumentedAttribute[int]) -> Any:
+def _newest(workload_id: sa.orm.InstrumentedAttribute[int]) -> Any:
     """Return the id of a workload's newest run, NULL without one; found at the end of an index."""
     newest = sa.select(sa.func.max(RunRow.id)).where(RunRow.workload_id == workload_id)
     return newest.scalar_subquery()

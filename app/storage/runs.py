@@ -81,10 +81,13 @@ class RunStore:
         )
         return {str(name): StoredRun(RunId(key), content) for name, key, content in rows}
 
-    def has_any(self, workload_id: WorkloadId) -> bool:
-        """Whether a workload has runs."""
-        query = sa.select(sa.exists().where(RunRow.workload_id == workload_id))
-        return bool(self._session.scalar(query))
+    def having_any(self, workload_ids: Iterable[WorkloadId]) -> set[WorkloadId]:
+        """Return those of the workloads that have runs."""
+        query = sa.select(WorkloadRow.id).where(
+            is_one_of(self._session, WorkloadRow.id, workload_ids),
+            sa.exists().where(RunRow.workload_id == WorkloadRow.id),
+        )
+        return set(map(WorkloadId, self._session.scalars(query)))
 
     def get(self, project_id: ProjectId, run_id: RunId, *, lock: bool = False) -> Run | None:
         """Return a run of a project; `lock` prevents changes until the transaction ends."""

@@ -117,7 +117,8 @@ class WorkloadStore:
     ) -> set[Slug] | None:
         """Return the workloads that were created, None if one of them was removed meanwhile."""
         existing = self.find_many(project_id, named)
-        created = {s for s in named if s not in existing and self._create(project_id, s, now)}
+        missing = [slug for slug in named if slug not in existing]
+        created = self._create(project_id, missing, now) if missing else set()
         return created if self._lock(project_id, named) == len(named) else None
 
     def lock(self, project_id: ProjectId, *slugs: Slug) -> None:
@@ -148,10 +149,10 @@ class WorkloadStore:
         # An SQLite transaction locks the whole database; SQLite has no row locks.
         return len(self._session.execute(query.with_for_update(key_share=True)).all())
 
-    def _create(self, project_id: ProjectId, slug: Slug, now: datetime) -> bool:
+    def _create(self, project_id: ProjectId, slugs: Sequence[Slug], now: datetime) -> set[Slug]:
+        """Create workloads in the given order, except for existing ones; return those created."""
         values = {
             "project_id": project_id,
-            "slug": slug,
             "description": "",
             "currency": "USD",
             "labels": {},
@@ -161,13 +162,11 @@ class WorkloadStore:
             "created_at": now,
             "updated_at": now,
         }
-        inserted = self._session.execute(
-            insert_into(self._session, WorkloadRow)
-            .values(values)
-            .on_conflict_do_nothing()
-            .returning(WorkloadRow.id)
+        statement = insert_into(self._session, WorkloadRow).on_conflict_do_nothing()
+        inserted = self._session.scalars(
+            statement.returning(WorkloadRow.slug), [{**values, "slug": slug} for slug in slugs]
         )
-        return inserted.one_or_none() is not None
+        return set(map(Slug, inserted))
 
     def replace_declaration(
         self, workload_id: WorkloadId, declaration: WorkloadDeclaration, now: datetime
@@ -190,10 +189,8 @@ class WorkloadStore:
             )
         )
 
-    def put_parameters(self, workload_id: WorkloadId, parameters: _Parameters) -> None:
-        """Add parameters, or give those that exist their declared type and unit."""
-        if not parameters:
-            return
+    def put_parameters(self, parameters: Mapping[WorkloadId, _Parameters]) -> None:
+        """Add parameters of workloads, or give those that exist their declared type and unit."""
         statement = insert_into(self._session, WorkloadParameterRow)
         upsert = statement.on_conflict_do_update(
             index_elements=["workload_id", "name"],
@@ -201,9 +198,11 @@ class WorkloadStore:
         )
         rows = [
             {"workload_id": workload_id, "name": name, "type": value.type, "unit": value.unit}
-            for name, value in parameters.items()
+            for workload_id, declared in parameters.items()
+            for name, value in declared.items()
         ]
-        self._session.execute(upsert, rows)
+        if rows:
+            self._session.execute(upsert, rows)
 
     def remove_parameters(self, workload_id: WorkloadId, names: Iterable[str]) -> None:
         """Forget parameters that no run uses."""

@@ -227,7 +227,7 @@ def test_failure_between_blocks_keeps_none_of_them(database: Database) -> None:
         add_and_fail()
 
     with database.reading() as stores:
-        assert not stores.runs.has_any(workload.workload_id)
+        assert not stores.runs.having_any([workload.workload_id])
 
 
 def test_a_database_that_fails_meanwhile_is_unavailable_and_keeps_nothing(
@@ -249,7 +249,7 @@ def test_a_workload_without_runs_has_empty_columns(database: Database) -> None:
         workload = _claim(stores)
 
         assert len(stores.runs.usable_for_fit(workload.workload_id)) == 0
-        assert not stores.runs.has_any(workload.workload_id)
+        assert not stores.runs.having_any([workload.workload_id])
         assert stores.runs.measured_features(workload.workload_id) == {}
 
 

@@ -154,12 +154,13 @@ class UploadRegistrar:
     def _with_runs(
         self, workloads: Mapping[Slug, Workload], created: set[Slug]
     ) -> dict[Slug, WorkloadId]:
-        keys = {slug: workload.workload_id for slug, workload in workloads.items()}
-        return {
-            slug: key
-            for slug, key in keys.items()
-            if slug not in created and self._stores.runs.has_any(key)
+        keys = {
+            slug: workload.workload_id
+            for slug, workload in workloads.items()
+            if slug not in created
         }
+        with_runs = self._stores.runs.having_any(keys.values())
+        return {slug: key for slug, key in keys.items() if key in with_runs}
 
     def _batches(
         self, types: Mapping[ParameterKey, ParameterType], now: datetime
@@ -241,14 +242,13 @@ class UploadRegistrar:
     def _fix_types(
         self, types: Mapping[ParameterKey, ParameterType], registered: Registered
     ) -> None:
-        first_used: defaultdict[Slug, dict[str, ParameterDeclaration]] = defaultdict(dict)
-        workloads = registered.workloads
+        first_used: defaultdict[WorkloadId, dict[str, ParameterDeclaration]] = defaultdict(dict)
         for (slug, name), kind in types.items():
             # All rows of a workload may have been left out, or be duplicates.
-            if registered.created[slug] and name not in workloads[slug].declaration.parameters:
-                first_used[slug][name] = ParameterDeclaration(kind)
-        for slug, parameters in first_used.items():
-            self._stores.workloads.put_parameters(workloads[slug].workload_id, parameters)
+            workload = registered.workloads[slug] if registered.created[slug] else None
+            if workload is not None and name not in workload.declaration.parameters:
+                first_used[workload.workload_id][name] = ParameterDeclaration(kind)
+        self._stores.workloads.put_parameters(first_used)
 
 
 def _listed(
