@@ -3,6 +3,7 @@
 import logging
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -200,6 +201,36 @@ def test_words_of_a_child_are_logged_with_the_fit_they_belong_to(
     computer.close()
 
     assert reported == [{"fit": "fit_1"}]
+
+
+class Unreadable:
+    """Fails where it is read, as a task does for which the memory is too small."""
+
+    @override
+    def __reduce__(self) -> Any:
+        return int, ("no number",)
+
+
+def test_task_that_a_child_cannot_read_loses_its_computation_at_once(
+    computer: ProcessComputer, caplog: pytest.LogCaptureFixture
+) -> None:
+    unreadable: Any = Unreadable()
+
+    with pytest.raises(ComputationLostError):
+        computer.compute(replace(make_task(QUICK), evidence=unreadable), ignore)
+
+    assert "no number" in caplog.text
+
+
+def test_fitter_that_cannot_start_a_process_fails_no_fit(
+    computer: ProcessComputer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+
+    with pytest.raises(ComputerRefusedError, match="No process for fits can be started") as refused:
+        computer.compute(make_task(QUICK), ignore)
+
+    assert "Restart the fitter" in refused.value.remedy
 
 
 def test_fit_is_not_claimed_where_lightgbm_cannot_be_loaded(

@@ -3,6 +3,7 @@
 import os
 import sys
 import threading
+import traceback
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
@@ -23,6 +24,11 @@ def _receive(connection: _FromFitter, tasks: SimpleQueue[FitTask]) -> None:
         except (EOFError, OSError):
             # The fitter is gone, even by kill -9: nobody waits for the result.
             os._exit(0)
+        except BaseException:  # noqa: BLE001 - memory that does not suffice, other versions
+            # Without the task there is nothing to compute; the fitter sees that this process ends.
+            traceback.print_exc()
+            sys.stderr.flush()
+            os._exit(1)
 
 
 def main() -> None:

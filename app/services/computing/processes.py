@@ -8,7 +8,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Final
@@ -32,6 +32,10 @@ from app.services.computing.words import ChildLog
 
 _OPENMP: Final = (
     "Install the OpenMP runtime (Debian: apt-get install libgomp1; macOS: brew install libomp)."
+)
+_RESTART: Final = (
+    "Restart the fitter; if that does not help, see that its Python is still installed, and that"
+    " the machine has room for processes, memory and open files."
 )
 _logger = logging.getLogger(__name__)
 _EXIT_TIMEOUT_S: Final = 5.0
@@ -63,7 +67,8 @@ class _Child:
 
     def __init__(self) -> None:
         ours, theirs = socket.socketpair()
-        with theirs:
+        with ExitStack() as on_failure, theirs:
+            on_failure.enter_context(ours)
             self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
                 module_command("app.services.computing.child", str(theirs.fileno())),
                 # One thread per fit, set before numpy is imported: with a thread per core, several
@@ -76,6 +81,7 @@ class _Child:
                 errors="replace",
                 start_new_session=True,
             )
+            on_failure.pop_all()
         assert self._process.stderr is not None
         self._child_log = ChildLog(self._process.stderr)
         # The child sees this connection close when this process dies, for whatever reason.
@@ -198,7 +204,13 @@ class ProcessComputer(Computer):
                 if child.is_alive:
                     return child
                 child.kill()
-        return _Child()
+        try:
+            return _Child()
+        except OSError as error:
+            # Each fit would fail here, at once: all that are queued.
+            raise ComputerRefusedError(
+                f"No process for fits can be started: {error}.", _RESTART
+            ) from error
 
     def _keep(self, child: _Child) -> None:
         with self._lock:
