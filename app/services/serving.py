@@ -235,8 +235,13 @@ class RegressorCache:
         slug: Slug,
         version: int,
         power: MeasuredPowers | None = None,
+        *,
+        stores: Stores | None = None,
     ) -> ServedRegressor | None:
         """Return a version as `get` does, None where it can no longer answer.
+
+        If a caller in a transaction passes its `stores`, what is not in memory is read with them:
+        they may hold the process's last connection.
 
         Raises
         ------
@@ -244,7 +249,10 @@ class RegressorCache:
             If the database does not answer, so that this is unknown.
         """
         try:
-            return self.get(project_id, slug, version, power=power)
+            if stores is None:
+                return self.get(project_id, slug, version, power=power)
+            held = self.in_memory(project_id, slug, version, self._context.now())
+            return held or self._read_with(stores, (project_id, slug), version, power)
         except (NotFoundError, NoRegressorError, RegressorUnavailableError):
             return None
 
@@ -270,14 +278,18 @@ class RegressorCache:
     def _read(
         self, key: _Key, version: int | None, power: MeasuredPowers | None = None
     ) -> ServedRegressor:
-        project_id, slug = key
-        now = self._context.now()
         with self._context.database.reading() as stores:
-            answering = stores.regressors.answering(project_id, [slug], FORMAT_VERSION)
-            if slug not in answering:
-                return load_unpublished(stores, project_id, slug, version)
-            pointer = _Pointer(*answering[slug], read_at=now)
-            return self._load(stores, key, version, pointer, power)
+            return self._read_with(stores, key, version, power)
+
+    def _read_with(
+        self, stores: Stores, key: _Key, version: int | None, power: MeasuredPowers | None
+    ) -> ServedRegressor:
+        (project_id, slug), now = key, self._context.now()
+        answering = stores.regressors.answering(project_id, [slug], FORMAT_VERSION)
+        if slug not in answering:
+            return load_unpublished(stores, project_id, slug, version)
+        pointer = _Pointer(*answering[slug], read_at=now)
+        return self._load(stores, key, version, pointer, power)
 
     def _load(
         self,

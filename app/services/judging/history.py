@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from functools import cache, partial
+from functools import partial
 from typing import Final
 
 from app.decisions.drift import thresholds_for
@@ -36,6 +36,28 @@ _MAX_RUNS: Final = 500
 _INSTANT: Final = timedelta(microseconds=1)
 
 
+class VersionLoader:
+    """Loads versions of one workload's regressor, each once.
+
+    Parameters
+    ----------
+    regressors
+        The regressors in memory.
+    project_id, slug
+        The workload.
+    """
+
+    def __init__(self, regressors: RegressorCache, project_id: ProjectId, slug: Slug) -> None:
+        self._find = partial(regressors.find, project_id, slug)
+        self._found: dict[int, ServedRegressor | None] = {}
+
+    def __call__(self, version: int, stores: Stores | None = None) -> ServedRegressor | None:
+        """Return a version, None where it cannot be used; `stores` are those of a transaction."""
+        if version not in self._found:
+            self._found[version] = self._find(version, stores=stores)
+        return self._found[version]
+
+
 @dataclass(frozen=True, slots=True)
 class History:
     """A workload's regressors and past before a report.
@@ -43,7 +65,7 @@ class History:
     Parameters
     ----------
     load
-        Loads a version of the workload's regressor and remembers it.
+        Loads versions of the workload's regressor.
     book
         The prices of the project.
     workload
@@ -60,7 +82,7 @@ class History:
         The newest runs since the baseline that fits may use, the oldest first.
     """
 
-    load: Load
+    load: VersionLoader
     book: PriceBook
     workload: Workload | None = None
     served: ServedRegressor | None = None
@@ -92,13 +114,13 @@ class History:
         """Return whether durations on the base branch creep up, by the runs stored now."""
         if self.workload is None or self.served is None:
             return None
-        return self.drift_of(past_runs(stores, self.workload, self.baseline))
+        runs = past_runs(stores, self.workload, self.baseline)
+        # The first of them may be newer than before, and be watched by another version.
+        return self.drift_of(runs, partial(self.load, stores=stores))
 
-    def drift_of(self, runs: Sequence[Run]) -> DriftReport | None:
+    def drift_of(self, runs: Sequence[Run], load: Load) -> DriftReport | None:
         """Return whether durations creep up in these runs, the oldest first."""
-        watch = DriftWatch(
-            self.load, self.book, DRIFT_THRESHOLDS, slower_only=True, level=self.level
-        )
+        watch = DriftWatch(load, self.book, DRIFT_THRESHOLDS, slower_only=True, level=self.level)
         return watch.report(runs, run_digests(runs), self.publications)
 
 
@@ -116,7 +138,7 @@ def read_history(
     StorageUnavailableError
         If the database does not answer.
     """
-    load = cache(partial(regressors.find, project_id, slug))
+    load = VersionLoader(regressors, project_id, slug)
     with context.database.reading() as stores:
         workload = stores.workloads.get(project_id, slug)
         if workload is None:
@@ -134,8 +156,8 @@ def read_history(
     except (UnknownWorkloadError, RegressorUnavailableError) as error:
         return replace(history, reason=str(error))
     history = replace(history, served=served)
-    # Load the versions that the watch needs now, outside any transaction.
-    history.drift_of(runs)
+    # Load the versions that the watch needs now, while no lock is held.
+    history.drift_of(runs, load)
     return history
 
 

@@ -1,0 +1,66 @@
+"""A CI report needs no second connection while it holds one: the first may be the last."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from app.domain.access import DEFAULT_PROJECT
+from app.domain.ci import CiReport, CiReportRequest
+from app.domain.identifiers import Slug
+from app.services.judging import history
+from app.services.wiring import Services
+from app.storage.database import Database
+from tests.support.clock import FakeClock
+from tests.support.regressors import fit, law_seconds, publish_regressor
+
+_SLUG = Slug("fitted")
+
+
+def _report(services: Services, count: int) -> CiReport:
+    run = {
+        "duration_seconds": law_seconds(4, 2000.0),
+        "configuration": {"gpu_type": "T4", "workers": 4},
+        "work": {"dataset_size": 2000},
+        "parameters": {"precision": "fp16"},
+    }
+    reports: list[CiReport] = []
+
+    def render(report: CiReport) -> dict[str, object]:
+        reports.append(report)
+        return {"runs": []}
+
+    services.ci.report(DEFAULT_PROJECT, CiReportRequest([run] * count, _SLUG), render)
+    return reports[0]
+
+
+@pytest.fixture
+def with_one_connection(services: Services) -> Iterator[Services]:
+    """A process that has just started, with one connection for everything."""
+    context = services.context
+    database = Database(context.settings.url, pool_size=1)
+    process = Services(replace(context, database=database))
+    yield process
+    process.close()
+    database.close()
+
+
+def test_report_after_which_the_watch_begins_with_another_version(
+    services: Services,
+    with_one_connection: Services,
+    clock: FakeClock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(history, "_MAX_RUNS", 4)
+    publish_regressor(services, _SLUG)
+    for _ in range(2):
+        clock.advance(60.0)
+        _report(services, 3)
+        clock.advance(60.0)
+        fit(services, _SLUG)
+    clock.advance(60.0)
+
+    # Its runs displace those that came before the second of three versions.
+    report = _report(with_one_connection, 1)
+
+    assert len(report.runs) == 1
