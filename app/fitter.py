@@ -8,6 +8,7 @@ import time
 import uuid
 from collections.abc import Callable
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from contextvars import copy_context
 from typing import Final, TypeVar
 
 from opentelemetry.trace import TracerProvider
@@ -22,6 +23,7 @@ from app.services.computing.task import (
     ComputerRefusedError,
     FitOutcome,
     FitRefusedError,
+    FitTask,
     OnProgress,
 )
 from app.services.context import ServiceContext
@@ -117,9 +119,10 @@ class Fitter:
 
     def _compute(self, claim: ClaimedFit) -> Callable[[], object]:
         """Compute a fit and return the action that ends it."""
+        report = self._progress_callback(claim)
         try:
-            task = self._retry_outages(lambda: self._fitting.prepare(claim))
-            outcome = self._computer.compute(task, self._progress_callback(claim))
+            task = self._retry_outages(lambda: self._prepare(claim, report))
+            outcome = self._computer.compute(task, report)
         except _InterruptedError:
             return lambda: self._fitting.leave(claim)
         except FitRefusedError as refusal:
@@ -139,6 +142,17 @@ class Fitter:
             _logger.exception("fit failed unexpectedly")
             return lambda: self._fitting.fail(claim, _UNEXPECTED)
         return lambda: self._publish(claim, outcome)
+
+    def _prepare(self, claim: ClaimedFit, report: OnProgress) -> FitTask:
+        """Read the inputs of a fit in another thread, and report meanwhile.
+
+        To read millions of runs takes longer than a lease lasts.
+        """
+        with ThreadPoolExecutor(1, "inputs") as reader:
+            reading = reader.submit(copy_context().run, self._fitting.prepare, claim)
+            while not wait([reading], timeout=self._beat_s or _LONGEST_BEAT_S).done:
+                report(0.0, "reading the runs")
+            return reading.result()
 
     def _publish(self, claim: ClaimedFit, outcome: FitOutcome) -> None:
         if not self._fitting.publish(claim, outcome):
@@ -179,7 +193,8 @@ def run(settings: Settings, stop: threading.Event) -> None:
     ComputerRefusedError
         If LightGBM cannot be loaded here, or the Ray cluster can never take this process's fits.
     """
-    database = Database(settings.url, pool_size=settings.fitter_processes + 1)
+    # Each fit may be read while its lease is renewed; and the fitter tells that it is alive.
+    database = Database(settings.url, pool_size=2 * settings.fitter_processes + 1)
     try:
         require_suitable(database)
         require_head(database)

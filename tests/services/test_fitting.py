@@ -10,7 +10,7 @@ from typing_extensions import override
 import models
 from app.domain.access import DEFAULT_PROJECT
 from app.domain.errors import NotFoundError, RegressorUnavailableError
-from app.domain.fits import Fit, FitProblem, FitRequest, FitState, PublishMode
+from app.domain.fits import ClaimedFit, Fit, FitProblem, FitRequest, FitState, PublishMode
 from app.domain.identifiers import Slug, WorkloadId
 from app.fitter import Fitter
 from app.services.computing.task import (
@@ -236,6 +236,32 @@ def test_late_fitter_publishes_nothing(services: Services, clock: FakeClock) -> 
     ended = look(services, requested)
     assert (ended.state, ended.attempts, ended.regressor_version) == (FitState.SUCCEEDED, 2, 1)
     assert len(services.regressors.list_page(DEFAULT_PROJECT, SLUG).items) == 1
+
+
+def test_lease_is_renewed_while_the_runs_are_read(services: Services, clock: FakeClock) -> None:
+    context, renewed, others = services.context, threading.Event(), list[ClaimedFit | None]()
+
+    class SlowFitting(FittingService):
+        @override
+        def prepare(self, claim: ClaimedFit) -> FitTask:
+            clock.advance(0.9 * context.settings.lease_s)
+            assert renewed.wait(10.0)
+            clock.advance(0.9 * context.settings.lease_s)
+            others.append(FittingService(context).claim("another"))
+            return super().prepare(claim)
+
+        @override
+        def renew(self, claim: ClaimedFit, progress: float, step: str) -> bool:
+            is_held = super().renew(claim, progress, step)
+            renewed.set()
+            return is_held
+
+    store_runs(context, SLUG)
+    asked = request_fit(services)
+    Fitter(SlowFitting(context), InProcessComputer(), context.settings, beat_s=0.01).step()
+
+    ended = look(services, asked)
+    assert (ended.state, ended.attempts, others) == (FitState.SUCCEEDED, 1, [None])
 
 
 def test_fit_that_is_lost_under_way_is_left_alone(services: Services, clock: FakeClock) -> None:
