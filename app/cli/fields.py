@@ -42,8 +42,15 @@ RECOMMEND_FIELDS: Final = (
 """The fields of `trainfare recommend`; its limits are options."""
 
 
-def split_fields(fields: Iterable[str]) -> dict[str, str]:
+def split_fields(fields: Iterable[str], *, is_grid: bool = True) -> dict[str, str]:
     """Return `name=value` arguments as a mapping; a column that is a parameter gets its prefix.
+
+    Parameters
+    ----------
+    fields
+        The arguments.
+    is_grid
+        Whether a field may have several values, with commas between them.
 
     Raises
     ------
@@ -60,7 +67,8 @@ def split_fields(fields: Iterable[str]) -> dict[str, str]:
             raise UsageError(f"{name} has no value.", "Leave it out. Is a variable empty?")
         if name in pairs:
             message = f"{name} is given twice: {pairs[name]} and {value}."
-            raise UsageError(message, f"A comma makes a grid: {name}={pairs[name]},{value}.")
+            grid = f"A comma makes a grid: {name}={pairs[name]},{value}."
+            raise UsageError(message, grid if is_grid else "State one of them.")
         pairs[name] = value
     return pairs
 

@@ -48,6 +48,17 @@ def test_the_framework_is_a_parameter_by_the_name_of_its_column() -> None:
         split_fields(["framework=torch", "param.framework=jax"])
 
 
+@pytest.mark.parametrize(
+    ("is_grid", "remedy"),
+    [(True, "A comma makes a grid: workers=8,16."), (False, "State one of them.")],
+)
+def test_commas_are_advised_where_they_are_allowed(*, is_grid: bool, remedy: str) -> None:
+    with pytest.raises(UsageError) as refusal:
+        split_fields(["workers=8", "workers=16"], is_grid=is_grid)
+
+    assert refusal.value.remedy == remedy
+
+
 def test_parameters_of_a_list_are_numbers_if_all_are() -> None:
     assert values_of("param.torch", "1.9,1.10") == [1.9, 1.1]
     assert values_of("param.torch", "1.9,1.10,1.11.0") == ["1.9", "1.10", "1.11.0"]

@@ -76,7 +76,8 @@ class PlanOptions:
                 "There is no plan to measure.",
                 "Give --plan plan.json, or --workload with --target workers=16 and the like.",
             )
-        target_fields, search_fields = split_fields(self.target), split_fields(self.search or [])
+        target_fields = split_fields(self.target, is_grid=False)
+        search_fields = split_fields(self.search or [])
         has_parameters = any(
             name.startswith(PARAMETER) for name in {*target_fields, *search_fields}
         )
