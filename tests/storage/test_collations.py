@@ -20,6 +20,7 @@ from app.storage import migration
 from app.storage.collations import require_time_order
 from app.storage.database import Database
 from app.storage.migration import migrate
+from tests.support.terminal import restored_process
 
 pytestmark = [
     pytest.mark.postgresql,
@@ -91,7 +92,7 @@ def test_other_languages_sort_identifiers_by_their_creation(located: str) -> Non
 def test_service_fitter_and_commands_refuse_a_database_of_such_a_language(
     moved: Settings,
 ) -> None:
-    with pytest.raises(ForeignOrderError):
+    with restored_process(), pytest.raises(ForeignOrderError):
         serving.serve(moved)
     with pytest.raises(ForeignOrderError):
         fitter.run(moved, threading.Event())

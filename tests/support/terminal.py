@@ -35,16 +35,18 @@ def _loggers() -> Iterator[logging.Logger]:
 
 
 @contextmanager
-def _restored_process() -> Iterator[None]:
+def restored_process() -> Iterator[None]:
     """Restore what a command changes of its process, which tests share: logging, the collector."""
     saved = {logger: (logger.level, logger.handlers[:]) for logger in _loggers()}
-    yield
-    # `serve` lets it rest while it starts; a test that has it refused would leave it so.
-    gc.enable()
-    for logger in _loggers():
-        level, handlers = saved.get(logger, (logging.NOTSET, []))
-        logger.setLevel(level)
-        logger.handlers[:] = handlers
+    try:
+        yield
+    finally:
+        # `serve` lets it rest while it starts; a test that has it refused would leave it so.
+        gc.enable()
+        for logger in _loggers():
+            level, handlers = saved.get(logger, (logging.NOTSET, []))
+            logger.setLevel(level)
+            logger.handlers[:] = handlers
 
 
 class Terminal:
@@ -64,7 +66,7 @@ class Terminal:
         self._monkeypatch.setattr("sys.argv", ["trainfare", *(str(word) for word in arguments)])
         self._capsys.readouterr()
         exit_code = 0
-        with _restored_process():
+        with restored_process():
             try:
                 cli.main()
             except SystemExit as end:
