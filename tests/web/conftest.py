@@ -45,6 +45,13 @@ def publish(url: str, runs: list[dict[str, Any]]) -> None:
     _fit(url, runs[0]["workload"], "log_linear")
 
 
+def upload_csv(service: str, text: str) -> None:
+    """Upload a CSV file of runs, some of which are new."""
+    csv = {"Content-Type": "text/csv"}
+    stored = patient_http.post(f"{service}/v1/runs", content=text, headers=csv)
+    assert stored.status_code == 201, stored.text
+
+
 def _fit(url: str, workload: str, *regressors: str) -> None:
     fit = patient_http.post(
         f"{url}/v1/workloads/{workload}/fits",
@@ -155,11 +162,7 @@ def published_service(
     """Yield the URL of a service that has a regressor for `PUBLISHED`."""
     url = _copy(sqlite_template, tmp_path_factory.mktemp("published"))
     with running_service(url, "--with-fitter") as service:
-        csv = {"Content-Type": "text/csv"}
-        stored = patient_http.post(
-            f"{service.url}/v1/runs", content=measured_csv(PUBLISHED), headers=csv
-        )
-        assert stored.status_code == 201, stored.text
+        upload_csv(service.url, measured_csv(PUBLISHED))
         _fit(service.url, PUBLISHED, "log_linear", "scaling_law")
         yield service.url
 

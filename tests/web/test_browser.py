@@ -16,7 +16,7 @@ from app.settings import Settings
 from app.storage.database import Database
 from tests.support import patient_http
 from tests.support.server import running_service
-from tests.web.conftest import MARKUP, PUBLISHED, OpenPage, answer_of, measured_csv
+from tests.web.conftest import MARKUP, PUBLISHED, OpenPage, answer_of, measured_csv, upload_csv
 
 pytestmark = pytest.mark.browser
 
@@ -336,10 +336,7 @@ def test_filter_finds_workloads_that_are_not_listed_yet(
     empty_service: str, open_page: OpenPage
 ) -> None:
     lines = ["workload,duration_seconds", "oldest-net,1", *(f"net-{n},1" for n in range(120))]
-    stored = patient_http.post(
-        f"{empty_service}/v1/runs", content="\n".join(lines), headers={"Content-Type": "text/csv"}
-    )
-    assert stored.status_code == 201, stored.text
+    upload_csv(empty_service, "\n".join(lines))
     page = open_page(f"{empty_service}/")
     rows = page.locator("#workloads tbody tr:visible")
     expect(rows).to_have_count(100)

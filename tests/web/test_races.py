@@ -5,8 +5,7 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Page, Route, expect
 
-from tests.support import patient_http
-from tests.web.conftest import PUBLISHED, OpenPage, answer_of, publish
+from tests.web.conftest import PUBLISHED, OpenPage, answer_of, publish, upload_csv
 
 pytestmark = pytest.mark.browser
 _CLICK_TWICE = "(button) => { button.click(); button.click(); }"
@@ -57,10 +56,7 @@ def test_page_of_workloads_that_is_asked_for_twice_is_listed_once(
     empty_service: str, open_page: OpenPage
 ) -> None:
     lines = ["workload,duration_seconds", *(f"net-{number},1" for number in range(120))]
-    stored = patient_http.post(
-        f"{empty_service}/v1/runs", content="\n".join(lines), headers={"Content-Type": "text/csv"}
-    )
-    assert stored.status_code == 201, stored.text
+    upload_csv(empty_service, "\n".join(lines))
     page = open_page(f"{empty_service}/")
     rows = page.locator("#workloads tbody tr")
     expect(rows).to_have_count(100)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from trainfare_client.addresses import login_of, unproxied
 from trainfare_client.answers import (
@@ -69,14 +69,13 @@ class Transport:
         """
         retries = Retries(self.settings)
         answer = self._last_answer(request, retries)
-        document: Any = None
         try:
-            document = document_of(answer, request.expected_field)
+            document: T = document_of(answer, request.expected_field)
         except NotFoundError:
             if request.method != "DELETE" or not retries.may_have_succeeded:
                 raise
-        typed: T = document
-        return typed
+            return cast("T", None)
+        return document
 
     def answer(self, request: Request[Any]) -> httpx.Response:
         """Return the last answer to a request, whatever its status.
