@@ -62,7 +62,8 @@ class RemainingService:
         """
         request = _with_totals(request)
         served = self._regressors.get(project_id, request.workload, request.regressor_version)
-        beliefs = self._beliefs.read(project_id, [_question(request)])
+        # Of the same version, whichever is published meanwhile.
+        beliefs = self._beliefs.read(project_id, [_question(request, served.version)])
         if beliefs.problems:
             raise beliefs.problems[0]
         prior = beliefs.durations
@@ -80,13 +81,13 @@ class RemainingService:
         return _to_remaining(request, served, prior, left, weight, warnings, now)
 
 
-def _question(request: RemainingRequest) -> ForecastRequest:
+def _question(request: RemainingRequest, version: int) -> ForecastRequest:
     return ForecastRequest(
         request.workload,
         request.scenario,
         pricing=request.pricing,
         spot=request.spot,
-        regressor_version=request.regressor_version,
+        regressor_version=version,
         record=False,
     )
 

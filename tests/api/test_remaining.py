@@ -6,8 +6,12 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
+from app.domain.access import DEFAULT_PROJECT, Principal, Scope
+from app.domain.identifiers import Slug
+from app.services.serving import RegressorCache
 from app.services.wiring import Services
 from tests.support.clock import FakeClock
+from tests.support.overtaking import after_first
 from tests.support.regressors import fit, law_seconds, publish_regressor
 
 WHOLE = law_seconds(2, 4000.0)
@@ -302,3 +306,29 @@ def test_segment_whose_names_mean_the_same_configuration_is_the_job_itself(
         == ask(client, **job, configuration=told)["remaining_seconds"]
     )
     assert answers[0] == answers[1] == answers[2]
+
+
+def test_answer_rests_on_one_version_whichever_is_published_meanwhile(
+    client: TestClient, published: Services, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = [{**JOB, "duration_seconds": 10 * WHOLE}] * 12
+    assert client.post("/v1/runs", json=slow).status_code == 201
+    fit(published, "fitted")
+    before = ask(client, regressor_version=1)
+    _publish(published, 1)
+    clock.advance(60)
+
+    def publish_the_slow_one() -> None:
+        _publish(published, 2)
+        clock.advance(60)
+
+    after_first(monkeypatch, RegressorCache, "get", publish_the_slow_one)
+    answer = ask(client)
+
+    assert answer["regressor_version"] == 1
+    assert answer["forecast_seconds"] == before["forecast_seconds"]
+
+
+def _publish(services: Services, version: int) -> None:
+    caller = Principal(DEFAULT_PROJECT, frozenset(Scope))
+    services.regressors.publish(caller, Slug("fitted"), version)
