@@ -298,7 +298,7 @@ class AccessService:
         """
         now, key_id = self._context.now(), _key_id_in(key)
         with self._context.database.transaction() as stores:
-            stored = stores.access.find_key(key_id)
+            stored = stores.access.find_key(key_id, hold=True)
             if stored is None:
                 is_short = len(key_id) <= 2 * _KEY_ID_BYTES
                 raise NotFoundError("key", key_id if is_short else _NOT_SHOWN)

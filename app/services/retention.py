@@ -5,9 +5,10 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Final
 
+from app.domain.errors import NotFoundError
 from app.domain.identifiers import ForecastId, ProjectId, WorkloadId
 from app.services.context import ServiceContext
-from app.services.projects import project_id_of, require_project
+from app.services.projects import project_id_of
 
 _logger = logging.getLogger(__name__)
 _FORECASTS_AT_ONCE: Final = 5_000
@@ -146,12 +147,15 @@ class RetentionService:
     ) -> ProjectId | None:
         detail = {"before": before.isoformat()}
         with self._context.database.transaction() as stores:
-            only = None if project is None else require_project(stores, project)
-            for affected in stores.access.list_projects() if only is None else [only]:
+            # Otherwise the entry of one that is being removed would be left.
+            affected = stores.access.hold_projects(project)
+            if project is not None and not affected:
+                raise NotFoundError("project", project)
+            for each in affected:
                 stores.access.record_audit(
-                    affected.project_id, None, self._context.now(), action, subject, detail
+                    each.project_id, None, self._context.now(), action, subject, detail
                 )
-            return None if only is None else only.project_id
+            return None if project is None else affected[0].project_id
 
     def _prune_some(
         self, before: datetime, project_id: ProjectId | None, after: ForecastId

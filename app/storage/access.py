@@ -63,15 +63,21 @@ class AccessStore:
         """
         values = {"id": project.project_id, "name": project.name, "created_at": created_at}
         statement = insert_into(self._session, ProjectRow).values(values).on_conflict_do_nothing()
-        named = _PROJECT.where(ProjectRow.name == project.name)
-        held = None
+        held: list[Project] = []
         # One that exists may be removed before it is locked.
-        while held is None:
+        while not held:
             self._session.execute(statement)
-            held = self._session.execute(
-                named.with_for_update(read=True, key_share=True)
-            ).one_or_none()
-        return Project(ProjectId(held.id), held.name)
+            held = self.hold_projects(project.name)
+        return held[0]
+
+    def hold_projects(self, name: str | None = None) -> list[Project]:
+        """Return the project with a name, if there is one, or all, by name.
+
+        Nobody removes them until the transaction ends.
+        """
+        wanted = _PROJECT if name is None else _PROJECT.where(ProjectRow.name == name)
+        held = wanted.order_by(ProjectRow.name).with_for_update(read=True, key_share=True)
+        return [Project(ProjectId(row.id), row.name) for row in self._session.execute(held)]
 
     def find_project(self, name: str) -> Project | None:
         """Return the project with a name, None if there is none."""
@@ -97,9 +103,13 @@ class AccessStore:
             )
         )
 
-    def find_key(self, key_id: KeyId) -> tuple[ApiKey, str] | None:
-        """Return a key and the SHA-256 of its secret, None if there is none."""
-        row = self._session.get(ApiKeyRow, key_id)
+    def find_key(self, key_id: KeyId, *, hold: bool = False) -> tuple[ApiKey, str] | None:
+        """Return a key and the SHA-256 of its secret, None if there is none.
+
+        With `hold`, nobody removes it or its project until the transaction ends.
+        """
+        how = {"read": True, "key_share": True} if hold else None
+        row = self._session.get(ApiKeyRow, key_id, with_for_update=how)
         return None if row is None else (_to_key(row), row.secret_sha256)
 
     def list_keys(self) -> list[ApiKey]:

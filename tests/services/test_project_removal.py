@@ -1,9 +1,10 @@
 """A removed project leaves no row, whatever happens meanwhile; other projects keep theirs."""
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import replace
+from datetime import timedelta
 from threading import Event
 
 import pytest
@@ -16,8 +17,9 @@ from app.domain.identifiers import ProjectId, Slug, new_identifier
 from app.domain.quotas import Limit, Quota
 from app.domain.workloads import ParameterDeclaration, ParameterType, WorkloadDeclaration
 from app.main import build_app
+from app.services.context import ServiceContext
 from app.services.project_removal import ProjectRemovalService
-from app.services.quotas import ProjectService
+from app.services.retention import RetentionService
 from app.services.wiring import Services
 from app.storage.database import Database
 from app.storage.tables import Base, BaselineRow
@@ -286,21 +288,54 @@ def _again_and_again(action: Callable[[], object], until: Event) -> int:
     return done
 
 
-@pytest.mark.usefixtures("token")
-def test_limit_that_waits_for_a_removal_leaves_nothing(keyed: Services) -> None:
-    context = keyed.context
-    require_several_writers(context.database)
-    vision = _project(keyed, "vision").project_id
-
+def _act_during_removal(
+    context: ServiceContext, project_id: ProjectId, action: Callable[[], object]
+) -> Future[object]:
+    """Begin something just before a removal is committed; return it when it has ended."""
     with ThreadPoolExecutor(1) as pool:
         with context.database.transaction() as stores:
-            stores.removal.remove_project(vision)
-            limiting = pool.submit(ProjectService(context).limit, "vision", {Limit.RUNS: 1})
-            wait_for_a_lock(context.database, limiting)
-        with pytest.raises(NotFoundError):
-            limiting.result()
+            stores.removal.remove_project(project_id)
+            acting = pool.submit(action)
+            wait_for_a_lock(context.database, acting)
+        wait([acting])
+    assert not any(_rows(context.database, project_id).values())
+    return acting
 
-    assert not any(_rows(context.database, vision).values())
+
+_CHANGES: dict[str, Callable[[Services, str], object]] = {
+    "limit": lambda services, _: services.projects.limit("vision", {Limit.RUNS: 1}),
+    "retention": lambda services, _: RetentionService(services.context).prune_reports(
+        timedelta(days=1), project="vision"
+    ),
+    "revocation": lambda services, token: services.access.revoke_key(token),
+}
+
+
+@pytest.mark.parametrize("change", _CHANGES.values(), ids=_CHANGES)
+def test_change_that_waits_for_a_removal_leaves_nothing(
+    keyed: Services, token: str, change: Callable[[Services, str], object]
+) -> None:
+    require_several_writers(keyed.context.database)
+    vision = _project(keyed, "vision").project_id
+    keyed.access.revoke_key(token)
+
+    acting = _act_during_removal(keyed.context, vision, lambda: change(keyed, token))
+
+    with pytest.raises(NotFoundError):
+        acting.result()
+
+
+@pytest.mark.usefixtures("token")
+def test_retention_of_all_projects_waits_for_one_that_is_being_removed(keyed: Services) -> None:
+    require_several_writers(keyed.context.database)
+    vision = _project(keyed, "vision").project_id
+    retention = RetentionService(keyed.context)
+
+    acting = _act_during_removal(
+        keyed.context, vision, lambda: retention.prune_reports(timedelta(days=1))
+    )
+
+    assert acting.result() == 0
 
 
 @pytest.mark.lengthy
