@@ -85,11 +85,12 @@ class WorkloadService:
         SchemaDriftError
             If a parameter would change its type although runs use it.
         """
-        now = self._context.now()
         with self._context.database.transaction() as stores:
-            is_new = bool(stores.workloads.claim(project_id, [slug], now))
+            is_new = bool(stores.workloads.claim(project_id, [slug], self._context.now()))
             if is_new:
                 charge_workload(stores, project_id)
+            # After the locks: fits that others requested meanwhile are earlier ones.
+            now = self._context.now()
             workload = require_workload(stores, project_id, slug)
             policy = workload.declaration.refit_policy
             if declaration.refit_policy != policy and not may_ask_for_fits:

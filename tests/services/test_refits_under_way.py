@@ -166,6 +166,25 @@ def test_runs_carry_instants_in_the_order_in_which_they_can_be_seen(
     assert moments[-1] == clock()
 
 
+def test_policy_that_waits_for_an_upload_requests_the_newest_fit(
+    fitted: Services, clock: FakeClock
+) -> None:
+    _declare(fitted, RefitPolicy())
+    waiting: list[Future[None]] = []
+
+    with ThreadPoolExecutor(1) as pool:
+
+        def declare_meanwhile() -> None:
+            waiting.append(pool.submit(_declare, fitted, RefitPolicy(RefitMode.AUTO, 2)))
+            wait_for_a_lock(fitted.context.database, *waiting)
+            _end(fitted, _begin(fitted, clock))
+
+        _upload(fitted, declare_meanwhile)
+        waiting[0].result()
+
+    assert _states(fitted) == [FitState.QUEUED, FitState.SUCCEEDED, FitState.SUCCEEDED]
+
+
 def _moments(services: Services) -> list[datetime]:
     runs = services.runs.list_page(DEFAULT_PROJECT, _SLUG).items
     return sorted({run.created_at for run in runs})
