@@ -26,15 +26,28 @@ _DATA = (
 
 @pytest.fixture(scope="module")
 def packed(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
-    source, target = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
+    source = tmp_path_factory.mktemp("source")
     for name in ("app", "models", "migrations"):
         shutil.copytree(_ROOT / name, source / name)
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(_ROOT / name, source / name)
+    return set(_pack(source, tmp_path_factory.mktemp("wheel")).namelist())
+
+
+@pytest.fixture(scope="module")
+def packed_client(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
+    source = tmp_path_factory.mktemp("client")
+    shutil.copytree(_ROOT / "client" / "trainfare_client", source / "trainfare_client")
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(_ROOT / "client" / name, source / name)
+    return _pack(source, tmp_path_factory.mktemp("wheel"))
+
+
+def _pack(source: Path, target: Path) -> zipfile.ZipFile:
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
     subprocess.run([*command, "--no-index", "-w", target, source], check=True)
     [wheel] = target.glob("*.whl")
-    return set(zipfile.ZipFile(wheel).namelist())
+    return zipfile.ZipFile(wheel)
 
 
 def test_wheel_holds_every_module_and_data_file(packed: set[str]) -> None:
@@ -45,6 +58,16 @@ def test_wheel_holds_every_module_and_data_file(packed: set[str]) -> None:
         for path in (_ROOT / folder).rglob("*.*"):
             if path.suffix not in {".pyc", ".py"} and path.is_file():
                 assert str(path.relative_to(_ROOT)) in packed
+
+
+def test_client_wheel_holds_every_module_and_the_licence(packed_client: zipfile.ZipFile) -> None:
+    names = packed_client.namelist()
+    [licence] = [name for name in names if name.endswith("/licenses/LICENSE")]
+
+    assert packed_client.read(licence) == (_ROOT / "LICENSE").read_bytes()
+    for path in (_ROOT / "client" / "trainfare_client").rglob("*.*"):
+        if path.suffix in {".py", ".typed"}:
+            assert str(path.relative_to(_ROOT / "client")) in names
 
 
 @pytest.mark.parametrize("name", ["requirements.lock", "requirements-dev.lock"])
