@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from email import message_from_bytes
 from importlib.metadata import distributions
 from pathlib import Path
 
@@ -68,6 +69,17 @@ def test_client_wheel_holds_every_module_and_the_licence(packed_client: zipfile.
     for path in (_ROOT / "client" / "trainfare_client").rglob("*.*"):
         if path.suffix in {".py", ".typed"}:
             assert str(path.relative_to(_ROOT / "client")) in names
+
+
+def test_client_admits_no_httpx_of_another_interface(packed_client: zipfile.ZipFile) -> None:
+    """1.0 is another library; pip installs its pre-releases beside those of, say, PyTorch."""
+    [metadata] = [name for name in packed_client.namelist() if name.endswith("/METADATA")]
+    fields = message_from_bytes(packed_client.read(metadata))
+    requirements = map(Requirement, fields.get_all("Requires-Dist", []))
+    [httpx] = [requirement for requirement in requirements if requirement.name == "httpx"]
+
+    assert httpx.specifier.contains("0.28.1")
+    assert not httpx.specifier.contains("1.0.dev6", prereleases=True)
 
 
 @pytest.mark.parametrize("name", ["requirements.lock", "requirements-dev.lock"])
