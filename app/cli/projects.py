@@ -124,7 +124,7 @@ def delete(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Remove a project with everything that belongs to it; the service may run.
+    """Remove a project and all that belongs to it; the service may run.
 
     Its keys are revoked first and nothing more is stored for it; then its runs, fits, regressors,
     forecasts, CI reports, prices, exchange rates, grid factors, limits, keys and audit log are

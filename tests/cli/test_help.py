@@ -52,6 +52,18 @@ def test_every_command_of_the_service_takes_its_key_by_one_name(
     assert "TRAINFARE_API_KEY" in result
 
 
+@pytest.mark.parametrize("group", ["", "keys", "projects"])
+def test_list_of_commands_says_all_of_each(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch, group: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+
+    listed = terminal.type(*group.split(), "--help").out.partition("Commands:")[2]
+
+    assert listed
+    assert [line for line in listed.splitlines() if line.endswith("...")] == []
+
+
 @pytest.mark.parametrize(
     "command", ["serve", "fitter", "doctor", "audit", "keys list", "projects limit", "backup"]
 )
