@@ -123,13 +123,14 @@ class ProjectService:
             project = require_project(stores, name)
             changed_limits = {limit.value: value for limit, value in changes.items()}
             quota = replace(before, **changed_limits)
-            stores.quotas.put(project.project_id, quota)
-            stores.access.record_audit(
-                project.project_id,
-                None,
-                self._context.now(),
-                "project.limit",
-                project.project_id,
-                changed_limits,
-            )
+            if changed_limits:
+                stores.quotas.put(project.project_id, quota)
+                stores.access.record_audit(
+                    project.project_id,
+                    None,
+                    self._context.now(),
+                    "project.limit",
+                    project.project_id,
+                    changed_limits,
+                )
         return quota

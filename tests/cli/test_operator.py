@@ -155,6 +155,17 @@ def test_limits_of_a_project_are_set_listed_and_lifted(
     assert terminal.type("projects", "limit", "nobody").exit_code == 1
 
 
+def test_limits_that_are_only_looked_at_are_no_change_in_the_audit_log(terminal: Terminal) -> None:
+    terminal.type("projects", "limit", "default", "--runs", "5")
+    shown = terminal.type("projects", "limit", "default", "--json").document
+    entries = terminal.type("audit", "--json").document["audit"]
+
+    assert shown["runs"] == 5
+    assert [entry["detail"] for entry in entries if entry["action"] == "project.limit"] == [
+        {"runs": 5}
+    ]
+
+
 @pytest.mark.parametrize("name", ["fits-per-day", "fits_per_day"])
 def test_limits_are_lifted_by_the_name_of_their_option(terminal: Terminal, name: str) -> None:
     terminal.type("projects", "limit", "default", "--fits-per-day", "2")
