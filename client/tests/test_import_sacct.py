@@ -3,6 +3,8 @@
 from pathlib import Path
 
 import pytest
+from trainfare_client.importers.command import main
+from trainfare_client.importers.sacct import NEEDED
 
 from client.tests.importing import Importing, written
 
@@ -220,6 +222,18 @@ def test_columns_that_are_missing_are_named_with_the_command(
     assert answer.exit_code == 1
     assert "There is no column ElapsedRaw." in answer.err
     assert "sacct --parsable2 --format=" in answer.err
+
+
+def test_help_names_each_needed_column_in_one_piece(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+
+    with pytest.raises(SystemExit):
+        main(["sacct", "--help"])
+
+    words = capsys.readouterr().out.replace(",", " ").replace(";", " ").split()
+    assert set(NEEDED.split(",")) <= set(words)
 
 
 def test_other_attempt_under_the_same_id_is_told_by_what_differs(

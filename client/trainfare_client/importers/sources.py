@@ -160,7 +160,7 @@ SOURCES: Final[dict[str, Source]] = {
     "sacct": Source(
         help="jobs of Slurm's accounting",
         description="Imports the ended jobs of `sacct --parsable2`; each is a run, steps are not."
-        f" Needed columns: {NEEDED}; more may be there.",
+        f" Needed columns: {NEEDED.replace(',', ', ')}; more may be there.",
         paths="output of sacct --parsable2, also .gz or .zst; - for standard input",
         workload="the job's name",
         read=read_sacct,
