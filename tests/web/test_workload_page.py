@@ -62,6 +62,23 @@ def test_whole_numbers_are_shown_in_full(empty_service: str, open_page: OpenPage
     expect(page.locator("#runs tbody tr")).to_contain_text("1,281,167")
 
 
+def test_configuration_of_a_run_is_asked_about_once_that_can_be_answered(
+    empty_service: str, open_page: OpenPage
+) -> None:
+    run = {"workload": "asked", "duration_seconds": 5}
+    patient_http.post(f"{empty_service}/v1/runs", json=run).raise_for_status()
+    page = open_page(f"{empty_service}/workloads/asked")
+    buttons = page.get_by_role("button", name="Ask about the configuration")
+    expect(page.locator("#runs tbody tr")).to_have_count(1)
+    expect(buttons).to_have_count(0)
+
+    publish(empty_service, [run])
+    page.reload()
+
+    answer_of(page)
+    expect(buttons).to_have_count(2)
+
+
 def test_list_tells_when_the_published_regressor_was_fitted(
     published_service: str, open_page: OpenPage
 ) -> None:
