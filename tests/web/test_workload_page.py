@@ -79,6 +79,28 @@ def test_configuration_of_a_run_is_asked_about_once_that_can_be_answered(
     expect(buttons).to_have_count(2)
 
 
+def test_first_answer_that_takes_its_time_is_announced(
+    published_service: str, open_page: OpenPage
+) -> None:
+    page = open_page(f"{published_service}/")
+    asked: list[Route] = []
+
+    def hold(route: Route) -> None:
+        asked.append(route)
+
+    page.route("**/forecast?*", hold)
+    with page.expect_request("**/forecast?*"):
+        page.goto(f"{published_service}/workloads/{PUBLISHED}")
+    wheel = "(answer) => getComputedStyle(answer, '::before').display"
+
+    assert page.locator("#answer").evaluate(wheel) == "inline-block"
+
+    for route in asked:
+        route.continue_()
+    answer_of(page)
+    assert page.locator("#answer").evaluate(wheel) != "inline-block"
+
+
 def test_list_tells_when_the_published_regressor_was_fitted(
     published_service: str, open_page: OpenPage
 ) -> None:
