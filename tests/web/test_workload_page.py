@@ -173,6 +173,18 @@ def test_long_name_of_a_gpu_needs_no_sideways_scrolling(
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
 
 
+def test_duration_of_the_best_stands_on_one_line(
+    published_service: str, open_page: OpenPage
+) -> None:
+    page = open_page(f"{published_service}/workloads/{PUBLISHED}", width=390)
+    figures = page.locator("#front .big span")
+    expect(figures.first).to_be_visible()
+
+    for width in range(320, 440, 10):
+        page.set_viewport_size({"width": width, "height": 900})
+        assert figures.first.evaluate("(figure) => figure.getClientRects().length") == 1
+
+
 def test_what_ifs_can_be_removed_without_scrolling(
     published_service: str, open_page: OpenPage
 ) -> None:
