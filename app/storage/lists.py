@@ -25,6 +25,19 @@ def texts_subquery(session: Session, texts: Iterable[str]) -> sa.Select[tuple[st
     return sa.select(elements.column_valued())
 
 
+def pairs_subquery(session: Session, pairs: Iterable[tuple[int, str]]) -> sa.Subquery:
+    """Return a subquery of pairs of a `number` and a `text` as one bound parameter."""
+    document = _document(list(pairs))
+    if is_sqlite(session):
+        pair = sa.func.json_each(document).table_valued("value").c.value
+        number: sa.ColumnElement[int] = sa.func.json_extract(pair, "$[0]")
+        text: sa.ColumnElement[str] = sa.func.json_extract(pair, "$[1]")
+    else:
+        pair = sa.func.jsonb_array_elements(sa.cast(document, JSON_DOCUMENT)).column_valued()
+        number, text = sa.cast(pair.op("->>")(0), sa.BigInteger), pair.op("->>")(1)
+    return sa.select(number.label("number"), text.label("text")).subquery()
+
+
 def is_one_of(
     session: Session, column: InstrumentedAttribute[Value], values: Iterable[Value]
 ) -> sa.ColumnElement[bool]:
@@ -39,7 +52,7 @@ def is_one_of(
     return column == sa.any_(sa.literal(given, array))
 
 
-def _document(values: list[str] | list[Value]) -> sa.BindParameter[str]:
+def _document(values: list[str] | list[Value] | list[tuple[int, str]]) -> sa.BindParameter[str]:
     return sa.literal(orjson.dumps(values).decode(), sa.Text)
 
 

@@ -28,7 +28,7 @@ from app.storage.bulk import WriteRuns, writing_runs
 from app.storage.curves import lie_along
 from app.storage.dialects import is_sqlite
 from app.storage.inclusion_tables import InclusionRow
-from app.storage.lists import is_one_of, texts_subquery
+from app.storage.lists import is_one_of, pairs_subquery, texts_subquery
 from app.storage.measured import measured_features, measured_hardware, measured_power
 from app.storage.pages import newest_first
 from app.storage.run_rows import IS_USABLE, MEASURED, to_measured_run, to_run
@@ -70,16 +70,21 @@ class RunStore:
         return writing_runs(self._session.connection())
 
     def find_external(
-        self, workload_id: WorkloadId, external_ids: Sequence[str]
-    ) -> dict[str, StoredRun]:
-        """Return the runs of a workload that have one of the external ids."""
+        self, external_ids: Iterable[tuple[WorkloadId, str]]
+    ) -> dict[WorkloadId, dict[str, StoredRun]]:
+        """Return the runs that have one of these external ids in its workload."""
+        given = pairs_subquery(self._session, external_ids)
+        is_given = RunRow.workload_id == given.c.number, RunRow.external_id == given.c.text
         rows = self._session.execute(
-            sa.select(RunRow.external_id, RunRow.id, RunRow.content_sha256).where(
-                RunRow.workload_id == workload_id,
-                RunRow.external_id.in_(texts_subquery(self._session, external_ids)),
-            )
+            sa.select(
+                RunRow.workload_id, RunRow.external_id, RunRow.id, RunRow.content_sha256
+            ).join(given, sa.and_(*is_given))
         )
-        return {str(name): StoredRun(RunId(key), content) for name, key, content in rows}
+        found: dict[WorkloadId, dict[str, StoredRun]] = {}
+        for key, name, run_id, content in rows:
+            run = StoredRun(RunId(run_id), content)
+            found.setdefault(WorkloadId(key), {})[str(name)] = run
+        return found
 
     def having_any(self, workload_ids: Iterable[WorkloadId]) -> set[WorkloadId]:
         """Return those of the workloads that have runs."""

@@ -9,7 +9,7 @@ from app.domain.access import DEFAULT_PROJECT
 from app.domain.identifiers import Slug
 from app.domain.runs import RunStatus
 from app.domain.workloads import ParameterType
-from app.services.uploads.terms import UploadFormat
+from app.services.uploads.terms import UploadFormat, UploadResult
 from app.services.wiring import Services
 from tests.support.queries import recorded_queries
 from tests.support.uploads import make_json_run
@@ -37,6 +37,23 @@ def test_statements_do_not_grow_with_the_workloads(services: Services, *, is_new
     numbers = {_upload(services, "few", 3), _upload(services, "many", 300)}
 
     assert len(numbers) == 1
+
+
+def test_names_of_runs_are_looked_up_together_in_all_workloads(services: Services) -> None:
+    def upload(*numbers: int) -> tuple[UploadResult, int]:
+        runs = [make_json_run(workload=f"w{number}", external_id="same") for number in numbers]
+        body = io.BytesIO(orjson.dumps(runs))
+        with recorded_queries(services.context.database) as statements:
+            result = services.uploads.upload(DEFAULT_PROJECT, body, UploadFormat.JSON)
+        return result, len(statements)
+
+    upload(*range(300))
+    few, n_few = upload(0, 1, 2)
+    many, n_many = upload(*range(300))
+
+    assert n_few == n_many
+    assert (few.created, few.duplicates) == (0, 3)
+    assert (many.created, many.duplicates) == (0, 300)
 
 
 def test_workloads_are_created_counted_and_typed_beside_existing_ones(services: Services) -> None:

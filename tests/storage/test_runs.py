@@ -207,10 +207,10 @@ def test_blocks_with_other_columns_follow_each_other(database: Database) -> None
                 add(block)
 
     with database.reading() as stores:
-        runs = stores.runs.find_external(workload.workload_id, ["a"])
+        runs = stores.runs.find_external([(workload.workload_id, "a")])
         counts = stores.run_counts.by_status([workload.workload_id])[workload.workload_id]
 
-    assert set(runs) == {"a"}
+    assert [set(names) for names in runs.values()] == [{"a"}]
     assert counts == {RunStatus.SUCCEEDED: 6, RunStatus.FAILED: 2}
 
 

@@ -109,15 +109,17 @@ class DuplicateFinder:
 
     def look_up(self, chunks: Iterable[Chunk]) -> None:
         """Read which external ids are stored, before anything of the upload is."""
-        for chunk in chunks if self._workload_ids else ():
-            by_workload: dict[str, list[str]] = {}
+        slugs = {key: slug for slug, key in self._workload_ids.items()}
+        for chunk in chunks if slugs else ():
             names = chunk.texts.get("external_id", [])
-            for slug, name in zip(chunk.texts["workload"], names, strict=bool(names)):
-                if name is not None and slug is not None and slug in self._workload_ids:
-                    by_workload.setdefault(slug, []).append(name)
-            for slug, wanted in by_workload.items():
-                runs = self._stores.runs.find_external(self._workload_ids[Slug(slug)], wanted)
-                self._stored.setdefault(slug, {}).update(runs)
+            wanted = [
+                (self._workload_ids[Slug(slug)], name)
+                for slug, name in zip(chunk.texts["workload"], names, strict=bool(names))
+                if name is not None and slug is not None and slug in self._workload_ids
+            ]
+            found = self._stores.runs.find_external(wanted) if wanted else {}
+            for key, runs in found.items():
+                self._stored.setdefault(slugs[key], {}).update(runs)
 
     def sort(self, batch: Batch) -> SortedRows:
         """Sort the rows of a batch by what `look_up` found, without a query."""
