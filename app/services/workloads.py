@@ -1,7 +1,9 @@
 """The use cases of workloads: declare, show, list, remove."""
 
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import asdict, dataclass, replace
+from typing import Final
 
 from app.domain.access import Principal, Scope
 from app.domain.access_errors import RefitPolicyForbiddenError
@@ -26,7 +28,8 @@ from app.services.workload_names import require_workload, unknown_workload
 from app.services.workload_removal import AT_ONCE, remove_some
 from app.storage.stores import Stores
 
-_MAX_DIGITS = 18
+_MAX_DIGITS: Final = 18
+_NEWEST_RUNS: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +98,8 @@ class WorkloadService:
             policy = workload.declaration.refit_policy
             if declaration.refit_policy != policy and not may_ask_for_fits:
                 raise RefitPolicyForbiddenError(Scope.FITS_WRITE)
-            used = _used_parameters(stores, workload)
+            changed = _changed_parameters(workload, declaration)
+            used = _used_parameters(stores, workload, changed)
             _check_types(declaration, used)
             merged = replace(
                 declaration,
@@ -103,8 +107,7 @@ class WorkloadService:
                 parameters={**used, **declaration.parameters},
             )
             stores.workloads.replace_declaration(workload.workload_id, merged, now)
-            dropped = workload.declaration.parameters.keys() - used.keys()
-            stores.workloads.remove_parameters(workload.workload_id, dropped)
+            stores.workloads.remove_parameters(workload.workload_id, changed - used.keys())
             stores.workloads.put_parameters({workload.workload_id: declaration.parameters})
             action = "workload.create" if is_new else "workload.change"
             if is_new or merged != workload.declaration:
@@ -115,6 +118,8 @@ class WorkloadService:
                 # The runs that wait may be enough for the new policy, and no upload need follow.
                 settings = self._context.settings
                 request_refits(stores, project_id, [declared], now, settings, key_id)
+        # Takes all runs of the workload, meanwhile others may write.
+        with self._context.database.reading() as stores:
             return _detail(stores, declared), is_new
 
     def get(self, project_id: ProjectId, slug: Slug) -> WorkloadDetail:
@@ -221,10 +226,25 @@ def _detail(stores: Stores, workload: Workload) -> WorkloadDetail:
     )
 
 
-def _used_parameters(stores: Stores, workload: Workload) -> dict[str, ParameterDeclaration]:
-    names = set(stores.runs.names_in("parameters", workload.workload_id))
-    declared = workload.declaration.parameters
-    return {name: declared[name] for name in declared if name in names}
+def _changed_parameters(workload: Workload, declaration: WorkloadDeclaration) -> set[str]:
+    """Return the parameters that a declaration leaves out or gives another type."""
+    return {
+        name
+        for name, declared in workload.declaration.parameters.items()
+        if name not in declaration.parameters or declaration.parameters[name].type != declared.type
+    }
+
+
+def _used_parameters(
+    stores: Stores, workload: Workload, names: AbstractSet[str]
+) -> dict[str, ParameterDeclaration]:
+    """Return those of a workload's parameters with these names that runs use."""
+    key, used = workload.workload_id, set[str]()
+    # The newest runs nearly always use all; to look through all may take seconds.
+    for newest in (_NEWEST_RUNS, None):
+        if not names <= used:
+            used.update(stores.runs.names_in("parameters", key, newest=newest))
+    return {name: workload.declaration.parameters[name] for name in sorted(names & used)}
 
 
 def _check_types(

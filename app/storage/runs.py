@@ -170,16 +170,22 @@ class RunStore:
         )
         return sorted(name for name in self._session.scalars(query) if name is not None)
 
-    def names_in(self, family: RunFamily, workload_id: WorkloadId) -> list[str]:
-        """Return the names used in a family by a workload's runs."""
+    def names_in(
+        self, family: RunFamily, workload_id: WorkloadId, *, newest: int | None = None
+    ) -> list[str]:
+        """Return the names used in a family by a workload's runs, or by so many newest ones."""
         column: sa.ColumnElement[Any] = getattr(RunRow, family)
+        of_workload = sa.select(column.label("members")).where(RunRow.workload_id == workload_id)
+        if newest is not None:
+            of_workload = of_workload.order_by(RunRow.id.desc()).limit(newest)
+        runs = of_workload.subquery()
         if is_sqlite(self._session):
-            members = sa.func.json_each(column).table_valued("key")
-            query = sa.select(members.c.key).select_from(sa.join(RunRow, members, sa.true()))
+            members = sa.func.json_each(runs.c.members).table_valued("key")
+            query = sa.select(members.c.key).select_from(sa.join(runs, members, sa.true()))
         else:
             # In the list of columns: as a table, each run's names would be written to one.
-            query = sa.select(sa.func.jsonb_object_keys(column)).select_from(RunRow)
-        named = query.where(RunRow.workload_id == workload_id, column.is_not(None))
+            query = sa.select(sa.func.jsonb_object_keys(runs.c.members))
+        named = query.where(runs.c.members.is_not(None))
         return sorted(self._session.scalars(named.distinct()))
 
     def update(
