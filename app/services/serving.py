@@ -223,10 +223,6 @@ class RegressorCache:
                 self._pointers.pop((project_id, slug), None)
             for slug, pointer in pointers.items():
                 self._pointers[project_id, slug] = pointer
-                held = self._regressors.get((pointer.workload_id, pointer.version))
-                if held is not None:
-                    key = held.workload_id, held.version
-                    self._regressors[key] = in_currency(held, pointer.currency)
         return pointers
 
     def find(
@@ -271,9 +267,11 @@ class RegressorCache:
         key = (pointer.workload_id, version or pointer.version)
         with self._lock:
             served = self._regressors.get(key)
-            if served is not None:
-                self._regressors.move_to_end(key)
-        return replace(served, is_stale=True) if served is not None and pointer.is_stale else served
+            if served is None:
+                return None
+            self._regressors.move_to_end(key)
+        served = in_currency(served, pointer.currency)
+        return replace(served, is_stale=True) if pointer.is_stale else served
 
     def _read(
         self, key: _Key, version: int | None, power: MeasuredPowers | None = None
@@ -303,8 +301,8 @@ class RegressorCache:
         if served is None:
             self.figures.misses += 1
             wanted = version or pointer.version
-            served = load_version(stores, key[1], pointer.workload_id, wanted, power)
-        served = in_currency(served, pointer.currency)
+            loaded = load_version(stores, key[1], pointer.workload_id, wanted, power)
+            served = in_currency(loaded, pointer.currency)
         with self._lock:
             self._pointers[key] = pointer
             self._keep(served)

@@ -36,6 +36,13 @@ PRICE = {
     "valid_from": "2026-10-31T18:00:00Z",
     "source": "invoice",
 }
+RATE = {
+    "from_currency": "USD",
+    "to_currency": "EUR",
+    "rate": "0.9",
+    "valid_from": "2026-01-01",
+    "source": "a bank",
+}
 
 
 @pytest.fixture
@@ -108,6 +115,23 @@ def test_new_price_answers_anew(client: TestClient, answers: EncodedAnswers) -> 
 
     assert ask(client)["cost"]["price_per_hour"] == "0.01"
     assert before != "0.01"
+
+
+@pytest.mark.parametrize("version", [None, 1, 2])
+def test_new_currency_of_the_workload_is_told_by_each_version(
+    client: TestClient,
+    answers: EncodedAnswers,
+    services: Services,
+    clock: FakeClock,
+    version: int | None,
+) -> None:
+    fit(services, "fitted")
+    client.post("/v1/exchange-rates", json=RATE)
+    assert warm(client, regressor_version=version)["cost"]["currency"] == "USD"
+    client.put("/v1/workloads/fitted", json={"currency": "EUR"})
+    clock.advance(services.context.settings.regressor_refresh_s + 1)
+
+    assert ask(client, regressor_version=version)["cost"]["currency"] == "EUR"
 
 
 def test_age_of_a_price_is_told_as_of_now(
