@@ -105,7 +105,8 @@ class RegressorCache:
         if age > self._fresh_for and not pointer.is_reading:
             return None
         if age > self._renew_after:
-            self._renewals.renew((project_id, slug), lambda: self._read((project_id, slug), None))
+            key = (project_id, slug)
+            self._renewals.renew((*key, None), lambda: self._read(key, None))
         served = self._held(pointer, version)
         self.figures.hits += served is not None
         return served
@@ -256,7 +257,8 @@ class RegressorCache:
         """Return the regressor held after a refresh; raises if the database is silent."""
         pointer.is_reading = True
         try:
-            self._renewals.wait_for(key, lambda: self._read(key, None))
+            # The published version may be damaged, which is no matter of the one that was named.
+            self._renewals.wait_for((*key, version), lambda: self._read(key, version))
         finally:
             pointer.is_reading = False
         served = self._held(self._pointers.get(key, pointer), version)

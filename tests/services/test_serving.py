@@ -159,6 +159,23 @@ def test_damaged_artefact_is_unavailable(services: Services) -> None:
         RegressorCache(services.context).get(DEFAULT_PROJECT, FITTED)
 
 
+def test_named_version_answers_whatever_became_of_the_published_one(
+    services: Services, clock: FakeClock
+) -> None:
+    publish_regressor(services)
+    fit(services, "fitted")
+    with services.context.database.engine.begin() as connection:
+        damage = sa.text("UPDATE regressor SET artifact = :data WHERE version = 2")
+        connection.execute(damage, {"data": b"damaged"})
+    cache = RegressorCache(services.context)
+    cache.get(DEFAULT_PROJECT, FITTED, 1)
+    clock.advance(1.5)
+
+    assert cache.get(DEFAULT_PROJECT, FITTED, 1).version == 1
+    with pytest.raises(RegressorUnavailableError):
+        cache.get(DEFAULT_PROJECT, FITTED)
+
+
 def test_known_regressor_answers_while_the_database_is_away(
     services: Services, clock: FakeClock
 ) -> None:
