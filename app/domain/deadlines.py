@@ -5,9 +5,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from threading import Lock
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from app.domain.availability_errors import DeadlineExceededError, StoppingError
+
+_TO_ANSWER_S: Final = 1.0
+"""Within this time after a commit, its answer begins even in a busy process."""
 
 
 class Deadline:
@@ -22,7 +25,7 @@ class Deadline:
         Seconds from now on until the answer must have begun.
     """
 
-    __slots__ = ("_commits", "_ends_at", "_has_ended", "_is_cut", "limit_s")
+    __slots__ = ("_commits", "_ends_at", "_has_ended", "_is_cut", "_is_stored", "limit_s")
     _lock: ClassVar = Lock()
     """Shared by all, since it is held only for a comparison and saves each request its own lock."""
 
@@ -32,6 +35,8 @@ class Deadline:
         self._commits = 0
         self._has_ended = False
         self._is_cut = False
+        self._is_stored = False
+        """Whether a commit took until about the end, and its answer has yet to begin."""
 
     def left_s(self) -> float:
         """Return the seconds until the end; negative after it."""
@@ -52,9 +57,12 @@ class Deadline:
         return StoppingError() if self._is_cut else DeadlineExceededError(self.limit_s)
 
     def end(self) -> bool:
-        """Forbid further commits and return True, or return False while a commit is under way."""
+        """Forbid further commits and return True.
+
+        Returns False while a commit is under way, or the answer to one is.
+        """
         with self._lock:
-            if self._commits:
+            if self._commits or self._is_stored:
                 return False
             self._has_ended = True
             return True
@@ -74,6 +82,8 @@ class Deadline:
         """
         if self._has_ended:
             raise self.exceeded()
+        # What was stored before is not answered yet.
+        self._is_stored = False
 
     @contextmanager
     def committing(self) -> Iterator[None]:
@@ -89,6 +99,7 @@ class Deadline:
             self._commits += 1
         try:
             yield
+            self._is_stored = self.left_s() < _TO_ANSWER_S
         finally:
             with self._lock:
                 self._commits -= 1

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.api.middleware.deadlines import DeadlineWatch
-from app.api.middleware.exchanges import ExchangeMiddleware
+from app.api.middleware.exchanges import ExchangeMiddleware, exchange_of
 from app.api.middleware.metrics import RequestMetrics
 from app.api.requests import preferences
 from app.domain import deadlines
@@ -184,9 +184,33 @@ def test_commit_under_way_holds_the_end_off() -> None:
         ended_meanwhile = deadline.end()
 
     assert not ended_meanwhile
+    deadline.check()
     assert deadline.end()
     with pytest.raises(DeadlineExceededError), deadline.committing():
         pass
+
+
+def test_commit_that_fails_does_not_hold_the_end_off() -> None:
+    deadline = Deadline(0.0)
+
+    with contextlib.suppress(StorageUnavailableError), deadline.committing():
+        raise StorageUnavailableError
+
+    assert deadline.end()
+
+
+def test_what_was_stored_after_the_deadline_is_answered() -> None:
+    async def store(scope: Scope, receive: Receive, send: Send) -> None:
+        exchange = exchange_of(scope)
+        with exchange.deadline.committing():
+            exchange.deadline.cut(0.0)
+        exchange.check_deadline()
+        await Response(b"stored", 201)(scope, receive, send)
+
+    caller = Caller()
+    asyncio.run(_layer(store)(scope_of(), _silent, caller.send))
+
+    assert [message.get("status") for message in caller.messages] == [201, None]
 
 
 def code_of(caller: Caller) -> str:
