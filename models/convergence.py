@@ -187,7 +187,7 @@ def _posterior(
         log_noise_scale=grid,
         probability=probability / probability.sum(),
         location=location,
-        variance=b / max(a - 1, 1.0) * (1 + 1 / total),
+        variance=b / (a - 1) * (1 + 1 / total),
         n_runs=len(y),
         batch_sizes=(float(batch[0]), float(batch[-1])),
     )

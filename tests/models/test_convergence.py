@@ -175,6 +175,22 @@ def test_one_run_leaves_the_noise_scale_at_four_of_its_batches() -> None:
     assert law.noise_scale().median == pytest.approx(1024, rel=0.01)
 
 
+@pytest.mark.parametrize(
+    ("deviations", "variance"), [([0.0], 0.04), ([-0.1, 0.1], 0.03), ([-0.1, 0.0, 0.1], 0.02)]
+)
+def test_repetitions_tell_mean_and_noise_of_the_next_run(
+    deviations: list[float], variance: float
+) -> None:
+    # (.02 + S / 2) / (1 + (n - 1) / 2) (1 + 1 / n), with S the sum of n squared deviations.
+    samples = 1e6 * np.exp(deviations)
+
+    law = fitted(np.full(len(samples), 256.0), samples)
+
+    mean, found = law.moments(np.array([256.0]))
+    assert mean == pytest.approx(np.log(1e6))
+    assert found == pytest.approx(variance)
+
+
 def test_no_run_that_reached_its_target_gives_no_law() -> None:
     assert fit_convergence(None) is None
     assert fit_convergence(ConvergenceRuns(np.empty(0), np.empty(0))) is None
