@@ -9,7 +9,13 @@ from models.calibration.intervals import tempered
 from models.features.layout import Layout
 from models.laws.scaling_laws import LogLinearLaw
 from models.questions.regimes import Fold, Kind
-from models.selection.holdout import TrainingData, forecast_fold, gather, trend_break
+from models.selection.holdout import (
+    FoldForecast,
+    TrainingData,
+    forecast_fold,
+    gather,
+    trend_break,
+)
 from models.selection.weights import HeldOut, choose_weights, prior_weights, stack
 from models.state.checks import MAX_LOG
 
@@ -119,15 +125,18 @@ def test_few_configurations_refute_a_member_beyond_the_axis_that_is_asked() -> N
 
 
 def test_member_that_errs_less_gains_weight_in_transfer_but_the_prior_is_kept_by_half() -> None:
+    tested = held_out(20)
+    last_is_exact = replace(tested, means=tested.means[[0, 1, 0]])
+
     weights = choose_weights(
-        NAMES, "transfer", "gpu_type", n_configurations=30, held_out=held_out(20), inside=None
+        NAMES, "transfer", "gpu_type", n_configurations=30, held_out=last_is_exact, inside=None
     )
 
     prior = prior_weights(NAMES, "transfer", "gpu_type", 30)
     assert prior[0] == 0
     assert weights[0] == 0
     assert weights[2] > prior[2]
-    assert weights[1] > prior[1] / 2
+    assert weights[1] == pytest.approx(prior[1] / 2, rel=0.01)
 
 
 @pytest.mark.parametrize("n_configurations", [6, 30])
@@ -138,6 +147,23 @@ def test_single_law_counts_more_than_sums_beyond_the_workers_range(n_configurati
 
     assert weights[:2].sum() > 0.5
     assert weights.sum() == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("axis", "n_configurations", "share"),
+    [("nodes", 12, 0.5), ("batch_size", 12, 0.2), ("dataset_size", 12, 0.0), ("nodes", 11, 0.5)],
+)
+def test_physics_has_half_of_the_weights_beyond_axes_whose_exponents_it_pins(
+    axis: str, n_configurations: int, share: float
+) -> None:
+    names = ["physics_process", "scaling_law", "gaussian_process", "scaling_process"]
+    names += ["held_process", "log_linear", "boosted_trees"]
+
+    weights = prior_weights(names, "extrapolation", axis, n_configurations)
+
+    # The Gaussian process takes 60 % beyond the batch size, and leaves the others the rest.
+    assert weights[:2].sum() == pytest.approx(share)
+    assert weights[0] == pytest.approx(1.5 * weights[1])
 
 
 def test_residual_variance_of_a_wild_forecast_is_one_that_an_artefact_may_hold() -> None:
@@ -187,6 +213,43 @@ def test_fold_is_forecast_as_by_a_refit_without_it() -> None:
     assert forecast.means.tolist() == [mean.tolist()]
     assert forecast.variances.tolist() == [variance.tolist()]
     assert gather(data, [forecast])["workers"].variances.tolist() == [variance.tolist()]
+
+
+def test_folds_of_an_axis_count_the_same_and_in_interpolation_all_configurations_do() -> None:
+    data, fold = training_data()
+
+    def weights_of(regime: str) -> list[float]:
+        folds = [Fold(regime, fold.train, test) for test in (fold.test, np.array([3]))]
+        answers = [np.zeros((2, len(each.test))) for each in folds]
+        forecasts = [FoldForecast(*each, each[1]) for each in zip(folds, answers, strict=True)]
+        held_out = gather(data, forecasts)[regime]
+        shares: list[float] = (held_out.weights / held_out.weights.sum()).tolist()
+        return shares
+
+    assert weights_of("workers") == pytest.approx([1 / 6, 1 / 6, 1 / 6, 1 / 2])
+    assert weights_of("interpolation") == pytest.approx([1 / 4] * 4)
+
+
+def test_held_out_set_needs_one_member_that_forecast_all_of_its_folds() -> None:
+    data, fold = training_data()
+    variances = np.ones((2, 3))
+    some = FoldForecast(fold, np.array([[0.0, 0.0, 0.0], [np.nan, np.nan, np.nan]]), variances)
+    others = replace(some, means=some.means[::-1])
+
+    assert gather(data, [some, some])["workers"].has_forecast().tolist() == [True, False]
+    assert gather(data, [some, others]) == {}
+
+
+def test_mean_of_repetitions_lacks_the_noise_that_averaging_removed() -> None:
+    data, fold = training_data()
+    counts = np.ones(20)
+    counts[fold.test] = [1.0, 4.0, 0.5]
+    noisy = replace(data, counts=counts, noise_variances=np.full(20, 0.08))
+    forecast = FoldForecast(fold, np.zeros((1, 3)), np.ones((1, 3)))
+
+    held_out = gather(noisy, [forecast])["workers"]
+
+    assert held_out.averaged.tolist() == pytest.approx([0.0, 0.06, -0.08])
 
 
 @pytest.mark.parametrize(("relevance", "share"), [(1.0, 1.0), (0.1, 0.1), (3.0, 1.0)])
