@@ -7,15 +7,18 @@ import pytest
 
 from models import FeatureTable, FittedPortfolio, RunTable, fit_portfolio
 from models.features.encoder import Encoder
+from models.features.layout import Layout
 from models.reports import Outlier
 from models.runs.configurations import collapse
 from models.screening.eras import find_change_points
-from models.screening.refutation import name_refuted, without_refuted
+from models.screening.refutation import name_refuted, robust_residuals, without_refuted
+
+Row = tuple[float, float, str]
 
 ROWS = [(w, d, g) for w in (1.0, 2.0, 4.0, 8.0) for d in (1e3, 3e3, 9e3, 27e3) for g in "AB"]
 
 
-def make_runs(factors: dict[int, float], rows: list[tuple[float, float, str]] = ROWS) -> RunTable:
+def make_runs(factors: dict[int, float], rows: list[Row] = ROWS) -> RunTable:
     workers, size, levels = zip(*rows, strict=True)
     w, d = np.array(workers), np.array(size)
     seconds = 20 + d / w * np.where(np.array(levels) == "A", 1.0, 1.7)
@@ -41,9 +44,19 @@ def rows_where(workers: float, size: float, level: str) -> int:
     return ROWS.index((workers, size, level))
 
 
-@pytest.mark.parametrize("factor", [8.0, 3.0, 1 / 8])
-def test_a_run_that_the_rest_refutes_is_named_with_its_ratio(factor: float) -> None:
-    row = rows_where(2.0, 3e3, "B")
+@pytest.mark.parametrize(
+    ("place", "factor"),
+    [
+        ((2.0, 3e3, "B"), 8.0),
+        ((2.0, 3e3, "B"), 3.0),
+        ((2.0, 3e3, "B"), 1 / 8),
+        # At the ends of axes, where other runs are too.
+        ((8.0, 3e3, "B"), 8.0),
+        ((1.0, 1e3, "B"), 1 / 8),
+    ],
+)
+def test_a_run_that_the_rest_refutes_is_named_with_its_ratio(place: Row, factor: float) -> None:
+    row = rows_where(*place)
 
     (found,) = find(make_runs({row: factor}))
 
@@ -85,6 +98,29 @@ def test_a_cliff_of_several_runs_is_believed() -> None:
     beyond = [(1.0, 9e3), (1.0, 27e3), (2.0, 27e3)]
 
     assert find(make_runs({rows_where(w, d, "B"): 5.0 for w, d in beyond})) == ()
+
+
+@pytest.mark.parametrize("factor", [1 / 3, 3.0])
+def test_a_combination_of_levels_that_several_runs_show_is_believed(factor: float) -> None:
+    corners = [(1.0, 1e3), (8.0, 27e3), (1.0, 27e3), (8.0, 1e3)]
+    inside = [(2.0, 3e3), (4.0, 9e3), (2.0, 9e3), (4.0, 3e3)]
+    rows = [*ROWS, *((w, d, "A") for w, d in corners), *((w, d, "B") for w, d in inside)]
+    runs = make_runs(dict.fromkeys(range(len(ROWS) + 4, len(rows)), factor), rows)
+    precision = ["fp32"] * len(ROWS) + ["fp16"] * 8
+    levels = {**runs.features.categorical, "param.precision": precision}
+    features = FeatureTable(runs.features.numeric, levels, runs.n_runs)
+
+    assert find(RunTable(features, runs.duration_seconds, runs.run_ids)) == ()
+
+
+def test_two_odd_runs_do_not_draw_the_others_residuals_to_themselves() -> None:
+    X = np.column_stack([np.log(2.0) * np.arange(-6.0, 7.0), np.zeros(13)])
+    y = X[:, 0].copy()
+    y[[9, 11]] += np.log(8.0)
+
+    residuals = robust_residuals(Layout(("dataset_size",), (), ()), X, y)
+
+    assert np.flatnonzero(residuals).tolist() == [9, 11]
 
 
 def test_repetitions_that_agree_are_believed() -> None:
