@@ -130,6 +130,9 @@ def test_segment_on_another_configuration_tells_the_rate_of_this_one(
     assert resumed["ratio"] > 1.2
     assert median(resumed) == pytest.approx(0.5 * resumed["ratio"] * median(ask(client)), rel=0.01)
     assert median(further) == pytest.approx(0.25 * slow * WHOLE, rel=0.05)
+    for bound in ("median", "lower", "upper"):
+        left = further["remaining_seconds"][bound]
+        assert further["total_seconds"][bound] == pytest.approx(there + 0.25 * slow * WHOLE + left)
     assert width(further) < width(ask(client, progress=0.75))
 
 
@@ -159,13 +162,13 @@ def test_segments_without_any_progress_of_the_whole_still_count(
     assert width(answer) < width(ask(client, progress=0.5, elapsed_s=None)) * 1.5
 
 
+@pytest.mark.parametrize("workers", [4, 2])
 def test_past_segments_are_observed_where_the_present_progress_is_unknown(
-    client: TestClient, published: Services
+    client: TestClient, published: Services, workers: int
 ) -> None:
-    there = 0.5 * 1.4 * law_seconds(4, 4000.0)
-    segments = [
-        {"configuration": {"gpu_type": "T4", "workers": 4}, "elapsed_s": there, "progress": 0.5}
-    ]
+    there = 0.5 * 1.4 * law_seconds(workers, 4000.0)
+    before = {"gpu_type": "T4", "workers": workers}
+    segments = [{"configuration": before, "elapsed_s": there, "progress": 0.5}]
 
     answer = ask(client, elapsed_s=there + 60, segments=segments, rate_variation=0.01)
 
