@@ -1,7 +1,7 @@
 """Queues in order through the door: policies, ties, ageing, jobs that cannot be forecast."""
 
 import re
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -126,23 +126,46 @@ def test_least_slack_goes_first_and_the_hopeless_do_not_block_it(
     assert chances[0] > 0.9
     assert chances[2] < 0.1
     assert chances[3] is None
-    assert answer["ranked"][0]["latest_start"] is not None
+
+
+def test_latest_start_leaves_the_time_that_nine_in_ten_runs_take(
+    client: TestClient, published: Services, clock: FakeClock
+) -> None:
+    def due(seconds: float) -> str:
+        return (clock() + timedelta(seconds=seconds)).isoformat()
+
+    long_s, short_s = law_seconds(2, 4000.0), law_seconds(2, 1000.0)
+    long = job("long", 4000.0, deadline=due(1.5 * long_s))
+    short = job("short", 1000.0, deadline=due(long_s + short_s))
+    question = {name: value for name, value in long.items() if name not in {"ref", "deadline"}}
+    limit_s = client.post("/v1/forecasts", json={**question, "time_limit_quantile": 0.9}).json()[
+        "time_limit_seconds"
+    ]
+
+    answer = rank(client, short, long, policy="deadline_risk", confidence=0.9)
+
+    # The deadline of the short job is nearer, but it can wait longer.
+    assert refs(answer) == ["long", "short"]
+    start = datetime.fromisoformat(answer["ranked"][0]["latest_start"])
+    slack_s = (start - clock()).total_seconds()
+    assert slack_s == pytest.approx(1.5 * long_s - limit_s, abs=2)
 
 
 @pytest.mark.parametrize(
     ("unknown", "expected"),
     [
-        ("first", ["new", "short", "long"]),
-        ("median", ["short", "new", "long"]),
-        ("last", ["short", "long", "new"]),
+        ("first", ["new", "short", "medium", "long", "longest"]),
+        ("median", ["short", "medium", "new", "long", "longest"]),
+        ("last", ["short", "medium", "long", "longest", "new"]),
     ],
 )
 def test_job_that_cannot_be_forecast_stands_where_the_request_says(
     client: TestClient, published: Services, unknown: str, expected: list[str]
 ) -> None:
-    jobs = [job("short", 1000.0), job("long", 4000.0), job("new", workload="nobody")]
+    sizes = {"short": 1000.0, "medium": 2000.0, "long": 4000.0, "longest": 32_000.0}
+    jobs = [job(ref, size) for ref, size in sizes.items()]
 
-    answer = rank(client, *jobs, unknown=unknown)
+    answer = rank(client, job("new", workload="nobody"), *jobs, unknown=unknown)
 
     assert refs(answer) == expected
     assert answer["failed"] == 1
