@@ -106,6 +106,11 @@ def worker_counts(job: ElasticJob, gpus: int) -> list[int]:
     >>> from app.domain.identifiers import Slug
     >>> worker_counts(ElasticJob("a", Slug("b"), min_workers=2, max_workers=5), 4)
     [2, 3, 4]
+    >>> len(worker_counts(ElasticJob("a", Slug("b")), 64))
+    64
+    >>> counts = worker_counts(ElasticJob("a", Slug("b"), min_workers=10), 4000)
+    >>> counts[:4], counts[-2:]
+    ([10, 11, 12, 13], [3637, 4000])
     """
     maximum = min(job.max_workers or gpus, gpus)
     if job.worker_counts:
@@ -143,8 +148,9 @@ def samples_factor(
     """Return the factor by which a batch size changes the number of samples that a job needs.
 
     ``(1 + B / N) / (1 + B0 / N)`` with the gradient noise scale N: larger batches learn less from
-    each sample. The job's own N takes precedence over the `law` that its workload's runs showed;
-    the factor is 1 where neither is known or a batch size is missing.
+    each sample. B0 is the batch size of the job's work, or the smallest that it may take. The job's
+    own N takes precedence over the `law` that its workload's runs showed; the factor is 1 where
+    neither is known or a batch size is missing.
 
     References
     ----------
@@ -156,6 +162,8 @@ def samples_factor(
     >>> from app.domain.identifiers import Slug
     >>> job = ElasticJob("a", Slug("b"), Work(batch_size=256), gradient_noise_scale=256)
     >>> samples_factor(job, 768)
+    2.0
+    >>> samples_factor(replace(job, work=Work(), batch_sizes=(768, 256)), 768)
     2.0
     """
     reference_size = job.work.batch_size or min(job.batch_sizes, default=None)
