@@ -111,3 +111,24 @@ def test_pool_narrows_what_few_configurations_leave_open_but_no_axis() -> None:
     for kind, n in known:
         alone, pooled = (prior_curve(kind, n, is_pooled=pooled) for pooled in (False, True))
         assert pooled.tolist() == alone.tolist()
+
+
+def test_quantile_of_few_scores_is_taken_above_its_level() -> None:
+    # 27 of 30 scores are 90 % of them, but a new one is among 31: .9 (1 + 1 / 30) needs 28.
+    scores, ones = np.repeat([1.0, 4.0], [27, 3]), np.ones(30)
+
+    widths = calibrate(
+        scores, ones, np.ones(5), kind="interpolation", n_configurations=30, n_distinct=30
+    )
+
+    assert widths[:3] == pytest.approx([1.1, 1.1 * 1.01, 1.1 * 4 ** (30 / 40)])
+
+
+@pytest.mark.parametrize(("n", "wider"), [(6, 1.2 / 0.95), (10**9, 1.75 / 1.5)])
+def test_two_values_of_an_axis_without_known_exponent_widen_more(n: int, wider: float) -> None:
+    known = [prior_curve("short_axis", n, axis=axis) for axis in ("workers", "epochs")]
+    unknown = [prior_curve("short_axis", n, axis=axis) for axis in ("dataset_size", "param.depth")]
+
+    assert known[0].tolist() == known[1].tolist()
+    assert unknown[0].tolist() == unknown[1].tolist()
+    assert unknown[0] / known[0] == pytest.approx(wider)
