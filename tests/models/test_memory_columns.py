@@ -90,3 +90,15 @@ def test_a_parameter_at_zero_takes_no_more_memory_than_a_small_one() -> None:
     assert (np.diff(chances) <= 1e-12).all()
     assert chances[0] == chances[1]
     assert chances == pytest.approx(alone, rel=1e-12)
+
+
+def test_a_column_with_zeros_means_the_same_alone_and_among_others() -> None:
+    layers = np.random.default_rng(0).choice([0.0, 1.0, 2.0, 6.0], N)
+    law = law_of(_runs({"param.layers": layers}, {}, layers / 2, measured=True))
+    asked = [0.0, 1.0, 2.0, 6.0, 12.0]
+
+    chances = ask(law, batch_size=[64.0] * 5, param_layers=asked)
+    alone = [ask(law, batch_size=[64.0], param_layers=[value]).item() for value in asked]
+
+    assert chances == pytest.approx(alone, rel=1e-12)
+    assert chances[0] - chances[-1] > 0.5
