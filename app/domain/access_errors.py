@@ -38,7 +38,7 @@ class ForbiddenError(DomainError):
     remedy = "Ask the operator for a key, or the issuer for a token, with the named scope."
 
     def __init__(self, scope: str) -> None:
-        super().__init__(f"The key or token lacks the scope {scope!r}.")
+        super().__init__(f"The key or token lacks the scope '{scope}'.")
         self.scope = scope
 
 

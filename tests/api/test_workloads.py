@@ -282,7 +282,7 @@ def test_change_of_the_refit_policy_takes_the_scope_of_fits(
     if status == 403:
         assert kept.json().get("refit_policy") == shown.get("refit_policy")
         assert answer.json()["code"] == "forbidden"
-        assert "'fits:write'" in answer.json()["detail"]
+        assert "lacks the scope 'fits:write'." in answer.json()["detail"]
         assert "refit_policy" in answer.json()["remedy"]
 
 
