@@ -265,7 +265,7 @@ class FittingService:
             elif stores.leases.release(claim, is_counted=False):
                 outcome = "fit given back"
             else:
-                outcome = "fit lost to another fitter"
+                outcome = "fit taken over or removed"
         _logger.info(outcome, extra=_fields(claim))
 
     def seen(self, owner: str, started_at: datetime, waits_for: str | None = None) -> None:

@@ -1,5 +1,6 @@
 """A workload is removed in portions, and what processes remember of it answers for no new one."""
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -11,6 +12,7 @@ from typing_extensions import override
 
 from app.domain.access import DEFAULT_PROJECT, Principal, Scope
 from app.domain.identifiers import Slug, WorkloadId
+from app.services.fitting import FittingService
 from app.services.wiring import Services
 from app.services.workloads import WorkloadService
 from app.storage.database import Database
@@ -20,7 +22,7 @@ from tests.support.clock import FakeClock
 from tests.support.kills import Killed, killed_after
 from tests.support.ledger import record_forecasts
 from tests.support.queries import recorded_queries
-from tests.support.regressors import fit, publish_regressor, store_runs
+from tests.support.regressors import QUICK, fit, publish_regressor, store_runs
 
 _QUESTION = {
     "workload": "fitted",
@@ -158,3 +160,19 @@ def test_reports_on_a_removed_workload_alone_are_removed_together(
     assert len([query for query in queries if query.startswith("DELETE FROM ci_report")]) == 1
     [report] = client.get("/v1/ci/reports").json()["reports"]
     assert [left["workload"] for left in report["runs"]] == ["other"]
+
+
+def test_fit_of_a_removed_workload_is_not_told_to_be_with_another_fitter(
+    services: Services, caplog: pytest.LogCaptureFixture
+) -> None:
+    fitting, slug = FittingService(services.context), Slug("w")
+    store_runs(services.context, slug)
+    services.fits.request_fit(DEFAULT_PROJECT, slug, QUICK)
+    claim = fitting.claim("fitter")
+    assert claim is not None
+    services.workloads.delete(_CALLER, slug)
+
+    with caplog.at_level(logging.INFO, "app.services.fitting"):
+        fitting.leave(claim)
+
+    assert caplog.messages == ["fit taken over or removed"]
