@@ -8,6 +8,7 @@ from app.cli.logs import configure_logging
 from app.cli.processes.ending import end_within, termination_event
 from app.cli.processes.orphans import end_when_orphaned
 from app.cli.surroundings import require_database
+from app.domain.availability_errors import MissingExtraError
 from app.settings import Settings
 
 _GRACE_S: Final = 15.0
@@ -21,7 +22,9 @@ def run_fitter(settings: Settings, *, is_supervised: bool) -> None:
     ------
     RefusedError
         If there is no database, if LightGBM cannot be loaded, or if a Ray cluster is configured but
-        Ray is not installed here or has another version there.
+        has another version of Ray.
+    MissingExtraError
+        If a Ray cluster is configured but Ray is not installed.
     """
     configure_logging(settings)
     require_database(settings)
@@ -44,9 +47,6 @@ def _run(settings: Settings, stop: threading.Event) -> None:
     except ModuleNotFoundError as error:
         if error.name != "ray":
             raise
-        raise RefusedError(
-            "TRAINFARE_RAY_ADDRESS is set, but Ray is not installed.",
-            "Install it (pip install 'trainfare[ray]'), or unset the variable.",
-        ) from error
+        raise MissingExtraError("ray", "TRAINFARE_RAY_ADDRESS") from error
     except ComputerRefusedError as error:
         raise RefusedError(str(error), error.remedy) from error

@@ -160,10 +160,10 @@ class BatchesUnderWayError(OverloadedError):
 class MissingExtraError(DomainError):
     """A setting needs an optional part of the installation that is missing."""
 
-    remedy = "Install the named extra, or unset the setting."
+    remedy = "Install the named extra (in a clone: pip install '.[EXTRA]'), or unset the setting."
 
     def __init__(self, extra: str, setting: str) -> None:
-        super().__init__(f"{setting} is set, but 'trainfare[{extra}]' is not installed.")
+        super().__init__(f"{setting} is set, but the extra '{extra}' is not installed.")
 
 
 class NotReadyError(DomainError):

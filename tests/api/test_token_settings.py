@@ -54,4 +54,4 @@ def test_issuer_without_the_extra_is_refused_with_a_remedy() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=False
     )
 
-    assert "trainfare[oidc]" in process.stderr
+    assert "the extra 'oidc'" in process.stderr

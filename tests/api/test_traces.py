@@ -372,7 +372,7 @@ def test_endpoint_without_the_extra_is_refused_with_a_remedy() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=False
     )
 
-    assert "trainfare[otel]" in process.stderr
+    assert "the extra 'otel'" in process.stderr
 
 
 def test_no_span_of_a_request_tells_its_query() -> None:

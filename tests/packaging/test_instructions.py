@@ -87,6 +87,13 @@ def test_documents_install_nothing_of_ours_from_an_index(path: Path) -> None:
     assert _FROM_AN_INDEX.findall(path.read_text(encoding="utf-8")) == []
 
 
+def test_messages_install_nothing_of_ours_from_an_index() -> None:
+    sources = [*(_ROOT / "app").rglob("*.py"), *(_ROOT / "client").rglob("*.py")]
+
+    for path in sources:
+        assert _FROM_AN_INDEX.findall(path.read_text(encoding="utf-8")) == [], path
+
+
 def test_gitlab_template_demands_where_the_client_comes_from() -> None:
     template = (_ROOT / "templates" / "gitlab-ci.yml").read_text(encoding="utf-8")
     job: dict[str, Any] = yaml.safe_load(template)[".trainfare-report"]
