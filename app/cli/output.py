@@ -82,7 +82,9 @@ def print_table(rows: Sequence[Mapping[str, object]]) -> None:
         return
     table = Table(box=None, pad_edge=False)
     for name in rows[0]:
-        table.add_column(escape(_header(name)), overflow="fold")
+        # An identifier that stands on two lines cannot be copied into the next command.
+        is_whole = name.endswith("_id")
+        table.add_column(escape(_header(name)), overflow="fold", no_wrap=is_whole)
     for row in rows:
         table.add_row(*(escape(_shown(value)) for value in row.values()))
     out.print(table)

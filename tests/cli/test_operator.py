@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from app.cli import output
 from app.domain.access import DEFAULT_PROJECT
 from app.domain.identifiers import Slug
 from app.domain.runs import RunStatus
@@ -129,6 +130,18 @@ def test_key_is_created_listed_and_revoked(terminal: Terminal) -> None:
     assert listed["project"] == "team"
     assert listed["revoked_at"] is not None
     assert "token" not in listed
+
+
+def test_id_of_a_key_stands_on_one_line_of_a_narrow_terminal(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scopes = ("--scope", "runs:write", "--scope", "fits:write", "--scope", "read")
+    created = terminal.type("keys", "create", "--name", "ci", *scopes, "--json").document
+    monkeypatch.setattr(output.out, "width", 80)
+
+    listed = terminal.type("keys", "list").out
+
+    assert created["key_id"] in listed.split()
 
 
 def test_key_without_json_prints_the_token_alone(terminal: Terminal) -> None:
