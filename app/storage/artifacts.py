@@ -6,7 +6,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from app.domain.identifiers import ProjectId, WorkloadId
-from app.storage.regressors import HAS_ARTIFACT
+from app.storage.regressors import HAS_ARTIFACT, IS_PUBLISHED
 from app.storage.tables import PublicationEventRow, PublicationRow, RegressorRow, WorkloadRow
 
 
@@ -60,13 +60,18 @@ class ArtifactStore:
     def next_workload(
         self, before: datetime, project_id: ProjectId | None, *, after: WorkloadId
     ) -> WorkloadId | None:
-        """Return the next workload with an artefact from before an instant, needed or not.
+        """Return the next workload with an artefact from before an instant that may be removable.
 
-        Of one project, or of all if it is None. None after the last workload.
+        It neither answers nor is the newest: few of those that remain after a removal. Of one
+        project, or of all if it is None. None after the last workload.
         """
-        row = RegressorRow
+        row, newer = RegressorRow, sa.orm.aliased(RegressorRow)
         with_old_artifact = sa.select(row.workload_id).where(
-            row.workload_id > after, row.created_at < before, HAS_ARTIFACT
+            row.workload_id > after,
+            row.created_at < before,
+            HAS_ARTIFACT,
+            sa.exists().where(newer.workload_id == row.workload_id, newer.version > row.version),
+            ~sa.exists().where(IS_PUBLISHED),
         )
         if project_id is not None:
             of_project = sa.select(WorkloadRow.id).where(WorkloadRow.project_id == project_id)

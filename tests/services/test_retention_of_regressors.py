@@ -222,6 +222,27 @@ def test_look_for_versions_reads_no_artefact(services: Services, clock: FakeCloc
     assert not any("regressor.artifact," in query for query in queries)
 
 
+def test_workloads_with_nothing_to_remove_are_passed_over_together(
+    services: Services, clock: FakeClock
+) -> None:
+    def asked() -> int:
+        with recorded_queries(services.context.database) as queries:
+            assert RetentionService(services.context).count_regressors(_MONTH) == 0
+        return len(queries)
+
+    store_runs(services.context, "w")
+    fit_versions(services, clock, 2)
+    clock.advance(40 * _DAY_S)
+    assert prune(services) == 1
+    alone = asked()
+    for slug in ("x", "y"):
+        store_runs(services.context, slug)
+        fit_versions(services, clock, 1, slug)
+    clock.advance(40 * _DAY_S)
+
+    assert asked() == alone
+
+
 def in_threads(*steps: Callable[[], object]) -> list[BaseException | None]:
     with ThreadPoolExecutor(len(steps)) as pool:
         return [future.exception() for future in [pool.submit(step) for step in steps]]
