@@ -1,11 +1,12 @@
 """A run: one measured execution of a workload on one configuration."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
-from typing import Final
+from itertools import compress
+from typing import Any, Final
 
 from app.domain.configurations import ParameterValue, Scenario
 from app.domain.identifiers import ForecastId, RunId, Slug, WorkloadId
@@ -125,12 +126,11 @@ class RunColumns:
 
 @dataclass(frozen=True, slots=True)
 class EvidenceColumns:
-    """Runs that are evidence of something besides a complete duration, column by column.
+    """The runs of one workload that are evidence for a fit, column by column, oldest first.
 
-    These are the runs out of memory, those stopped before their end, and the succeeded ones as far
-    as they show what fits into memory. `progress` is 0..1, `peak_memory_bytes` that of one GPU;
-    samples or epochs to the target are those until the training reached it; phases are seconds by
-    name.
+    These are the succeeded ones, those out of memory, and those stopped before their end.
+    `progress` is 0..1, `peak_memory_bytes` that of one GPU; samples or epochs to the target are
+    those until the training reached it; phases are seconds by name.
     """
 
     runs: RunColumns
@@ -140,6 +140,15 @@ class EvidenceColumns:
     samples_to_target: Sequence[float | None]
     epochs_to_target: Sequence[float | None]
     phases: Sequence[Mapping[str, float]]
+
+    def succeeded(self) -> RunColumns:
+        """Return the runs with a complete duration."""
+        is_complete = [status is RunStatus.SUCCEEDED for status in self.status]
+        columns: dict[str, Any] = {
+            column.name: list(compress(getattr(self.runs, column.name), is_complete))
+            for column in fields(RunColumns)
+        }
+        return RunColumns(**columns)
 
 
 @dataclass(frozen=True, slots=True)

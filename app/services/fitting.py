@@ -108,11 +108,11 @@ class FittingService:
         with self._context.database.reading() as stores:
             # Read first: a run included between the two reads would count as seen, but be unread.
             included_at = stores.runs.last_included_at(claim.workload_id)
-            columns = stores.runs.usable_for_fit(claim.workload_id, request.runs_since)
             evidence_columns = stores.runs.evidence_for_fit(claim.workload_id, request.runs_since)
             pool = _pool(stores, claim)
             prices = tuple(stores.prices.in_force(claim.project_id))
             book = PriceBook(PricingFacts(prices), self._context.now())
+        columns = evidence_columns.succeeded()
         seen_until = max(columns.created_at, default=_BEGINNING)
         with self._context.database.transaction() as stores:
             stores.leases.note_seen(claim, max(seen_until, included_at or _BEGINNING))

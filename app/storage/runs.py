@@ -269,7 +269,10 @@ class RunStore:
         return _to_columns(_transposed(self._session.execute(query).all(), len(_FIT_COLUMNS)))
 
     def evidence_for_fit(self, workload_id: WorkloadId, since: datetime | None) -> EvidenceColumns:
-        """Return the runs that show something besides a duration, stored at or after `since`."""
+        """Return all runs that a fit learns from, stored at or after `since`.
+
+        Those that succeeded are the ones that `usable_for_fit` returns.
+        """
         query = (
             sa.select(*_FIT_COLUMNS, *_EVIDENCE_COLUMNS)
             .where(

@@ -1,9 +1,11 @@
 """A fit goes from the queue to a published version, whatever happens to its fitter."""
 
+import io
 import threading
 from collections.abc import Callable
 from dataclasses import replace
 
+import orjson
 import pytest
 from typing_extensions import override
 
@@ -12,6 +14,7 @@ from app.domain.access import DEFAULT_PROJECT
 from app.domain.errors import NotFoundError, RegressorUnavailableError
 from app.domain.fits import ClaimedFit, Fit, FitProblem, FitRequest, FitState, PublishMode
 from app.domain.identifiers import Slug, WorkloadId
+from app.domain.runs import RunStatus
 from app.fitter import Fitter
 from app.services.computing.task import (
     ComputationLostError,
@@ -23,10 +26,13 @@ from app.services.computing.task import (
     compute_fit,
 )
 from app.services.fitting import FittingService
+from app.services.uploads.terms import UploadFormat
 from app.services.wiring import Services
 from models import FORMAT_VERSION, factory_summaries
 from tests.support.clock import FakeClock
+from tests.support.queries import recorded_queries
 from tests.support.regressors import QUICK, fit, make_fitter, store_runs
+from tests.support.uploads import make_json_run
 
 SLUG = Slug("resnet")
 
@@ -236,6 +242,25 @@ def test_late_fitter_publishes_nothing(services: Services, clock: FakeClock) -> 
     ended = look(services, requested)
     assert (ended.state, ended.attempts, ended.regressor_version) == (FitState.SUCCEEDED, 2, 1)
     assert len(services.regressors.list_page(DEFAULT_PROJECT, SLUG).items) == 1
+
+
+def test_runs_are_read_once_and_learned_from_as_far_as_they_tell(services: Services) -> None:
+    store_runs(services.context, SLUG, sizes=(1000.0, 2000.0))
+    body = orjson.dumps([make_json_run(workload=SLUG, status=status) for status in RunStatus])
+    services.uploads.upload(DEFAULT_PROJECT, io.BytesIO(body), UploadFormat.JSON)
+    fitting = FittingService(services.context)
+    services.fits.request_fit(DEFAULT_PROJECT, SLUG, QUICK)
+    claim = fitting.claim("reader")
+    assert claim is not None
+
+    with recorded_queries(services.context.database) as statements:
+        task = fitting.prepare(claim)
+
+    assert sum("run.duration_seconds" in statement for statement in statements) == 1
+    assert len(task.runs.duration_seconds) == 8 + 1
+    assert task.evidence is not None
+    assert task.evidence.unfinished is not None
+    assert len(task.evidence.unfinished.progress) == 3
 
 
 def test_lease_is_renewed_while_the_runs_are_read(services: Services, clock: FakeClock) -> None:
