@@ -226,7 +226,7 @@ def nearest_gpu_names(name: str, further: Collection[str] = ()) -> list[str]:
     return list(dict.fromkeys(name for match in matches for name in known[match]))[:_NEAREST_NAMES]
 
 
-def resolve_gpu(name: str, measured: Collection[str]) -> str:
+def resolve_gpu(name: str, measured: Collection[str], boards: Collection[str] = ()) -> str:
     """Return the name under which a forecast treats a GPU.
 
     Parameters
@@ -235,6 +235,9 @@ def resolve_gpu(name: str, measured: Collection[str]) -> str:
         The name asked for, in any spelling.
     measured
         The names with which the workload was measured; these are always valid.
+    boards
+        The GPU types of the machine that is asked about, as far as it is known: an ambiguous name
+        means the one of them that it may.
 
     Raises
     ------
@@ -247,6 +250,8 @@ def resolve_gpu(name: str, measured: Collection[str]) -> str:
     --------
     >>> resolve_gpu("v100", measured=["V100"]), resolve_gpu("Tesla T4", measured=[])
     ('V100', 'T4')
+    >>> resolve_gpu("V100", measured=["T4"], boards=["V100-32GB"])
+    'V100-32GB'
     """
     if name in measured:
         return name
@@ -255,8 +260,9 @@ def resolve_gpu(name: str, measured: Collection[str]) -> str:
     if spelling and len(matches) == 1:
         return matches[0]
     variants = variants_of(name)
-    if len(variants) == 1:
-        return variants[0]
+    meant = [variant for variant in variants if variant in boards] or variants
+    if len(meant) == 1:
+        return meant[0]
     if variants:
         raise AmbiguousGpuError(name, variants)
     raise UnknownGpuError(name, nearest_gpu_names(name, measured))

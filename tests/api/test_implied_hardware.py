@@ -65,6 +65,21 @@ def test_runs_are_held_against_the_forecast_of_their_machines(in_several_ways: T
     assert accuracy["overall"]["mape"] == pytest.approx(0.0, abs=1e-5)
 
 
+def test_machine_tells_which_board_an_ambiguous_name_means(in_several_ways: TestClient) -> None:
+    def ask(**hardware: str) -> dict[str, Any]:
+        question = {"workload": "w", "work": _WORK, "configuration": {**hardware, "workers": 8}}
+        answer: dict[str, Any] = in_several_ways.post("/v1/forecasts", json=question).json()
+        return answer
+
+    named = ask(gpu_type="V100", instance_type="p3.16xlarge")
+    alone = ask(instance_type="p3.16xlarge")
+
+    assert named["configuration"]["gpu_type"] == "V100-16GB"
+    assert named["duration_seconds"] == alone["duration_seconds"]
+    assert ask(gpu_type="V100")["code"] == "ambiguous_gpu"
+    assert ask(gpu_type="A100", instance_type="p3.16xlarge")["code"] == "ambiguous_gpu"
+
+
 @pytest.fixture
 def with_own_machine(client: TestClient, services: Services) -> TestClient:
     """Return a service with two GPU types, one of which a machine of its own prices has."""

@@ -142,14 +142,15 @@ class ScenarioResolver:
     def _gpu_of(self, gpu_type: str | None, instance_type: str | None) -> str | None:
         """Return the regressor's name of a GPU: for the board that its machine has, as without it.
 
-        Runs may name the family of the board (V100), which without a machine may be another board.
+        Runs and questions may name the family of the board (V100), which without a machine may be
+        another board.
         """
-        gpu = gpu_type
-        if gpu_type is not None:
-            gpu = resolve_gpu(gpu_type, self._report.category_levels.get(_GPU, ()))
+        measured = self._report.category_levels.get(_GPU, ())
         if instance_type is None or self._book is None:
-            return gpu
-        if gpu is not None and self._book.gpu_types_of(instance_type) != {gpu}:
+            return None if gpu_type is None else resolve_gpu(gpu_type, measured)
+        boards = self._book.gpu_types_of(instance_type)
+        gpu = None if gpu_type is None else resolve_gpu(gpu_type, measured, boards)
+        if gpu is not None and boards != {gpu}:
             return gpu
         return implied_gpu(instance_type, self._gpu_types, self._book) or gpu
 
