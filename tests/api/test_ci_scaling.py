@@ -51,7 +51,8 @@ def test_four_gpus_take_at_most_twice_what_eight_take(
     judgement = judge(eight, make_run(factor * _ON_EIGHT, workers=4, nodes=1))
 
     assert judgement["verdict"] == verdict
-    assert judgement["expected_seconds"]["upper"] < 2.5 * _ON_EIGHT
+    # Twice as long with an allowance of 15 %, and the noise of repetitions beyond that.
+    assert 2.3 * _ON_EIGHT < judgement["expected_seconds"]["upper"] < 2.5 * _ON_EIGHT
     assert judgement["expected_seconds"]["lower"] < judgement["expected_seconds"]["median"]
 
 
