@@ -150,6 +150,21 @@ def test_accelerate_training_is_recorded(client: Client, workload: str) -> None:
     assert run["configuration"]["workers"] == 1
 
 
+def test_tracker_of_an_accelerate_that_starts_none_is_recorded(
+    client: Client, workload: str
+) -> None:
+    """Before 1.8, the configuration is the first that a tracker hears of."""
+    tracker = TrainfareTracker(workload)
+
+    tracker.store_init_configuration({"dataset_size": 64, "batch_size": 16, "epochs": 1})
+    tracker.log({"loss": 1.0})
+    tracker.finish()
+
+    (run,) = client.runs.all(workload)
+    assert run["status"] == "succeeded"
+    assert run["work"] == {"dataset_size": 64, "batch_size": 16, "epochs": 1}
+
+
 def test_accelerate_counts_the_steps_of_the_optimizer_not_the_logs(
     client: Client, workload: str
 ) -> None:

@@ -74,6 +74,7 @@ class TrainfareTracker(GeneralTracker):
 
     def store_init_configuration(self, values: dict[str, Any]) -> None:
         """Take the sizes named in the configuration; the set-up is over."""
+        self.start()  # Accelerate before 1.8 starts no tracker
         if self._recorder is not None:
             with self._recorder.guard:
                 self._recorder.add_facts(**{name: values.get(name) for name in _SIZE_FIELDS})
