@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -183,3 +184,14 @@ def test_callback_knows_that_a_worker_was_killed(
     (run,) = client.runs.all(workload)
 
     assert run["status"] == "failed"
+
+
+def test_callback_takes_what_other_versions_of_ray_tell(client: Client, workload: str) -> None:
+    """Ray's internal hooks had other arguments in 2.46 and 2.49; an error would end the job."""
+    callback = TrainfareCallback(workload, dataset_size=100, batch_size=20, epochs=1, workers=1)
+
+    callback.after_controller_start()
+    callback.after_report(metrics=[{}], checkpoint=None)
+    callback.after_controller_finish(SimpleNamespace(error=None))
+
+    assert [run["status"] for run in client.runs.all(workload)] == ["succeeded"]

@@ -53,7 +53,8 @@ class TrainfareCallback(ControllerCallback, WorkerGroupCallback, ReportCallback)
     """Records a job from its controller: `RunConfig(callbacks=[TrainfareCallback("cnn")])`.
 
     The controller learns of the end when it polls its workers, some seconds late; `recorded` is
-    exact. Starting the workers is set-up. Each report of the workers counts as a step.
+    exact. Starting the workers is set-up. Each report of the workers counts as a step. The hooks
+    are internal to Ray and their arguments change: what is not used may be anything.
     """
 
     def __init__(self, workload: str, **options: Unpack[RunOptions]) -> None:
@@ -61,7 +62,7 @@ class TrainfareCallback(ControllerCallback, WorkerGroupCallback, ReportCallback)
         self._options = with_driver_facts(options)
         self._recorder: Recorder | None = None
 
-    def after_controller_start(self, train_run_context: Any) -> None:
+    def after_controller_start(self, *arguments: Any, **options: Any) -> None:
         """Begin a run."""
         self._recorder = Recorder(self._workload, self._options, place=Place())
 
@@ -74,7 +75,7 @@ class TrainfareCallback(ControllerCallback, WorkerGroupCallback, ReportCallback)
                 self._recorder.add_facts(workers=len(workers), nodes=len(nodes))
                 self._recorder.setup_is_over()
 
-    def after_report(self, training_report: Any, metrics: Any) -> None:
+    def after_report(self, *arguments: Any, **options: Any) -> None:
         """Count a step."""
         if self._recorder is not None:
             with self._recorder.guard:
