@@ -227,17 +227,23 @@ class RunStore:
         """Remove a run."""
         self._session.execute(sa.delete(RunRow).where(RunRow.id == run_id))
 
-    def usable_for_fit(self, workload_id: WorkloadId, since: datetime | None = None) -> RunColumns:
-        """Return the succeeded, not excluded runs stored at or after `since`."""
-        return self._fit_columns(_usable_since(workload_id, since).order_by(RunRow.id))
+    def newest_usable(
+        self, workload_id: WorkloadId, since: datetime | None, *, limit: int
+    ) -> RunColumns:
+        """Return the newest of the runs whose durations a fit may use, the newest first.
 
-    def newest_usable(self, workload_id: WorkloadId, since: datetime, *, limit: int) -> RunColumns:
-        """Return the newest of the runs that `usable_for_fit` returns, the newest first."""
-        query = _usable_since(workload_id, since).order_by(RunRow.id.desc()).limit(limit)
+        They succeeded, are not excluded, and were stored at or after `since`.
+        """
+        query = (
+            sa.select(*_FIT_COLUMNS)
+            .where(*_usable(workload_id), *_stored_since(since))
+            .order_by(RunRow.id.desc())
+            .limit(limit)
+        )
         return self._fit_columns(query)
 
     def newest_along(self, workload_id: WorkloadId, wanted: RunsAlong, *, limit: int) -> RunColumns:
-        """Return the newest of the runs that `usable_for_fit` returns which lie along an axis."""
+        """Return the newest of the runs that `newest_usable` returns which lie along an axis."""
         query = (
             sa.select(*_FIT_COLUMNS)
             .where(*_usable(workload_id), *lie_along(self._session, wanted))
@@ -269,10 +275,7 @@ class RunStore:
         return _to_columns(_transposed(self._session.execute(query).all(), len(_FIT_COLUMNS)))
 
     def evidence_for_fit(self, workload_id: WorkloadId, since: datetime | None) -> EvidenceColumns:
-        """Return all runs that a fit learns from, stored at or after `since`.
-
-        Those that succeeded are the ones that `usable_for_fit` returns.
-        """
+        """Return all runs that a fit learns from, stored at or after `since`."""
         query = (
             sa.select(*_FIT_COLUMNS, *_EVIDENCE_COLUMNS)
             .where(
@@ -312,7 +315,7 @@ class RunStore:
         *,
         at_most: int | None = None,
     ) -> int:
-        """Return how many runs `usable_for_fit` returns; stops counting at `at_most`.
+        """Return how many runs have a duration that a fit may use; stops counting at `at_most`.
 
         A small bound keeps the query cheap in workloads of millions.
         """
@@ -326,7 +329,7 @@ class RunStore:
         return self._count(newest)
 
     def count_usable_of(self, workload_ids: Iterable[WorkloadId]) -> dict[WorkloadId, int]:
-        """Return how many runs `usable_for_fit` returns, of the workloads that have any."""
+        """Return how many runs a fit may use for durations, of the workloads that have any."""
         query = (
             sa.select(RunRow.workload_id, sa.func.count())
             .where(is_one_of(self._session, RunRow.workload_id, workload_ids), *IS_USABLE)
@@ -372,10 +375,6 @@ def _to_columns(columns: Sequence[Sequence[Any]]) -> RunColumns:
 
 def _usable(workload_id: WorkloadId) -> tuple[sa.ColumnElement[bool], ...]:
     return (RunRow.workload_id == workload_id, *IS_USABLE)
-
-
-def _usable_since(workload_id: WorkloadId, since: datetime | None) -> sa.Select[*tuple[Any, ...]]:
-    return sa.select(*_FIT_COLUMNS).where(*_usable(workload_id), *_stored_since(since))
 
 
 def _stored_since(since: datetime | None) -> Iterator[sa.ColumnElement[bool]]:

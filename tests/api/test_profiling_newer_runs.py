@@ -5,7 +5,8 @@ from typing import Any
 from fastapi.testclient import TestClient
 
 from app.services.wiring import Services
-from tests.support.regressors import fit, publish_regressor
+from tests.support.queries import recorded_queries
+from tests.support.regressors import fit, publish_regressor, store_runs
 from tests.support.uploads import make_json_run, post_json
 
 QUESTION: dict[str, Any] = {
@@ -52,6 +53,20 @@ def test_runs_that_no_fit_has_seen_yet_are_not_planned_again(
         str(scenario_of(rejected)): rejected["reason"] for rejected in after_success["rejected"]
     }
     assert reasons[str(scenario_of(first))] == "measured"
+
+
+def test_plan_before_any_fit_reads_a_bounded_number_of_runs(
+    client: TestClient, services: Services
+) -> None:
+    store_runs(services.context, "fitted")
+
+    with recorded_queries(services.context.database) as statements:
+        plan = ask(client)
+
+    reading = [statement for statement in statements if "run.duration_seconds" in statement]
+    assert len(reading) == 2
+    assert all("LIMIT" in statement for statement in reading)
+    assert plan["runs"]
 
 
 def sized(batch: int, workers: int = 1, **changes: Any) -> dict[str, Any]:

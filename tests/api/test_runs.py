@@ -135,8 +135,8 @@ def test_excluded_runs_are_no_matter_for_fits(client: TestClient, services: Serv
 
     with services.context.database.reading() as stores:
         [workload] = stores.workloads.page(DEFAULT_PROJECT, limit=1).items
-        columns = stores.runs.usable_for_fit(workload.workload_id)
-        later = stores.runs.usable_for_fit(workload.workload_id, columns.created_at[0])
+        columns = stores.runs.evidence_for_fit(workload.workload_id, None).runs
+        later = stores.runs.evidence_for_fit(workload.workload_id, columns.created_at[0]).runs
 
     assert len(columns) == 1
     assert columns.parameters == [{"x": 1}]

@@ -97,7 +97,7 @@ def test_instants_are_read_as_they_were_stored(database: Database) -> None:
             add(_make_runs(workload, 4))
 
     with database.reading() as stores:
-        columns = stores.runs.usable_for_fit(workload.workload_id)
+        columns = stores.runs.evidence_for_fit(workload.workload_id, None).runs
         runs = stores.runs.get_many(DEFAULT_PROJECT, columns.run_ids)
 
     assert list(columns.created_at) == [_NOW] * 4
@@ -248,7 +248,7 @@ def test_a_workload_without_runs_has_empty_columns(database: Database) -> None:
     with database.transaction() as stores:
         workload = _claim(stores)
 
-        assert len(stores.runs.usable_for_fit(workload.workload_id)) == 0
+        assert not stores.runs.evidence_for_fit(workload.workload_id, None).status
         assert not stores.runs.having_any([workload.workload_id])
         assert stores.runs.measured_features(workload.workload_id) == {}
 

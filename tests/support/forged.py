@@ -39,6 +39,6 @@ def put_forged(database: Database) -> None:
     with Session(database.engine) as session, session.begin():
         stores = Stores(session)
         for row in session.execute(sa.select(RegressorRow)).scalars():
-            columns = stores.runs.usable_for_fit(WorkloadId(row.workload_id), None)
+            columns = stores.runs.evidence_for_fit(WorkloadId(row.workload_id), None).succeeded()
             row.artifact = forge_artefact(run_table(columns))
             row.artifact_sha256 = sha256(row.artifact).hexdigest()

@@ -27,15 +27,14 @@ class UnfittedRuns:
 def unfitted_runs(
     stores: Stores, workload_id: WorkloadId, served: ServedRegressor | None
 ) -> UnfittedRuns:
-    """Return the runs stored since a regressor's fit read its runs, all if there is none.
+    """Return the runs stored since a regressor's fit read its runs, or since ever if there is none.
 
-    Of those since a fit, and of those out of memory, only the newest are considered.
+    Only the newest are considered, and those out of memory among as many.
     """
-    if served is None:
-        usable, since = stores.runs.usable_for_fit(workload_id), None
-    else:
+    since = None
+    if served is not None:
         since = stores.fits.seen_until(workload_id, served.version) or served.fitted_at
-        usable = stores.runs.newest_usable(workload_id, since, limit=_MAX_RUNS)
+    usable = stores.runs.newest_usable(workload_id, since, limit=_MAX_RUNS)
     out_of_memory = stores.runs.out_of_memory(workload_id, since, among=_MAX_RUNS)
     return UnfittedRuns(usable, out_of_memory)
 
