@@ -1,6 +1,5 @@
 """What the pages show of a workload is what the service holds, on any screen, by any key."""
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -199,66 +198,6 @@ def test_what_ifs_can_be_removed_without_scrolling(
     assert button["x"] + button["width"] <= frame["x"] + frame["width"]
 
 
-def test_keyboard_focus_of_a_summary_is_plain_to_see(
-    published_service: str, open_page: OpenPage
-) -> None:
-    page = open_page(f"{published_service}/workloads/{PUBLISHED}")
-    answer_of(page)
-    page.locator("#answer .curl summary").focus()
-    page.keyboard.press("Shift+Tab")
-    page.keyboard.press("Tab")
-
-    focused = page.evaluate(
-        "(() => { const style = getComputedStyle(document.activeElement);"
-        " return [document.activeElement.tagName, style.outlineWidth, style.outlineColor]; })()"
-    )
-
-    assert focused == ["SUMMARY", "2px", "rgb(15, 118, 110)"]
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_summary_that_is_open_reads_as_well_as_a_closed_one(
-    published_service: str, open_page: OpenPage, scheme: str
-) -> None:
-    page = open_page(f"{published_service}/workloads/{PUBLISHED}", scheme=scheme)
-    answer_of(page)
-    summary = page.locator("#question summary")
-    colour = "(element) => getComputedStyle(element).color"
-    closed = summary.evaluate(colour)
-
-    summary.click()
-    page.locator("#question [name=provider]").focus()
-
-    expect(page.locator("#question details")).to_have_attribute("open", "")
-    expect(summary).to_have_css("color", closed)
-
-
-def _luminance(colour: str) -> float:
-    """Return the relative luminance of `rgb(...)`, as WCAG 2.2 defines it."""
-    shares = [int(channel) / 255 for channel in re.findall(r"\d+", colour)[:3]]
-    red, green, blue = (
-        share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4 for share in shares
-    )
-    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("control", ["[name=workers]", "#question select", "[name=within]"])
-def test_edge_of_a_control_stands_out(
-    published_service: str, open_page: OpenPage, scheme: str, control: str
-) -> None:
-    page = open_page(f"{published_service}/workloads/{PUBLISHED}", scheme=scheme)
-    answer_of(page)
-
-    edge, panel = page.locator(control).first.evaluate(
-        "(element) => [getComputedStyle(element).borderTopColor,"
-        " getComputedStyle(element.closest('.panel')).backgroundColor]"
-    )
-
-    darker, lighter = sorted([_luminance(edge), _luminance(panel)])
-    assert (lighter + 0.05) / (darker + 0.05) >= 3
-
-
 def test_shown_time_limit_is_no_shorter_than_the_safe_one(
     published_service: str, open_page: OpenPage
 ) -> None:
@@ -413,24 +352,3 @@ def test_fit_is_followed_although_requests_are_lost(
 
     expect(page.locator("#fit .note")).to_contain_text("Version 1 is published")
     assert len(lost) == 3
-
-
-def test_finger_hits_what_it_aims_at(published_service: str, open_page: OpenPage) -> None:
-    page = open_page(f"{published_service}/workloads/{PUBLISHED}", width=390, touch=True)
-    answer_of(page)
-    page.locator("#add").click()
-    ask = page.locator("#front td > button").first
-    expect(ask).to_be_visible()
-
-    heights = page.locator("summary").evaluate_all(
-        "all => all.map((each) => each.getBoundingClientRect().height)"
-    )
-    near = "(button, away) => { button.scrollIntoView({ block: 'center', behavior: 'instant' });"
-    near += " const box = button.getBoundingClientRect(); return document.elementFromPoint("
-    near += "box.x + box.width / 2, box.y + box.height / 2 + away) === button; }"
-
-    assert min(heights) >= 30
-    for button in (ask, page.locator("#comparison .remove")):
-        assert button.evaluate(near, 16)
-        assert button.evaluate(near, -16)
-    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
