@@ -194,17 +194,21 @@ class FittedPortfolio:
             self._influences = Influences(
                 self.encoder.layout, self.members, self.memory.X, excluded
             )
-        inquiry = self.ask(features)
-        encoded, expansion = inquiry.encoded, inquiry.expansion
+        inquiry, n = self.ask(features), features.n_rows
+        X, source, shares = inquiry.encoded.X, np.arange(n), np.ones(n)
+        if (expansion := inquiry.expansion) is not None:
+            X, source, shares = expansion.X, expansion.source, expansion.weights
+        regimes = np.array(inquiry.answering)[source]
+        size = self._influences.questions_at_once(len(X) / n)
         lessons: list[tuple[Lesson, ...]] = []
-        for row, regime in enumerate(inquiry.answering):
-            X, shares = encoded.X[[row]], np.ones(1)
-            if expansion is not None:
-                own = expansion.source == row
-                X, shares = expansion.X[own], expansion.weights[own]
-            derivatives = self._influences.of(X, self.answering[regime].weights)
-            influence = np.tensordot(shares, derivatives, axes=1)
-            lessons.append(name_lessons(influence, self.memory.names))
+        for start in range(0, n, size):
+            influence = np.zeros((min(size, n - start), *self._influences.shape))
+            is_here = (source >= start) & (source < start + size)
+            for regime in np.unique(regimes[is_here]).tolist():
+                rows = np.flatnonzero(is_here & (regimes == regime))
+                derivatives = self._influences.of(X[rows], self.answering[regime].weights)
+                np.add.at(influence, source[rows] - start, shares[rows, None, None] * derivatives)
+            lessons += [name_lessons(of_row, self.memory.names) for of_row in influence]
         return lessons
 
 

@@ -31,6 +31,7 @@ _SUBJECTS: tuple[Subject, ...] = (
 )
 _CATEGORY, _NEIGHBOURHOOD = len(TERMS), len(TERMS) + 1
 _MIN_INFLUENCE, _MAX_INFLUENCE = 0.01, 1e3
+_VALUES_AT_ONCE = 500_000
 _CorrelationResponse = tuple[IntArray, BoolArray, tuple[FloatArray, ...]]
 """Positions of configurations, which have one, and factors that map correlations to responses."""
 
@@ -100,6 +101,15 @@ class Influences:
                     for weight, fitted in zip(law.weights_.tolist(), law.laws_, strict=True)
                 ]
 
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The shape of the derivatives of one question: (n_subjects, n_configurations)."""
+        return len(_SUBJECTS), self._n
+
+    def questions_at_once(self, rows_per_question: float) -> int:
+        """Return of how many questions the derivatives take some megabytes together."""
+        return max(1, int(_VALUES_AT_ONCE / (rows_per_question * len(_SUBJECTS) * self._n)))
+
     def of(self, X: FloatArray, weights: FloatArray) -> FloatArray:
         """Return the derivatives by subject, shape (n, n_subjects, n_configurations).
 
@@ -110,7 +120,7 @@ class Influences:
         weights
             The weights of the members for that kind, in their order.
         """
-        total = np.zeros((len(X), len(_SUBJECTS), self._n))
+        total = np.zeros((len(X), *self.shape))
         for position, share, response in self._parts:
             if weights[position] > 0:
                 response.add(X, weights[position] * share, total)

@@ -124,6 +124,27 @@ def test_unseen_level_is_taught_by_runs_of_the_known_ones() -> None:
     assert sum(lesson.influence for lesson in lessons) > 0
 
 
+def test_many_questions_are_taught_as_each_alone() -> None:
+    portfolio = _fit(_runs(levels=True))
+    n = 6000
+    workers, size = np.tile([6.0, 64.0, 6.0, 6.0, 64.0], n // 5), np.full(n, 2000.0)
+    # Inside and beyond the measured range, on a level without a run and on an unnamed one.
+    levels = [("T4", "T4", "A100", None, "A100")[row % 5] for row in range(n)]
+    questions = FeatureTable({"workers": workers, "dataset_size": size}, {"gpu_type": levels}, n)
+
+    together = portfolio.taught_by(questions)
+
+    assert together[0] != together[1]
+    for row in (0, 1, 2, 3, 4, n - 3, n - 2, n - 1):
+        (alone,) = portfolio.taught_by(questions.take(np.array([row])))
+        assert [(one.run_ids, one.about) for one in together[row]] == [
+            (one.run_ids, one.about) for one in alone
+        ]
+        assert [one.influence for one in together[row]] == pytest.approx(
+            [one.influence for one in alone]
+        )
+
+
 def test_trees_alone_and_no_question_name_nobody() -> None:
     generator = np.random.default_rng(0)
     workers, other = generator.uniform(1, 9, 30), generator.uniform(1, 9, 30)
