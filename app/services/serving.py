@@ -271,8 +271,8 @@ class RegressorCache:
             served = self._regressors.get(key)
             if served is None:
                 return None
+            served = self._regressors[key] = in_currency(served, pointer.currency)
             self._regressors.move_to_end(key)
-        served = in_currency(served, pointer.currency)
         return replace(served, is_stale=True) if pointer.is_stale else served
 
     def _read(

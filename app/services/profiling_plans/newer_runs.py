@@ -27,9 +27,9 @@ class UnfittedRuns:
 def unfitted_runs(
     stores: Stores, workload_id: WorkloadId, served: ServedRegressor | None
 ) -> UnfittedRuns:
-    """Return the runs stored since a regressor's fit read its runs, or since ever if there is none.
+    """Return the newest runs since a regressor's fit read its runs, of all if there is none.
 
-    Only the newest are considered, and those out of memory among as many.
+    Those out of memory are searched among as many.
     """
     since = None
     if served is not None:
