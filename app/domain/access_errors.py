@@ -55,6 +55,15 @@ class RefitPolicyForbiddenError(ForbiddenError):
         self.args = (f"{self} A change of refit_policy needs it, since fits follow from it.",)
 
 
+class ForeignPageError(DomainError):
+    """A browser sent a change for a page that is not the service's own."""
+
+    remedy = "Send it from a program, or from a page of this service."
+
+    def __init__(self) -> None:
+        super().__init__("A page of another site asked the browser for this change.")
+
+
 class QuotaExceededError(DomainError):
     """The caller exceeds its rate limit."""
 

@@ -20,6 +20,7 @@ from app.settings import Settings
 from app.storage.database import Database
 from tests.support.clock import FakeClock
 from tests.support.echo import echoing_client
+from tests.support.engines import before_any_row
 from tests.support.outage import make_unavailable
 
 
@@ -237,3 +238,33 @@ def test_refused_requests_count_under_the_route_that_they_were_for(keyed: Servic
 
     assert 'method="GET",route="/v1/workloads/{workload}",status="401"} 1.0' in text
     assert 'method="GET",route="(none)",status="401"} 1.0' in text
+
+
+@pytest.mark.parametrize(
+    ("site", "method", "status"),
+    [
+        ("cross-site", "POST", 403),
+        ("same-site", "POST", 403),
+        ("cross-site", "GET", 201),
+        ("same-origin", "POST", 201),
+        ("none", "POST", 201),
+    ],
+)
+@before_any_row
+def test_page_of_another_site_changes_nothing_without_a_key(
+    database: Database, settings: Settings, site: str, method: str, status: int
+) -> None:
+    open_to_all = settings.model_copy(update={"require_keys": False})
+    services = Services(ServiceContext(database, open_to_all))
+
+    with echoing_client(open_to_all, services) as (client, echo):
+        answer = client.request(method, "/v1/echo", headers={"Sec-Fetch-Site": site})
+
+    assert (answer.status_code, echo.calls) == (status, int(status != 403))
+
+
+def test_page_of_another_site_may_send_a_key(client: TestClient, keyed: Services) -> None:
+    _, token = _create(keyed)
+    headers = {**_bearer(token), "Sec-Fetch-Site": "cross-site"}
+
+    assert client.post("/v1/echo", headers=headers).status_code == 201

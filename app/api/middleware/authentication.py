@@ -9,18 +9,22 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from app.api import problems
 from app.api.middleware.exchanges import exchange_of
 from app.domain.access import Principal
-from app.domain.access_errors import UnauthenticatedError
+from app.domain.access_errors import ForeignPageError, UnauthenticatedError
 from app.domain.errors import DomainError
 
 _SLOW_BODY_S: Final = 5.0
 """The key may have been revoked while a body was sent that took longer."""
+_SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+_FOREIGN_SITES: Final = frozenset({b"cross-site", b"same-site"})
+"""What browsers say in `Sec-Fetch-Site` of requests by pages of other origins (Fetch Metadata)."""
 Authenticate = Callable[[str | None], Awaitable[Principal]]
 
 
 class AuthenticationMiddleware:
     """Identifies the caller before the body is read, and again after a slow one.
 
-    Only for paths below `/v1`.
+    Only for paths below `/v1`. Where no key is needed, whoever asks is on this machine, and so is
+    the browser that shows any page of the web: it is not to change anything for another site's.
     """
 
     def __init__(self, app: ASGIApp, authenticate: Authenticate) -> None:
@@ -32,9 +36,12 @@ class AuthenticationMiddleware:
             await self._app(scope, receive, send)
             return
         state: dict[str, Any] = scope["state"]
-        header = exchange_of(scope).headers.get(b"authorization")
+        headers = exchange_of(scope).headers
+        header = headers.get(b"authorization")
         authorization = None if header is None else header.decode("latin-1")
         try:
+            if header is None and headers.get(b"sec-fetch-site") in _FOREIGN_SITES:
+                _refuse_change(scope["method"])
             state["principal"] = await self._authenticate(authorization)
         except DomainError as error:
             await problems.respond_to(error, instance=scope["path"])(scope, receive, send)
@@ -61,3 +68,8 @@ class AuthenticationMiddleware:
             raise
         except DomainError:
             return
+
+
+def _refuse_change(method: str) -> None:
+    if method not in _SAFE_METHODS:
+        raise ForeignPageError
