@@ -98,6 +98,8 @@ def _application(lifespan: Lifespan[FastAPI], tracing: TracerProvider | None) ->
         generate_unique_id_function=openapi.operation_id,
         # A redirection would contain the caller's Host header, which anyone can set.
         redirect_slashes=False,
+        # A body without a type is read as JSON, by `app.api.requests.bodies` and in all routes.
+        strict_content_type=False,
         telemetry=request_telemetry(tracing),
         docs_url=None,
         redoc_url=None,

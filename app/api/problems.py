@@ -34,7 +34,6 @@ from app.domain.availability_errors import (
 )
 from app.domain.errors import DomainError, Fault
 from app.domain.wording import say_count
-from app.services.uploads.separators import refuse_other_formats
 
 _logger = logging.getLogger(__name__)
 MEDIA_TYPE = "application/problem+json"
@@ -185,31 +184,6 @@ def _validation_fault(error: Mapping[str, Any]) -> Fault:
     )
 
 
-def _json_fault(error: RequestValidationError) -> Fault:
-    [entry] = error.errors()
-    position = int(entry["loc"][-1])
-    document = str(error.body)
-    line, column = (
-        document.count("\n", 0, position) + 1,
-        position - document.rfind("\n", 0, position),
-    )
-    return Fault(
-        message=f"Malformed JSON at line {line}, column {column}: {entry['ctx']['error']}",
-        remedy="Send one JSON document.",
-        value=document[max(0, position - 20) : position + 20],
-    )
-
-
-def _validation_error(error: RequestValidationError, content_type: str | None) -> DomainError:
-    if isinstance(error.body, bytes):
-        # FastAPI passes the raw bytes of a body whose content type is not JSON.
-        content = f"Content-Type {content_type!r}" if content_type else ""
-        return domain.UnsupportedMediaTypeError(content, ("application/json",))
-    if error.errors()[0]["type"] == "json_invalid":
-        return domain.InvalidRequestError("The body is not JSON.", [_json_fault(error)])
-    return refusal_of(error.errors())
-
-
 def refusal_of(entries: Sequence[Mapping[str, Any]]) -> DomainError:
     """Return the refusal for pydantic's errors; each `loc` begins with the part of the request."""
     entries = [error for entry in entries for error in one_per_field(entry)]
@@ -260,24 +234,9 @@ def _allowed_methods(request: Request) -> str:
     )
 
 
-def _undecodable(error: UnicodeDecodeError) -> DomainError:
-    """Return the refusal for a JSON body that the framework could not decode."""
-    try:
-        refuse_other_formats(error.object[:4])
-    except domain.InvalidRequestError as refusal:
-        return refusal
-    fault = Fault("It is not text in UTF-8.", "Send one JSON document in UTF-8.")
-    return domain.InvalidRequestError("The body is not JSON.", [fault])
-
-
 def _from_framework(error: HTTPException, request: Request) -> Response:
     instance = request.scope["path"]
     headers = error.headers
-    cause = error.__cause__
-    if isinstance(cause, UnicodeDecodeError):
-        cause = _undecodable(cause)
-    if isinstance(cause, DomainError):
-        return respond_to(cause, instance=instance)
     if error.status_code == 404:  # noqa: PLR2004 - HTTP
         document = problem_document(
             _NOT_FOUND, "There is nothing here.", instance=instance, remedy=_path_remedy(request)
@@ -311,8 +270,7 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def _validation(request: Request, error: RequestValidationError) -> Response:
-        domain_error = _validation_error(error, request.headers.get("content-type"))
-        return respond_to(domain_error, instance=request.scope["path"])
+        return respond_to(refusal_of(error.errors()), instance=request.scope["path"])
 
     @app.exception_handler(HTTPException)
     async def _framework(request: Request, error: HTTPException) -> Response:

@@ -8,7 +8,7 @@ from app.api.accepted import accepted_type
 from app.api.dependencies import Reader, ServicesDep, WorkloadPath
 from app.api.negotiation import JSON, PLAIN_TEXT, TEXT
 from app.api.problems import problem_responses
-from app.api.requests.bodies import json_response
+from app.api.requests.bodies import JsonBodyRoute, json_response
 from app.api.schemas.profiling import PLAN_EXAMPLES, ProfilingPlanIn, ProfilingPlanOut
 from app.domain.errors import (
     AmbiguousGpuError,
@@ -18,7 +18,9 @@ from app.domain.errors import (
     UnknownWorkloadError,
 )
 
-router = APIRouter(prefix="/v1/workloads/{workload}/profiling-plans", tags=["profiling"])
+router = APIRouter(
+    prefix="/v1/workloads/{workload}/profiling-plans", tags=["profiling"], route_class=JsonBodyRoute
+)
 
 
 @router.post(

@@ -29,6 +29,8 @@ _PARAMETERS = {"workload": "theirs", "run": "run_1", "report": "rep_1"}
 _ABSURD: tuple[object, ...] = (1e308, 5e-324, -1, 10**400, "1e999", [])
 _MISFITS: tuple[object, ...] = ([{}], {"?": [None]}, {"n" * 200: 1}, None, "\0", True)
 _DEEP = 100_000
+_RECORDS = {f"POST /v1/{name}" for name in ("runs", "prices", "exchange-rates", "grid-factors")}
+"""Operations that read other formats too, and record by record."""
 
 
 @pytest.fixture
@@ -100,6 +102,33 @@ def test_values_that_can_be_read_but_not_written_are_refused(
         document = orjson.dumps(_changed(BODIES[operation], place, "nested"))
         body = document.replace(b'"nested"', nested)
         _check(_send(client, operation, content=body, headers=headers))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b'{"a": NaN}', b'{"a": 1,}', '{"a": 1}'.encode("utf-16"), b'{"a": "\xff"}', b"PK\x03\x04"],
+)
+@before_any_row
+def test_operations_say_the_same_of_a_body_that_is_not_json(
+    client: TestClient, body: bytes
+) -> None:
+    headers = {"Content-Type": "application/json"}
+    said = {
+        operation: _send(client, operation, content=body, headers=headers).json()
+        for operation in BODIES.keys() - _RECORDS
+    }
+
+    faults = {(said["code"], said["detail"], str(said.get("errors"))) for said in said.values()}
+    assert len(faults) == 1, said
+    assert {code for code, *_ in faults} == {"invalid_request"}
+
+
+@before_any_row
+def test_body_without_a_type_is_read_as_json(client: TestClient) -> None:
+    for operation in BODIES.keys() - _RECORDS:
+        answer = _send(client, operation, content=orjson.dumps(BODIES[operation]))
+        assert answer.status_code != 415, (operation, answer.text)
+        _check(answer)
 
 
 @pytest.mark.parametrize("text", [b"[", b'{"a":', b'{"parameters":[', b'[{"runs":'])
