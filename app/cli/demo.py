@@ -27,6 +27,10 @@ from app.settings import Settings
 
 _READY_TIMEOUT_S: Final = 60.0
 _RANKED: Final = 3
+_WHERE_PROFILES_ARE: Final = (
+    "Go to the folder of Trainfare's source, which has examples, or name one of your CSV files with"
+    " --profiles."
+)
 _WITHOUT_KEYS: Final = (
     "Set TRAINFARE_REQUIRE_KEYS=false for the demo, and TRAINFARE_DATA_DIR to a new folder if its"
     " runs are not to join yours."
@@ -43,7 +47,7 @@ def run_demo(settings: Settings, *, port: int, profiles: Path, exit_after: bool)
     """
     files = sorted(profiles.glob("*.csv"))
     if not files:
-        raise UsageError(f"There is no profile in {profiles}.", "Name a folder with --profiles.")
+        raise UsageError(f"There is no profile in {profiles}.", _WHERE_PROFILES_ARE)
     local = settings.model_copy(update={"host": "127.0.0.1", "port": port, "web_workers": 1})
     if keys_required(local):
         raise UsageError("The settings demand keys, and the demo has none.", _WITHOUT_KEYS)
