@@ -238,7 +238,9 @@ def _revisions(stores: Stores, project_id: ProjectId) -> _Revisions:
 def _renew(book: PriceBook, facts: PricingFacts, now: datetime) -> PriceBook:
     """Return the known book while its facts are unchanged; it remembers what it resolved."""
     ends_at = min(book.now + timedelta(hours=1), day_after(book.now), book.changes_at or _NEVER)
-    return PriceBook(facts, now) if book.facts != facts or now >= ends_at else book
+    # Of a clock that has been set back since, the book may have prices that are not valid yet.
+    is_valid = book.now <= now < ends_at
+    return book if book.facts == facts and is_valid else PriceBook(facts, now)
 
 
 def _listed(wanted: PriceFilter) -> list[Price]:

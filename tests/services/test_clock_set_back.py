@@ -11,12 +11,13 @@ import pytest
 from app.domain.access import DEFAULT_PROJECT, Principal, Scope
 from app.domain.access_errors import UnauthenticatedError
 from app.domain.identifiers import Slug
+from app.domain.prices import ANY_PRICE
 from app.domain.workloads import RefitMode, RefitPolicy, WorkloadDeclaration
 from app.services.refitting.overdue import OverdueRefits
 from app.services.uploads.terms import UploadFormat
 from app.services.wiring import Services
 from tests.support.clock import FakeClock
-from tests.support.prices import make_price
+from tests.support.prices import make_price, on_t4
 from tests.support.regressors import fit, publish_regressor
 from tests.support.uploads import make_json_run
 
@@ -70,6 +71,20 @@ def test_price_that_another_process_stored_since_counts(
     after = services.prices.book(DEFAULT_PROJECT)
 
     assert (len(before.facts.prices), len(after.facts.prices)) == (0, 1)
+
+
+def test_price_that_is_not_valid_yet_does_not_count(services: Services, clock: FakeClock) -> None:
+    valid_from = clock() + timedelta(hours=12)
+    services.prices.add(_OWNER, [make_price(), make_price(valid_from=valid_from)])
+    clock.advance(_DAY_S)
+    before = services.prices.book(DEFAULT_PROJECT)
+    clock.advance(-_DAY_S)
+
+    after = services.prices.book(DEFAULT_PROJECT)
+
+    offers = [book.resolve(on_t4(), ANY_PRICE) for book in (before, after)]
+    dates = [offer.price.valid_from for offer in offers if offer is not None]
+    assert dates == [valid_from, make_price().valid_from]
 
 
 def test_refits_that_are_overdue_are_looked_for(services: Services, clock: FakeClock) -> None:
