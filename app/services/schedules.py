@@ -157,7 +157,8 @@ def _keys(
     typical = float(np.nanmedian(figures.safe_s)) if known_service.size else 0.0
     seconds_left = np.array([_instant(job.deadline) for job in request.jobs]) - now.timestamp()
     slack = np.where(is_unknown, seconds_left - typical, figures.slack_s)
-    is_hopeless = np.nan_to_num(figures.on_time, nan=1.0) < 1.0 - request.confidence
+    chances = np.where(is_unknown & (seconds_left <= 0), 0.0, figures.on_time)
+    is_hopeless = np.nan_to_num(chances, nan=1.0) < 1.0 - request.confidence
     return (unknown_keys, *deadline_keys(slack, is_hopeless), service)
 
 

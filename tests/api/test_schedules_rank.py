@@ -189,6 +189,21 @@ def test_deadline_of_a_job_that_cannot_be_forecast_still_counts(
     assert refs(answer) == ["new", "known", "bad"]
 
 
+def test_missed_deadline_of_a_job_that_cannot_be_forecast_blocks_no_other(
+    client: TestClient, published: Services, clock: FakeClock
+) -> None:
+    late = (clock() + timedelta(days=2)).isoformat()
+    jobs = [
+        job("new", workload="nobody", deadline=clock().isoformat()),
+        job("known", deadline=late),
+        job("free", 1000.0),
+    ]
+
+    answer = rank(client, *jobs, policy="deadline_risk")
+
+    assert refs(answer) == ["known", "new", "free"]
+
+
 def test_queue_that_nothing_is_known_of_goes_by_submission(
     client: TestClient, services: Services, clock: FakeClock
 ) -> None:
