@@ -1,5 +1,6 @@
 """Profiling plans in money: currencies, places, ways to buy, free hardware."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -66,6 +67,27 @@ def test_prices_in_several_currencies_are_compared_in_that_of_the_workload(
 
     assert [plan["currency"] for plan in plans] == ["USD", "USD"]
     assert [plan["rejected_count"] for plan in plans] == [0, 0]
+
+
+def test_run_made_before_the_first_exchange_rate_is_billed_at_that_of_the_plan(
+    client: TestClient, published: Services, clock: FakeClock
+) -> None:
+    price = {"gpu_type": "T4", "gpu_count": 1, "currency": "JPY"}
+    dearer = {"price_per_hour": "300", "valid_from": (clock() - timedelta(days=9)).isoformat()}
+    answer = client.post("/v1/prices", json=[{**price, **dearer}, {**price, "price_per_hour": "1"}])
+    assert answer.status_code == 201, answer.text
+    store_rate(client)
+    clock.advance(60)
+    began_at = (clock() - timedelta(days=1)).isoformat()
+    run = {**scenario(1, 1000.0), "duration_seconds": 3600.0}
+
+    plan = ask(client, pricing={"currency": "USD"}, made=[{**run, "started_at": began_at}])
+    in_yen = ask(client, pricing={"currency": "JPY"}, made=[{**run, "started_at": began_at}])
+
+    assert (plan["currency"], in_yen["currency"]) == ("USD", "JPY")
+    assert float(plan["spent"]) == pytest.approx(1 / 150, rel=0.01)
+    assert float(in_yen["spent"]) == 300
+    assert "currency_not_converted" not in [warning["code"] for warning in plan["warnings"]]
 
 
 def test_budget_is_refused_where_no_exchange_rate_holds(

@@ -84,8 +84,12 @@ def spending_of(request: ProfilingRequest, book: PriceBook, currency: str | None
 
 
 def _offer_of(run: MadeRun, request: ProfilingRequest, book: PriceBook) -> Offer | None:
-    """Return what a run was bought at: the plan's own price where none is known for its start."""
+    """Return what a run was bought at.
+
+    Where no price is known for its start, or no exchange rate, it is the plan's own.
+    """
     as_of = request.pricing.as_of
+    found: list[Offer] = []
     for instant in dict.fromkeys((as_of or run.started_at, as_of)):
         [offer] = book.resolve_all(
             [run.scenario.configuration],
@@ -94,8 +98,8 @@ def _offer_of(run: MadeRun, request: ProfilingRequest, book: PriceBook) -> Offer
             nodes_assumed=are_nodes_open(request),
         )
         if offer is not None:
-            return offer
-    return None
+            found.append(offer)
+    return next((offer for offer in found if offer.is_as_asked), found[0] if found else None)
 
 
 def currency_of(request: ProfilingRequest, offers: Sequence[Offer | None]) -> str | None:
