@@ -1,5 +1,6 @@
 """Rate limits hold per key and tell the caller how much is left."""
 
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -67,6 +68,20 @@ def test_each_key_has_its_own_limit(client: TestClient, limited: Services) -> No
             201,
             429,
         ]
+
+
+def test_clock_that_is_set_back_starts_the_count_anew(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    present = time.time()
+    with monkeypatch.context() as ahead:
+        ahead.setattr(time, "time", lambda: present + 86_400)
+        client.post("/v1/echo")
+
+    answers = [client.post("/v1/echo") for _ in range(3)]
+
+    assert [answer.status_code for answer in answers] == [201, 201, 429]
+    assert int(answers[-1].headers["retry-after"]) <= 60
 
 
 def test_health_is_not_limited(client: TestClient) -> None:

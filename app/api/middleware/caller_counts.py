@@ -28,8 +28,9 @@ class CallerCounts:
         """Count one request of a caller."""
         is_allowed = self._limiter.hit(self._window, caller)
         stats = self._limiter.get_window_stats(self._window, caller)
-        return Allowance(
-            is_allowed=is_allowed,
-            remaining=stats.remaining,
-            reset_s=max(1, math.ceil(stats.reset_time - time.time())),
-        )
+        reset_s = math.ceil(stats.reset_time - time.time())
+        if reset_s > self._window.get_expiry():
+            # The clock has been set back since the window began: it would end that much later.
+            self._limiter.clear(self._window, caller)
+            return self.take(caller)
+        return Allowance(is_allowed=is_allowed, remaining=stats.remaining, reset_s=max(1, reset_s))
