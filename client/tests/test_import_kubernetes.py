@@ -301,6 +301,10 @@ def test_what_is_no_run_is_left_out_and_counted(importing: Importing, tmp_path: 
     gone = _pytorch_job(2, conditions=[{"type": "Succeeded", "status": "True"}])
     foreign = job("foreign", 4)
     instant = job("instant", 6)
+    stuck = job("stuck", 9, condition="Failed:BackoffLimitExceeded")
+    unstarted = pod(of=stuck, exit_code=128, reason="StartError")
+    state = unstarted["status"]["containerStatuses"][1]["state"]
+    state["terminated"]["startedAt"] = "1970-01-01T00:00:00Z"
     service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}, "spec": {}}
     file = exported(
         tmp_path,
@@ -314,6 +318,8 @@ def test_what_is_no_run_is_left_out_and_counted(importing: Importing, tmp_path: 
         pod(of=foreign),
         instant,
         pod(of=instant, start="10:00:00", end="10:00:00"),
+        stuck,
+        unstarted,
         pod(7, of=job("alone", 8), labels={}),
         service,
     )

@@ -252,7 +252,8 @@ def _execution(job: _Job, pods: Sequence[Object]) -> _Execution | str:
             member(job.item, "status", name) for name in ("startTime", "completionTime")
         )
         times = [(start, completion or condition.get("lastTransitionTime"))]
-    starts = [moment for start, _ in times if (moment := instant(start))]
+    # A container that could not be started has begun in 1970, by its runtime.
+    starts = [at for start, _ in times if (at := instant(start)) and at.timestamp() > 0]
     finishes = [moment for _, finish in times if (moment := instant(finish))]
     if not starts or not finishes or max(finishes) <= min(starts):
         return _NEVER_RAN
