@@ -1,7 +1,7 @@
 """The grid factor of a place at an instant."""
 
 import csv
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from functools import cache
@@ -43,7 +43,7 @@ class GridBook:
     """The grid factors of a project: its own before the built-in ones.
 
     Of those that match a place, the most specific counts (a region is more specific than a
-    provider), then the latest.
+    provider), then the latest; of those of one date, the last stored.
     """
 
     def __init__(self, own: Iterable[GridFactor]) -> None:
@@ -76,13 +76,13 @@ class GridBook:
 
 
 def _best_first(
-    factors: Iterable[GridFactor], provider: str | None, region: str | None
+    factors: Sequence[GridFactor], provider: str | None, region: str | None
 ) -> list[GridFactor]:
-    """Return the factors that match a place, the most specific first."""
+    """Return the factors that match a place, the most specific first; of one date, the last."""
     return sorted(
         (
             factor
-            for factor in factors
+            for factor in reversed(factors)
             if _covers(factor.provider, provider) and _covers(factor.region, region)
         ),
         key=lambda factor: (

@@ -83,3 +83,12 @@ def test_factor_of_the_most_specific_place_counts_then_the_latest(
 
     assert factor is not None
     assert factor.source == source
+
+
+def test_factor_that_is_stored_last_corrects_another_of_its_date() -> None:
+    day = datetime(2026, 1, 1, tzinfo=UTC)
+    wrong, right = (GridFactor(Decimal(text), day, text, "lab", "north") for text in ("5", "0.05"))
+
+    factor = GridBook([wrong, right]).factor("lab", "north", day)
+
+    assert factor == right
