@@ -24,13 +24,15 @@ from models import (
 class ServedRegressor:
     """A regressor in memory, with its workload's currency and the power that its runs measured.
 
-    `is_stale` if the database could not be asked for a newer one.
+    Its fit has seen the runs stored or included until `seen_until`, and none that came while it
+    was computed. `is_stale` if the database could not be asked for a newer one.
     """
 
     workload: Slug
     workload_id: WorkloadId
     version: int
     fitted_at: datetime
+    seen_until: datetime
     portfolio: FittedPortfolio
     is_stale: bool = False
     currency: str = "USD"
@@ -123,6 +125,7 @@ def load_version(
         workload_id,
         version,
         stored.created_at,
+        stored.seen_until,
         portfolio,
         power=power,
         artifact_bytes=len(stored.data),

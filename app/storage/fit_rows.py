@@ -67,6 +67,14 @@ def to_fit(row: FitRow, slug: str) -> Fit:
     )
 
 
+def seen_until(fit: Any) -> sa.ColumnElement[datetime]:
+    """Return when the last run that a fit used was stored or included.
+
+    A fit that did not record what it saw is assumed to have seen what was there when it began.
+    """
+    return sa.func.coalesce(fit.seen_until, fit.started_at, fit.requested_at)
+
+
 def is_lapsed(row: Any, now: datetime) -> sa.ColumnElement[bool]:
     """Return whether a fit's fitter has been silent for longer than its lease.
 

@@ -19,7 +19,13 @@ from app.domain.identifiers import (
 )
 from app.domain.pages import Page, page_of
 from app.domain.workloads import RefitMode, RefitPolicy
-from app.storage.fit_rows import CANCELLED_STEP, is_lapsed, request_document, to_fit
+from app.storage.fit_rows import (
+    CANCELLED_STEP,
+    is_lapsed,
+    request_document,
+    seen_until,
+    to_fit,
+)
 from app.storage.inclusion_tables import InclusionRow
 from app.storage.lists import is_one_of
 from app.storage.regressors import IS_PUBLISHED
@@ -64,29 +70,21 @@ def _newest_fit(*conditions: Callable[[Any], sa.ColumnElement[bool]]) -> sa.Scal
     )
 
 
-def _seen_until(fit: Any) -> sa.ColumnElement[datetime]:
-    """Return when the last run that a fit used was stored.
-
-    A fit that did not record what it saw is assumed to have seen what was there when it began.
-    """
-    return sa.func.coalesce(fit.seen_until, fit.started_at, fit.requested_at)
-
-
 def _has_newer_runs(fit: Any) -> Iterator[sa.ColumnElement[bool]]:
     """Yield conditions for a run, stored or included since, that a fit has not seen."""
-    seen_until = _seen_until(fit)
+    until = seen_until(fit)
     # Identifiers sort by creation: the index of the workload's runs finds the new ones.
     moment = sa.func.substr(fit.id, len("fit_") + 1, TIME_CHARACTERS)
     first = sa.func.coalesce(fit.unseen_run_id, sa.literal("run_").concat(moment))
     yield sa.exists().where(
         RunRow.workload_id == fit.workload_id,
         RunRow.id >= first,
-        RunRow.created_at > seen_until,
+        RunRow.created_at > until,
         *IS_USABLE,
     )
     yield sa.exists().where(
         InclusionRow.workload_id == fit.workload_id,
-        InclusionRow.included_at > seen_until,
+        InclusionRow.included_at > until,
         RunRow.id == InclusionRow.run_id,
         *IS_USABLE,
     )
@@ -164,16 +162,6 @@ class FitStore:
         newest = sa.select(_newest_fit(_is_published)).where(wanted)
         rows = self._select(FitRow.id.in_(newest))
         return {WorkloadId(row.workload_id): to_fit(row, slug) for row, slug in rows}
-
-    def seen_until(self, workload_id: WorkloadId, version: int) -> datetime | None:
-        """Return when the last run that a version's fit used was stored, None without the fit."""
-        # By the fit's identifier: no index finds it by the version, and there may be thousands.
-        query = (
-            sa.select(_seen_until(FitRow))
-            .join(RegressorRow, RegressorRow.fit_id == FitRow.id)
-            .where(RegressorRow.workload_id == workload_id, RegressorRow.version == version)
-        )
-        return self._session.execute(query).scalar_one_or_none()
 
     def aging_fits(self) -> list[AgingFit]:
         """Return the last published fits of workloads with newer runs and an age in their policy.

@@ -28,7 +28,15 @@ from app.domain.regressors import (
     UnfinishedUse,
 )
 from app.domain.workloads import Pooling
-from app.storage.tables import Json, PublicationEventRow, PublicationRow, RegressorRow, WorkloadRow
+from app.storage.fit_rows import seen_until
+from app.storage.tables import (
+    FitRow,
+    Json,
+    PublicationEventRow,
+    PublicationRow,
+    RegressorRow,
+    WorkloadRow,
+)
 from app.storage.upserts import insert_into
 
 IS_PUBLISHED: Final = sa.and_(
@@ -42,9 +50,10 @@ HAS_ARTIFACT: Final = sa.func.length(RegressorRow.artifact) > 0
 
 
 class StoredArtifact(NamedTuple):
-    """The bytes of a version's artefact, and when the version was created."""
+    """The bytes of a version's artefact, when it was created, and until when its fit saw runs."""
 
     created_at: datetime
+    seen_until: datetime
     data: bytes
 
 
@@ -264,10 +273,13 @@ class RegressorStore:
             sa.select(
                 WorkloadRow.slug,
                 RegressorRow.created_at,
+                sa.func.coalesce(seen_until(FitRow), RegressorRow.created_at).label("seen_until"),
                 RegressorRow.artifact,
                 RegressorRow.artifact_sha256,
             )
             .outerjoin(RegressorRow, is_wanted)
+            # By the fit's identifier: no index finds it by the version, and there may be thousands.
+            .outerjoin(FitRow, RegressorRow.fit_id == FitRow.id)
             .where(WorkloadRow.id == workload_id)
         ).one_or_none()
         if row is None:
@@ -278,7 +290,7 @@ class RegressorStore:
             raise ArtifactRemovedError(Slug(row.slug), version)
         if sha256(row.artifact).hexdigest() != row.artifact_sha256:
             raise RegressorUnavailableError(Slug(row.slug), version, "its stored hash differs")
-        return StoredArtifact(row.created_at, bytes(row.artifact))
+        return StoredArtifact(row.created_at, row.seen_until, bytes(row.artifact))
 
     def get(self, workload_id: WorkloadId, version: int) -> RegressorVersion | None:
         """Return one version of a workload."""

@@ -198,8 +198,11 @@ def test_what_a_version_has_seen_is_found_by_its_fit(
             of_version = FitRow.regressor_version == version
             connection.execute(sa.update(FitRow).where(of_version).values(seen_until=instant))
 
-    with database.reading() as stores, recorded_queries(database) as queries:
-        seen = [stores.fits.seen_until(workload_id, version) for version in (1, 2, 3, 4)]
+    with database.engine.begin() as connection:
+        connection.execute(sa.delete(FitRow).where(FitRow.regressor_version == 3))
 
-    assert seen == [*instants, None]
+    with database.reading() as stores, recorded_queries(database) as queries:
+        stored = [stores.regressors.load_artifact(workload_id, version) for version in (1, 2, 3)]
+
+    assert [each.seen_until for each in stored] == [*instants[:2], stored[2].created_at]
     assert all("regressor.fit_id = fit.id" in query for query in queries)

@@ -62,10 +62,9 @@ def experience(
 ) -> Experience:
     """Return what earlier runs say about a regressor's forecasts.
 
-    A run that arrived after the fit and is so slow that it would have failed the gate is not taken
-    as normal; it becomes normal when somebody acknowledges it, or with the next fit. An
-    acknowledged change may differ between configurations: the first acknowledged run of each sets
-    its level.
+    A run that the fit has not seen is not taken as normal if it is so slow that it would fail the
+    gate; it becomes normal when somebody acknowledges it, or with the next fit. An acknowledged
+    change may differ between configurations: the first acknowledged run of each sets its level.
 
     Parameters
     ----------
@@ -93,7 +92,7 @@ def experience(
     ratios = (judged.log_ratios() - normal).tolist()
     is_in_fit = True
     for run, ratio, cell in zip(usable, ratios, cells, strict=True):
-        if is_in_fit and run.created_at > served.fitted_at:
+        if is_in_fit and run.created_at > served.seen_until:
             is_in_fit = False
             seen.count_once()
         is_acknowledged = acknowledged_at is not None and run.created_at <= acknowledged_at

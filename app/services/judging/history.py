@@ -100,14 +100,15 @@ class History:
         """Return the log ratio of observed to forecast duration that is normal for a regressor.
 
         An acknowledged change stays normal: a fit that has seen only a few runs of it may take them
-        for noise. Where the fit follows them, the ratio is 0 by itself. Runs after the fit may show
-        later changes; they count only where the fit is older than the acknowledgement.
+        for noise. Where the fit follows them, the ratio is 0 by itself. Later runs that it has not
+        seen may show later changes; they count only where it is older than the acknowledgement.
         """
         if self.baseline is None:
             return 0.0
         runs = self.past
         if served.fitted_at > self.baseline.created_at:
-            runs = [run for run in runs if run.created_at <= served.fitted_at]
+            until = max(served.seen_until, self.baseline.created_at)
+            runs = [run for run in runs if run.created_at <= until]
         return normal_level(runs, served, self.book)
 
     def drift(self, stores: Stores) -> DriftReport | None:

@@ -31,9 +31,7 @@ def unfitted_runs(
 
     Those out of memory are searched among as many.
     """
-    since = None
-    if served is not None:
-        since = stores.fits.seen_until(workload_id, served.version) or served.fitted_at
+    since = None if served is None else served.seen_until
     usable = stores.runs.newest_usable(workload_id, since, limit=_MAX_RUNS)
     out_of_memory = stores.runs.out_of_memory(workload_id, since, among=_MAX_RUNS)
     return UnfittedRuns(usable, out_of_memory)
