@@ -54,7 +54,7 @@ def _shown(value: object) -> str:
         case None:
             return "-"
         case datetime():
-            return value.strftime("%Y-%m-%d %H:%M")
+            return f"{value:%Y-%m-%d %H:%M} UTC"
         case list():
             return ", ".join(str(item) for item in value)
         case Mapping():
