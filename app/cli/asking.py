@@ -18,6 +18,7 @@ from app.domain.wording import (
     say_rejected,
     say_seconds,
     say_share,
+    say_workers,
 )
 
 
@@ -88,11 +89,8 @@ def say_configuration(configuration: Mapping[str, Any]) -> str:
     """Return a configuration in a few words."""
     workers = configuration.get("workers") or 1
     instance, gpu = configuration.get("instance_type"), configuration.get("gpu_type")
-    hardware = gpu or instance
-    if hardware is None:
-        return say_count(workers, "worker")
     further = [*([instance] if gpu and instance else []), *say_capacity(configuration)]
-    return f"{workers} x {hardware}" + (f" ({', '.join(further)})" if further else "")
+    return say_workers(workers, gpu or instance) + (f" ({', '.join(further)})" if further else "")
 
 
 def _sentence(forecast: Mapping[str, Any]) -> str:

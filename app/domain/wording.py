@@ -18,6 +18,8 @@ _RESOLUTIONS: Final = ((_SHORT_S, 0.1), (_HOUR, 1.0), (_DAY, _MINUTE), (_YEAR, _
 _OTHER_OFFERS: Final = {"spot", "reserved"}
 _MIN_SHARE, _MIN_PROBABILITY = 0.01, 1e-4
 _MANY: Final = 1e6
+_WHOLE_FROM: Final = 999_999.5
+"""From here on, six digits would be written with an exponent."""
 PROBABILITIES: Final = {"deadline": "keeps the deadline", "budget": "keeps the budget"}
 """The limits that a forecast may keep, with their wording."""
 _FIGURES: Final = {"energy": ("kilowatt_hours", "kWh"), "carbon": ("kg_co2e", "kg CO2e")}
@@ -79,23 +81,27 @@ def say_number(number: float) -> str:
     --------
     >>> [say_number(value) for value in (1281167.0, 0.5, 4, 1.25e-5)]
     ['1,281,167', '0.5', '4', '1.25e-05']
+    >>> [say_number(value) for value in (1000.5, 999_999.4, 1234567.8)]
+    ['1,000.5', '999,999', '1,234,568']
     """
-    return f"{int(number):,}" if float(number).is_integer() else f"{number:.6g}"
+    if float(number).is_integer() or abs(number) >= _WHOLE_FROM:
+        return f"{round(number):,}"
+    return f"{number:,.6g}"
 
 
 def say_rounded(number: float) -> str:
-    """Return a number with three digits, a larger one without an exponent.
+    """Return a number with three digits and without an exponent.
 
     Examples
     --------
-    >>> [say_rounded(value) for value in (0.007834, 5114.3, 199_320.0)]
-    ['0.00783', '5,110', '199,000']
+    >>> [say_rounded(value) for value in (0.00001363, 5114.3, 199_320.0)]
+    ['0.0000136', '5,110', '199,000']
     """
-    return say_number(float(f"{number:.3g}"))
+    return f"{Decimal(f'{number:.3g}'):,f}"
 
 
 def say_amount(amount: float) -> str:
-    """Return an amount of money with all its digits, a tiny one without an exponent.
+    """Return an amount of money or energy with all its digits, a tiny one without an exponent.
 
     Examples
     --------
@@ -127,6 +133,28 @@ def say_count(count: int, noun: str) -> str:
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
+def say_workers(workers: int, hardware: str | None) -> str:
+    """Return a number of workers with what each of them is, if that is known.
+
+    Examples
+    --------
+    >>> say_workers(1, None), say_workers(4096, "H100")
+    ('1 worker', '4,096 x H100')
+    """
+    return say_count(workers, "worker") if hardware is None else f"{workers:,} x {hardware}"
+
+
+def say_name(name: str) -> str:
+    """Return one of the words of the API as it is written in a sentence.
+
+    Examples
+    --------
+    >>> say_name("out_of_memory")
+    'out of memory'
+    """
+    return name.replace("_", " ")
+
+
 def say_unprintable(text: str) -> str:
     r"""Return the first unprintable character of a text in visible form.
 
@@ -153,7 +181,7 @@ def say_objective(objective: str, forecast: Mapping[str, Any]) -> dict[str, str]
     if objective not in _FIGURES:
         return {}
     member, unit = _FIGURES[objective]
-    return {objective: f"{say_number(forecast['energy'][member])} {unit}"}
+    return {objective: f"{say_amount(forecast['energy'][member])} {unit}"}
 
 
 def say_share(share: float) -> str:
@@ -165,6 +193,17 @@ def say_share(share: float) -> str:
     ('90%', '89.88%')
     """
     return f"{100 * share:.4g}%"
+
+
+def say_change(fraction: float, *, decimals: int = 1) -> str:
+    """Return a relative change as a signed percentage; one that rounds to nothing has no minus.
+
+    Examples
+    --------
+    >>> say_change(0.123), say_change(-0.0004), say_change(-0.5, decimals=0)
+    ('+12.3%', '+0.0%', '-50%')
+    """
+    return f"{fraction:+z.{decimals}%}"
 
 
 def say_probabilities(forecast: Mapping[str, Any]) -> dict[str, str]:
@@ -186,14 +225,16 @@ def say_probabilities(forecast: Mapping[str, Any]) -> dict[str, str]:
 
 
 def say_probability(probability: float) -> str:
-    """Return a probability as a percentage, a tiny one without an exponent.
+    """Return a probability as a percentage: 0% is never, 100% always.
 
     Examples
     --------
-    >>> say_probability(0.5), say_probability(2e-7), say_probability(0.0)
-    ('50%', 'under 0.01%', '0%')
+    >>> [say_probability(value) for value in (0.5, 2e-7, 0.99996, 0.0, 1.0)]
+    ['50%', 'under 0.01%', 'over 99.99%', '0%', '100%']
     """
-    return "under 0.01%" if 0 < probability < _MIN_PROBABILITY else say_share(probability)
+    if 0 < probability < _MIN_PROBABILITY:
+        return "under 0.01%"
+    return "over 99.99%" if 1 - _MIN_PROBABILITY < probability < 1 else say_share(probability)
 
 
 def say_parts(forecast: Mapping[str, Any]) -> str:
@@ -218,10 +259,10 @@ def say_rejected(by_reason: Mapping[str, int]) -> str:
 
     Examples
     --------
-    >>> say_rejected({"deadline": 2, "budget": 1})
-    'Not qualified: deadline 2, budget 1.'
+    >>> say_rejected({"deadline": 2, "out_of_memory": 1})
+    'Not qualified: deadline 2, out of memory 1.'
     """
-    counts = ", ".join(f"{reason} {count}" for reason, count in by_reason.items())
+    counts = ", ".join(f"{say_name(reason)} {count:,}" for reason, count in by_reason.items())
     return f"Not qualified: {counts}."
 
 

@@ -44,6 +44,18 @@ def test_the_change_of_cost_is_told(client: TestClient) -> None:
 
 
 @pytest.mark.usefixtures("published")
+def test_change_that_rounds_to_nothing_has_no_minus(client: TestClient) -> None:
+    branch = {"branch": "feature", "base_branch": "main"}
+    first = report(client, run(usual()), **branch)
+    median = first["runs"][0]["expected_seconds"]["median"]
+
+    answer = report(client, run(0.9998 * median), **branch)
+
+    assert answer["runs"][0]["ratio"] < 1
+    assert " | +0.0% | " in answer["comment_markdown"]
+
+
+@pytest.mark.usefixtures("published")
 def test_the_cost_is_converted_to_the_currency_of_the_workload(client: TestClient) -> None:
     rate = {"from_currency": "EUR", "to_currency": "USD", "rate": "2", "source": "a bank"}
     assert client.post("/v1/prices", json=IN_EURO).status_code == 201

@@ -128,7 +128,11 @@ def test_interruptions_and_both_purchases_are_told() -> None:
     ("basis", "carbon", "told"),
     [
         ("measured", None, "It uses about 55.1 kWh (power: measured).\n"),
-        ("data_sheet", 12.0, "(power: data sheet), that is about 12 kg CO2e.\n"),
+        (
+            "data_sheet",
+            12.0,
+            "It uses at most 55.1 kWh (power: data sheet), that is at most 12 kg CO2e.\n",
+        ),
         ("data_sheet", None, ""),
     ],
 )
@@ -161,6 +165,29 @@ def test_time_and_cost_to_the_target_are_told() -> None:
     assert f"{told}.\n" in unpriced
 
 
+def test_figures_are_told_without_exponents_and_never_as_more_certain_than_they_are() -> None:
+    energy = {"kilowatt_hours": 2.887e-10, "kg_co2e": 1.5e-10, "basis": "given"}
+    support = {"unseen_levels": [], "rare_levels": [], "runs_used": 1}
+    work = {"dataset_size": 1234567.5}
+    probability = {"deadline": 0.99997, "budget": 1.0}
+
+    text = forecast_sentences(
+        make_forecast(work=work, support=support, energy=energy, probability=probability)
+    )
+
+    assert " dataset_size 1,234,568, " in text
+    assert "; 1 run, regressor version 7)." in text
+    assert "about 0.0000000002887 kWh (power: given), that is about 0.00000000015 kg CO2e." in text
+    assert "It keeps the deadline with probability over 99.99%.\n" in text
+    assert "It keeps the budget with probability 100%.\n" in text
+
+
+def test_influence_that_rounds_to_nothing_has_no_minus() -> None:
+    lesson = {"run_ids": ["run_1"], "influence": -0.001}
+
+    assert "run_1 (+0.00%)" in forecast_sentences(make_forecast(taught_by=[lesson]))
+
+
 def test_unknown_cost_and_warnings_are_said() -> None:
     warning = {"code": "price_unknown", "message": "No price.", "remedy": "POST /v1/prices."}
 
@@ -179,6 +206,7 @@ def test_unknown_cost_and_warnings_are_said() -> None:
         ({"workers": 16, "nodes": 2}, "on 16 workers on 2 nodes with"),
         ({"workers": 16, "nodes": 2, "gpu_type": "T4"}, "on 16 x T4 on 2 nodes with"),
         ({"workers": 16, "nodes": 1, "gpu_type": "T4"}, "on 16 x T4 with"),
+        ({"workers": 4096, "nodes": 1, "gpu_type": "T4"}, "on 4,096 x T4 with"),
     ],
 )
 def test_several_nodes_are_said(configuration: dict[str, Any], told: str) -> None:
@@ -268,7 +296,7 @@ def test_reasons_are_told_where_nothing_is_near() -> None:
         "rejected_by_reason": {"out_of_memory": 3},
     }
 
-    assert recommendation_text(answer).endswith("\n\nNot qualified: out_of_memory 3.\n")
+    assert recommendation_text(answer).endswith("\n\nNot qualified: out of memory 3.\n")
 
 
 def test_recommendation_names_the_best_and_the_ranking() -> None:
@@ -283,8 +311,22 @@ def test_recommendation_names_the_best_and_the_ranking() -> None:
 
     text = recommendation_text(answer)
 
-    assert text.startswith("Best of 12 configurations by cost (10 do not qualify):\n\nresnet50")
+    assert text.startswith("Best of 12 configurations by cost (10 not qualified):\n\nresnet50")
     assert "interval" in text
+
+
+def test_single_candidate_is_told_as_one() -> None:
+    answer = {
+        "objective": "cost_duration_product",
+        "considered": 1,
+        "recommended": {"forecast": make_forecast()},
+    }
+
+    text = recommendation_text(answer)
+    hopeless = recommendation_text({"considered": 1, "recommended": None})
+
+    assert text.startswith("Best of 1 configuration by cost duration product (0 not qualified)")
+    assert hopeless == "None of 1 configuration meets the constraints.\n"
 
 
 def test_hopeless_request_names_what_would_have_to_change() -> None:

@@ -100,7 +100,7 @@ def test_table_of_a_queue_notes_the_warnings_of_its_jobs(fitted: TestClient) -> 
     (far,) = (line for line in lines if line.startswith("far: dataset_size 900,000"))
     assert far.endswith("workers 64 lies outside the measured 1 to 8.")
     assert "far: Never measured for this workload: gpu_type 'A100-80GB'." in lines
-    assert "huge: The job fits into GPU memory with a probability of only 0%." in lines
+    assert "huge: The job fits into GPU memory with a probability of under 0.01%." in lines
 
 
 @pytest.mark.parametrize("progress", [{"progress": 0.2}, {"elapsed_s": 60}])

@@ -115,7 +115,7 @@ def test_nearest_candidate_says_what_would_have_to_change(
     captured = capsys.readouterr()
     assert "Nearest: 4 x T4 (g4dn.xlarge): 1 min (90% interval 50 s to 1 min 10 s)" in captured.out
     assert "The deadline is too short." in captured.err
-    assert captured.err.count("Not qualified: deadline 2, out_of_memory 1.") == 2
+    assert captured.err.count("Not qualified: deadline 2, out of memory 1.") == 2
 
 
 def test_best_candidate_is_told_in_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,7 +1,7 @@
 """The accuracy of a workload's forecasts as sentences and a table."""
 
 from app.domain.accuracy import AccuracyFigures, AccuracyReport, DriftReport
-from app.domain.wording import align, say_count, say_seconds
+from app.domain.wording import align, say_change, say_count, say_seconds
 
 _SOURCES = {
     "named": "recorded, named by the run",
@@ -47,7 +47,7 @@ def _table(report: AccuracyReport) -> str:
 
 def _row(name: str, figures: AccuracyFigures) -> list[str]:
     shares = [f"{figures.coverage[level]:.1%}" for level in _LEVELS]
-    return [name, str(figures.runs), f"{figures.mape:.1%}", f"{figures.bias:+.1%}", *shares]
+    return [name, str(figures.runs), f"{figures.mape:.1%}", say_change(figures.bias), *shares]
 
 
 def _drift_sentence(drift: DriftReport) -> str:

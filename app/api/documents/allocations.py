@@ -15,7 +15,15 @@ from app.api.documents.schedules import (
 from app.api.schemas.quantities import plain_number, significant
 from app.domain.allocations import ANY_TYPE, AllocatedJob, Allocation, Omission, OmittedJob, Placed
 from app.domain.errors import DomainError
-from app.domain.wording import align, say_count, say_number, say_seconds, say_share
+from app.domain.wording import (
+    align,
+    say_amount,
+    say_count,
+    say_number,
+    say_seconds,
+    say_share,
+    say_workers,
+)
 
 _PATH = "/v1/schedules:allocate"
 _REASONS = {
@@ -130,9 +138,7 @@ def _share(keeps: Document | None) -> str:
     if keeps is None:
         return "gets nothing"
     name = keeps["gpu_type"]
-    if name == ANY_TYPE:
-        return f"keeps {say_count(keeps['workers'], 'worker')}"
-    return f"keeps {keeps['workers']} x {name}"
+    return f"keeps {say_workers(keeps['workers'], None if name == ANY_TYPE else name)}"
 
 
 def _say_reason(entry: Document) -> str:
@@ -148,7 +154,7 @@ def _presence(document: Document, member: str) -> list[bool]:
 def _summary(document: Document) -> str:
     running = [*document["allocated"], *filter(itemgetter("keeps"), document["left_out"])]
     used = ", ".join(
-        f"{document['used'][name]} of {gpus} {'workers' if name == ANY_TYPE else f'x {name}'}"
+        f"{document['used'][name]:,} of {say_workers(gpus, None if name == ANY_TYPE else name)}"
         for name, gpus in document["capacity"].items()
     )
     return f"{say_count(len(running), 'job')} on {used}."
@@ -159,7 +165,7 @@ def _quality(document: Document) -> list[str]:
     if value is None:
         return []
     name = document["objective"]
-    amount = say_seconds(value) if name in {"mean_completion", "makespan"} else say_number(value)
+    amount = say_seconds(value) if name in {"mean_completion", "makespan"} else say_amount(value)
     if document["exact"]:
         quality = "no other allocation is better"
     elif document["gap"] is None:

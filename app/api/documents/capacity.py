@@ -7,7 +7,7 @@ from app.api.schemas.quantities import significant
 from app.domain.allocations import ANY_TYPE
 from app.domain.capacity import CapacityView, OmittedFromDemand, TypeDemand
 from app.domain.instants import second_text
-from app.domain.wording import align, say_rounded, say_share
+from app.domain.wording import align, say_count, say_rounded, say_share
 
 _PATH = "/v1/schedules:capacity"
 
@@ -77,8 +77,8 @@ def capacity_text(document: Document) -> str:
 def _type_text(demand: Document, confidence: str) -> str:
     capacity = demand["capacity"]
     is_any = demand["gpu_type"] == ANY_TYPE
-    noun, name = ("workers", "Without a GPU") if is_any else ("GPUs", demand["gpu_type"])
-    size = "as many as needed" if capacity is None else f"{capacity} {noun}"
+    noun, name = ("worker", "Without a GPU") if is_any else ("GPU", demand["gpu_type"])
+    size = "as many as needed" if capacity is None else say_count(capacity, noun)
     ends = demand["ends_at"]
     last = (
         "no end in sight" if ends is None else f"all ended by {ends} with {confidence} confidence"

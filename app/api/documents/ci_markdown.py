@@ -7,7 +7,7 @@ from typing import Final
 from app.api.documents.markdown import as_code, as_text
 from app.api.schemas.quantities import money_text
 from app.domain.ci import CONFIDENCE, CiReport, CostChange, GateVerdict, JudgedRun, RunCost
-from app.domain.wording import say_count, say_number, say_seconds
+from app.domain.wording import say_change, say_count, say_number, say_seconds, say_workers
 
 _HEADINGS: Final = {
     GateVerdict.PASS: "as forecast",
@@ -39,7 +39,7 @@ def summary(report: CiReport) -> str:
     if report.drifts:
         slug, drift = next(iter(report.drifts.items()))
         since = "" if drift.since is None else f" since {drift.since.created_at:%Y-%m-%d}"
-        change = f"{drift.change_ratio - 1:+.1%}"
+        change = say_change(drift.change_ratio - 1)
         runs = say_count(drift.changed_runs, "run")
         return f"The durations of {slug} creep up: {change}{since}, over {runs}."
     if report.verdict is GateVerdict.WARN and worst is not None:
@@ -129,14 +129,12 @@ def _change(judged: JudgedRun) -> str:
     median = judged.expected_median_seconds
     expected = "" if median is None else f" instead of {say_seconds(median)}"
     observed = say_seconds(judged.run.duration_seconds)
-    return f"{observed}{expected} ({(judged.ratio or 1) - 1:+.0%})"
+    return f"{observed}{expected} ({say_change((judged.ratio or 1) - 1, decimals=0)})"
 
 
 def _hardware_text(judged: JudgedRun) -> str:
     configuration = judged.run.scenario.configuration
-    hardware = configuration.gpu_type or configuration.instance_type
-    workers = configuration.workers
-    return say_count(workers, "worker") if hardware is None else f"{workers} x {hardware}"
+    return say_workers(configuration.workers, configuration.gpu_type or configuration.instance_type)
 
 
 def _configuration_text(judged: JudgedRun) -> str:
@@ -159,7 +157,7 @@ def _row(judged: JudgedRun, *, has_costs: bool) -> str:
     if median is not None and lower is not None and upper is not None:
         band = f"{say_seconds(lower)} .. {say_seconds(upper)}"
         expected = f"{say_seconds(median)} ({band})"
-        change = f"{(judged.ratio or 1) - 1:+.1%}"
+        change = say_change((judged.ratio or 1) - 1)
     verdict = {GateVerdict.FAIL: "**fail**", GateVerdict.WARN: "**warn**"}.get(
         judged.verdict, judged.verdict.replace("_", " ")
     )

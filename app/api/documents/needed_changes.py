@@ -11,7 +11,9 @@ from app.domain.wording import (
     say_count,
     say_enough_seconds,
     say_number,
+    say_probability,
     say_seconds,
+    say_share,
 )
 
 _SIX_DIGITS_UP: Final = Context(prec=6, rounding=ROUND_CEILING)
@@ -38,10 +40,10 @@ def _plain(value: float | bool | str | None) -> float | bool | str | None:  # no
     return plain_number(value) if isinstance(value, float) else value
 
 
-def _memory(asked: object, needed: object) -> str:
+def _memory(asked: float, needed: float) -> str:
     return (
-        f"It fits into memory with probability {needed}, {asked} is asked: take a GPU type with"
-        " more memory or spread the batch over more workers."
+        f"It fits into memory with probability {say_probability(needed)}, {say_share(asked)} is"
+        " asked: take a GPU type with more memory or spread the batch over more workers."
     )
 
 

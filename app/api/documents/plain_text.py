@@ -6,16 +6,20 @@ from typing import Any
 from app.domain.flat_fields import CONFIGURATION, PARAMETER, WORK, say_members
 from app.domain.wording import (
     align,
+    say_amount,
     say_capacity,
+    say_change,
     say_count,
     say_enough_seconds,
-    say_number,
+    say_name,
     say_objective,
     say_parts,
     say_probabilities,
     say_rejected,
+    say_rounded,
     say_seconds,
     say_share,
+    say_workers,
 )
 
 Document = Mapping[str, Any]
@@ -44,12 +48,10 @@ def _hardware(forecast: Document) -> str:
     configuration = forecast["configuration"]
     workers, nodes = configuration.get("workers") or 1, configuration.get("nodes") or 1
     on_nodes = f" on {say_count(nodes, 'node')}" if nodes > 1 else ""
-    hardware = configuration.get("gpu_type") or configuration.get("instance_type")
-    if hardware is None:
-        return say_count(workers, "worker") + on_nodes
     instance = configuration.get("instance_type")
+    hardware = configuration.get("gpu_type") or instance
     suffix = f" ({instance})" if instance and instance != hardware else ""
-    return f"{workers} x {hardware}{suffix}{on_nodes}"
+    return say_workers(workers, hardware) + suffix + on_nodes
 
 
 def _cost_sentence(cost: Document | None) -> str:
@@ -59,9 +61,9 @@ def _cost_sentence(cost: Document | None) -> str:
     instances = price.get("instances") or 1
     origin = "given with the question" if price["source"] == "inline" else price["source"]
     details = [*_price_origin(price), origin, price["valid_from"][:10]]
-    multiple = f"{instances} x " if instances > 1 else ""
+    multiple = f"{instances:,} x " if instances > 1 else ""
     others = "".join(
-        f" and {other['instances']} x {other['price_per_hour']} ({other['instance_type']})"
+        f" and {other['instances']:,} x {other['price_per_hour']} ({other['instance_type']})"
         for other in price.get("others") or ()
     )
     return (
@@ -93,14 +95,14 @@ def _spot_sentences(forecast: Document) -> list[str]:
         best = spot["optimal_checkpoint_interval_s"]
         advice = "" if best is None else f"; a checkpoint every {say_seconds(best)} would be best"
         lines.append(
-            f"{say_number(round(spot['expected_interruptions'], 2))} interruptions are expected"
+            f"{say_rounded(spot['expected_interruptions'])} interruptions are expected"
             f" with a checkpoint every {say_seconds(spot['checkpoint_interval_s'])}{advice}."
         )
     return lines + [_option_sentence(option) for option in forecast.get("purchases") or ()]
 
 
 def _option_sentence(option: Document) -> str:
-    kind = str(option["purchase"]).replace("_", " ").capitalize()
+    kind = say_name(option["purchase"]).capitalize()
     duration, cost = option["duration_seconds"], option["cost"]
     if duration is None:
         return f"{kind}: {option['refused']}"
@@ -117,12 +119,12 @@ def _energy_sentences(energy: Document) -> list[str]:
         return []
     if energy.get("kg_co2e") is None and energy.get("basis") == "data_sheet":
         return []
-    basis = str(energy["basis"]).replace("_", " ")
+    basis = say_name(energy["basis"])
     carbon = energy.get("kg_co2e")
-    emissions = "" if carbon is None else f", that is about {say_number(carbon)} kg CO2e"
-    return [
-        f"It uses about {say_number(energy['kilowatt_hours'])} kWh (power: {basis}){emissions}."
-    ]
+    nearly = "at most" if energy["basis"] == "data_sheet" else "about"
+    emissions = "" if carbon is None else f", that is {nearly} {say_amount(carbon)} kg CO2e"
+    amount = f"{nearly} {say_amount(energy['kilowatt_hours'])} kWh"
+    return [f"It uses {amount} (power: {basis}){emissions}."]
 
 
 def forecast_sentences(forecast: Document) -> str:
@@ -142,7 +144,7 @@ def forecast_sentences(forecast: Document) -> str:
         _cost_sentence(forecast.get("cost")),
         (
             f"Basis: {forecast['basis']} ({_basis_meaning(forecast)};"
-            f" {forecast['support']['runs_used']} runs, regressor version"
+            f" {say_count(forecast['support']['runs_used'], 'run')}, regressor version"
             f" {forecast['regressor_version']})."
         ),
     ]
@@ -171,7 +173,7 @@ def _target_sentence(target: Document) -> str:
     duration, epochs, cost = target["duration_seconds"], target["epochs"], target["cost"]
     money = "" if cost is None else f" and cost {cost['median']} {cost['currency']}"
     return (
-        f"To the target it takes about {say_number(float(format(epochs['median'], '.3g')))} epochs:"
+        f"To the target it takes about {say_rounded(epochs['median'])} epochs:"
         f" {say_seconds(duration['median'])} ({say_seconds(duration['lower'])} to"
         f" {say_seconds(duration['upper'])}){money}."
     )
@@ -183,7 +185,7 @@ def _explanation(forecast: Document) -> list[str]:
     if parts := say_parts(forecast):
         lines.append(f"Where the time goes: {parts}.")
     lessons = [
-        f"{lesson['run_ids'][0]} ({lesson['influence']:+.2f}%)"
+        f"{lesson['run_ids'][0]} ({say_change(lesson['influence'] / 100, decimals=2)})"
         for lesson in (forecast.get("taught_by") or ())[:_SHOWN_LESSONS]
     ]
     if lessons:
@@ -260,9 +262,10 @@ def _remarks(answer: Document) -> list[str]:
 
 def recommendation_text(answer: Document) -> str:
     """Return a recommendation as a sentence and the best candidates as a table."""
-    considered, rejected = answer["considered"], answer.get("rejected_count", 0)
+    candidates = say_count(answer["considered"], "configuration")
+    rejected = answer.get("rejected_count", 0)
     if answer.get("recommended") is None:
-        lines = [f"None of {considered} configurations meets the constraints."]
+        lines = [f"None of {candidates} meets the constraints."]
         nearest = answer.get("nearest")
         if nearest is not None:
             changes = [f"- {change['message']}" for change in nearest["changes"]]
@@ -271,10 +274,7 @@ def recommendation_text(answer: Document) -> str:
         return "\n".join([*lines, *_remarks(answer)]) + "\n"
     best = answer["recommended"]["forecast"]
     lines = [
-        (
-            f"Best of {considered} configurations by {answer['objective']}"
-            f" ({rejected} do not qualify):"
-        ),
+        f"Best of {candidates} by {say_name(answer['objective'])} ({rejected:,} not qualified):",
         "",
         forecast_sentences(best).rstrip(),
     ]

@@ -11,6 +11,7 @@ from app.domain.schedules import Band, RankedJob, Ranking
 from app.domain.wording import (
     align,
     say_count,
+    say_name,
     say_probability,
     say_rounded,
     say_seconds,
@@ -95,7 +96,7 @@ def ranking_text(document: Document) -> str:
         for job in ranked
         if job["problem"] is not None
     ]
-    title = f"{say_count(len(ranked), 'job')}, {document['policy'].replace('_', ' ')}:"
+    title = f"{say_count(len(ranked), 'job')}, {say_name(document['policy'])}:"
     return "\n".join([title, "", table, *([""] if notes else []), *notes]) + "\n"
 
 

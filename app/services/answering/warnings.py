@@ -12,7 +12,7 @@ from app.domain.configurations import Configuration
 from app.domain.forecasts import ForecastWarning
 from app.domain.grid_factors import GridFactor
 from app.domain.prices import PriceQuery
-from app.domain.wording import say_count, say_factor, say_number
+from app.domain.wording import say_count, say_factor, say_number, say_probability
 from app.pricing.currencies import is_stale_rate
 from app.pricing.grid import is_stale_factor
 from app.pricing.holding import is_stale
@@ -180,7 +180,8 @@ def _on_memory(fits_probability: float | None, confidence: float) -> Iterator[Fo
     if fits_probability is not None and fits_probability < confidence:
         yield ForecastWarning(
             "may_not_fit",
-            f"The job fits into GPU memory with a probability of only {fits_probability:.0%}.",
+            "The job fits into GPU memory with a probability of"
+            f" {say_probability(fits_probability)}.",
             "Take a smaller batch per worker, less precision, or a GPU with more memory.",
         )
 
@@ -219,8 +220,8 @@ def _on_regressor(served: ServedRegressor) -> Iterator[ForecastWarning]:
         day = datetime.fromtimestamp(last.at, UTC).date().isoformat()
         yield ForecastWarning(
             "durations_shifted",
-            f"Since {day} all runs have taken {exp(last.shift):.2f} times as long as before;"
-            " earlier runs are adjusted by that factor.",
+            f"Since {day} all runs have taken {say_factor(exp(last.shift))} times as long as"
+            " before; earlier runs are adjusted by that factor.",
             "Fit again with runs_since when there are enough newer runs.",
         )
     if served.is_stale:
