@@ -10,6 +10,7 @@ from app.cli.wording import interval, money, percent
 from app.domain.flat_fields import say_members
 from app.domain.wording import (
     PROBABILITIES,
+    gather_warnings,
     say_capacity,
     say_count,
     say_objective,
@@ -74,15 +75,13 @@ def show_forecasts(forecasts: list[dict[str, Any]], objective: str = "") -> None
 
 
 def _show_warnings(forecasts: list[dict[str, Any]]) -> None:
-    by_code: dict[str, list[dict[str, Any]]] = {}
-    for forecast in forecasts:
-        for warning in forecast.get("warnings") or []:
-            by_code.setdefault(warning["code"], []).append(warning)
-    for warnings in by_code.values():
-        first, n_more = warnings[0], len(warnings) - 1
-        others = f" The same applies to {n_more} more of the {len(forecasts)}." if n_more else ""
-        text = f"Warning: {first['message']} {first.get('remedy') or ''}".rstrip()
-        print_note(in_cli_words(text) + others)
+    def say(warning: Mapping[str, Any], count: int) -> str:
+        others = f" The same applies to {count - 1:,} more of the {len(forecasts):,}."
+        text = f"Warning: {warning['message']} {warning.get('remedy') or ''}".rstrip()
+        return in_cli_words(text) + (others if count > 1 else "")
+
+    for line in gather_warnings(forecasts, say):
+        print_note(line)
 
 
 def say_configuration(configuration: Mapping[str, Any]) -> str:

@@ -2,7 +2,7 @@
 
 import math
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final
 
@@ -22,6 +22,7 @@ _WHOLE_FROM: Final = 999_999.5
 """From here on, six digits would be written with an exponent."""
 PROBABILITIES: Final = {"deadline": "keeps the deadline", "budget": "keeps the budget"}
 """The limits that a forecast may keep, with their wording."""
+_SHOWN_OF_A_KIND: Final = 3
 _FIGURES: Final = {"energy": ("kilowatt_hours", "kWh"), "carbon": ("kg_co2e", "kg CO2e")}
 """Objectives besides duration and cost: the member of a forecast's energy, and its unit."""
 
@@ -281,6 +282,54 @@ def say_capacity(offer: Mapping[str, Any]) -> list[str]:
     return [*([place] if place else []), *([purchase] if purchase in _OTHER_OFFERS else [])]
 
 
+def gather_warnings(
+    forecasts: Iterable[Mapping[str, Any]], say: Callable[[Mapping[str, Any], int], str]
+) -> list[str]:
+    """Return a line for each different warning of many forecasts, the first few of a kind.
+
+    Parameters
+    ----------
+    forecasts
+        Documents with `warnings`.
+    say
+        Returns the line of a warning, given the number of forecasts that have it.
+
+    Examples
+    --------
+    >>> texts = ("workers 4", "workers 8", "workers 8", "workers 16", "workers 32")
+    >>> forecasts = [{"warnings": [{"code": "beyond_range", "message": text}]} for text in texts]
+    >>> for line in gather_warnings(forecasts, lambda one, count: f"{one['message']}: {count}"):
+    ...     print(line)
+    workers 4: 1
+    workers 8: 2
+    workers 16: 1
+    ... and 1 more like it; the JSON has all.
+    """
+    by_code: dict[str, dict[str, list[Mapping[str, Any]]]] = {}
+    for forecast in forecasts:
+        for warning in forecast.get("warnings") or ():
+            equal = by_code.setdefault(warning["code"], {})
+            equal.setdefault(warning["message"], []).append(warning)
+    lines = []
+    for kind in by_code.values():
+        lines += [say(equal[0], len(equal)) for equal in [*kind.values()][:_SHOWN_OF_A_KIND]]
+        if len(kind) > _SHOWN_OF_A_KIND:
+            hidden = len(kind) - _SHOWN_OF_A_KIND
+            lines.append(f"... and {hidden:,} more like it; the JSON has all.")
+    return lines
+
+
+def _width(text: str) -> int:
+    """Return how many columns of a terminal a text takes."""
+    if text.isascii():
+        return len(text)
+    return sum(
+        2 if unicodedata.east_asian_width(character) in {"F", "W"} else 1
+        for character in text
+        if unicodedata.category(character) not in {"Mn", "Me", "Cf"}
+    )
+
+
 def align(header: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1) -> str:
     """Return a table in plain text; all columns but the first `left` are right-aligned.
 
@@ -290,12 +339,17 @@ def align(header: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1
     gpu    cost
     H100  12.00
     T4     3.10
+    >>> print(align(["model", "cost"], [["大", "1.00"], ["large", "12.00"]]))
+    model   cost
+    大      1.00
+    large  12.00
     """
     lines = [list(header), *(list(row) for row in rows)]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
+    widths = [max(_width(line[column]) for line in lines) for column in range(len(header))]
 
     def cell(text: str, column: int) -> str:
-        return text.ljust(widths[column]) if column < left else text.rjust(widths[column])
+        blank = " " * (widths[column] - _width(text))
+        return text + blank if column < left else blank + text
 
     return "\n".join(
         "  ".join(cell(text, column) for column, text in enumerate(line)).rstrip() for line in lines

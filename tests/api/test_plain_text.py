@@ -237,6 +237,20 @@ def test_many_forecasts_are_an_aligned_table_of_what_differs() -> None:
     assert lines[3].index("9 h 12 min") == lines[4].index("9 h 12 min")
 
 
+def test_table_tells_each_different_warning_the_first_few_of_a_kind() -> None:
+    texts = ("workers 4.", "workers 8.", "workers 8.", "workers 16.", "workers 32.")
+    forecasts = [
+        make_forecast(warnings=[{"code": "beyond_range", "message": text}]) for text in texts
+    ]
+
+    assert forecast_table(forecasts).splitlines()[-4:] == [
+        "Warning (beyond_range): workers 4.",
+        "Warning (beyond_range): workers 8.",
+        "Warning (beyond_range): workers 16.",
+        "... and 1 more like it; the JSON has all.",
+    ]
+
+
 def test_empty_grid_and_equal_rows_are_tables_too() -> None:
     assert forecast_table([]) == "Nothing was asked.\n"
     assert "workers" in forecast_table([make_forecast(), make_forecast()])

@@ -54,6 +54,22 @@ def test_what_forecasts_share_is_said_once(capsys: pytest.CaptureFixture[str]) -
     assert "1 more of the 2" in captured.err
 
 
+def test_warnings_are_said_to_hold_only_where_they_are_the_same(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    forecasts = [
+        _forecast(workers, warnings=[{"code": "beyond_range", "message": f"workers {workers}."}])
+        for workers in (4, 8, 8)
+    ]
+
+    show_forecasts(forecasts)
+
+    assert capsys.readouterr().err.splitlines()[-2:] == [
+        "Warning: workers 4.",
+        "Warning: workers 8. The same applies to 1 more of the 3.",
+    ]
+
+
 def test_what_was_asked_besides_has_columns_of_its_own(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 from app.domain.flat_fields import CONFIGURATION, PARAMETER, WORK, say_members
 from app.domain.wording import (
     align,
+    gather_warnings,
     say_amount,
     say_capacity,
     say_change,
@@ -227,11 +228,9 @@ def forecast_table(forecasts: Sequence[Document], objective: str = "") -> str:
     title = f"{forecasts[0]['workload']}{f': {common}' if common else ''}"
     header = [*varied, *columns]
     table = align(header, rows, left=sum(name in _CATEGORIES for name in varied) or 1)
-    codes: dict[str, Document] = {}
-    for forecast in forecasts:
-        for entry in forecast.get("warnings") or ():
-            codes.setdefault(entry["code"], entry)
-    notes = [f"Warning ({code}): {entry['message']}" for code, entry in codes.items()]
+    notes = gather_warnings(
+        forecasts, lambda entry, _: f"Warning ({entry['code']}): {entry['message']}"
+    )
     return "\n".join([title, "", table, *([""] if notes else []), *notes]) + "\n"
 
 
