@@ -42,6 +42,23 @@ def test_parameter_beside_the_parameters_is_told_its_place(client: TestClient) -
     assert named["gpus"]["remedy"] == "Use 'configuration.workers'."
 
 
+def test_member_of_an_object_written_with_a_point_is_shown_in_its_object(
+    client: TestClient,
+) -> None:
+    named = _named(client, "/v1/forecasts", {**FORECAST, "pricing.spot.restart_s": 1})
+
+    assert named["pricing.spot.restart_s"]["remedy"] == (
+        'Nest it: {"pricing": {"spot": {"restart_s": ...}}}.'
+    )
+
+
+def test_member_of_an_object_in_a_query_is_told_its_field(client: TestClient) -> None:
+    answer = client.get("/v1/workloads/any/forecast", params={"pricing.price_per_hour": "1"})
+
+    [fault] = answer.json()["errors"]
+    assert fault["remedy"].startswith("Did you mean 'price_per_hour'? ")
+
+
 def test_endlessly_many_unknown_fields_are_not_all_told(client: TestClient) -> None:
     named = _named(client, "/v1/forecasts", {**FORECAST, **{f"x{i}": 1 for i in range(500)}})
 

@@ -47,11 +47,25 @@ def _hint(name: str, paths: Mapping[str, str]) -> tuple[str, str]:
     nearest = nearest_field(name, paths)
     if nearest:
         return f"did you mean {paths[nearest]!r}?", f"Use {paths[nearest]!r}."
+    if name in paths.values():
+        return "it is a member of an object.", f"Nest it: {_nested(name)}."
     known = [leaf for leaf, path in paths.items() if leaf == path]
     remedy = "Leave it out."
     if "parameters" in known and name.isprintable():
         remedy = f"Leave it out; a parameter of the workload is 'parameters.{_shown(name)}'."
     return f"known: {', '.join(known)}.", remedy
+
+
+def _nested(path: str) -> str:
+    """Return a member of an object as it is written in JSON.
+
+    Examples
+    --------
+    >>> _nested("pricing.spot.restart_s")
+    '{"pricing": {"spot": {"restart_s": ...}}}'
+    """
+    names = path.split(".")
+    return "".join(f'{{"{name}": ' for name in names) + "..." + "}" * len(names)
 
 
 def _shown(name: str) -> str:

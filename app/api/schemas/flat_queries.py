@@ -197,7 +197,9 @@ def _document(point: Iterable[tuple[str, str]], workload: str) -> dict[str, Any]
 
 
 def _unknown(name: str) -> Fault:
-    nearest = nearest_field(name, FLAT_FIELDS)
+    # Remedies name members of objects, such as pricing.currency.
+    *_, member = name.split(".")
+    nearest = nearest_field(name, FLAT_FIELDS) or nearest_field(member, FLAT_FIELDS)
     hint = f"Did you mean {nearest!r}? " if nearest else ""
     shown = name[:100].encode("utf-8", "backslashreplace").decode()
     parameter = "NAME" if nearest or "." in name or name == "param" else shown
