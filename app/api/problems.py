@@ -162,6 +162,17 @@ def _location(error: Mapping[str, Any]) -> tuple[str, tuple[int | str, ...]]:
     return location, tuple(path)
 
 
+def _kind_and_message(error: Mapping[str, Any]) -> tuple[str, str]:
+    kind = str(error["type"])
+    if kind in _OBJECTS:
+        return kind, _NO_OBJECT
+    is_value = (error.get("ctx") or {}).get("field_type") == "Value"
+    if is_value and isinstance(error.get("input"), str):
+        # Once the white space around a text is removed, pydantic counts its characters as items.
+        return f"string_{kind}", f"The text is {kind.replace('_', ' ')}"
+    return kind, str(error["msg"])
+
+
 def _validation_fault(error: Mapping[str, Any]) -> Fault:
     location, inner = _location(error)
     context = error.get("ctx") or {}
@@ -170,13 +181,14 @@ def _validation_fault(error: Mapping[str, Any]) -> Fault:
     value = error.get("input")
     text = value[:_SHOWN_CHARACTERS] if isinstance(value, str) else None
     shown = value if isinstance(value, int | float | bool) else text
+    kind, message = _kind_and_message(error)
     remedy = (
         context.get("remedy")
-        or remedy_of(error["type"], field or f"the {location}", context)
+        or remedy_of(kind, field or f"the {location}", context)
         or f"See the schema of {location} {field or 'as a whole'} in /docs."
     )
     return Fault(
-        message=_NO_OBJECT if error["type"] in _OBJECTS else str(error["msg"]),
+        message=message,
         remedy=str(remedy),
         field=field,
         value=context.get("value", shown),

@@ -35,7 +35,7 @@ REMEDIES: Final[Mapping[str, str]] = {
     "bool_type": "Send true or false.",
     "bool_parsing": "Send true or false.",
     "string_type": 'Send text: "...".',
-    "string_too_short": "Send at least {min_length} characters.",
+    "string_too_short": "Send {min_length} or more characters.",
     "string_too_long": "Send at most {max_length} characters.",
     "too_short": "Send at least {min_length} of them.",
     "too_long": "Send at most {max_length} of them.",

@@ -202,6 +202,22 @@ def test_value_that_is_refused_is_told_what_to_send(
     assert fault["remedy"].startswith(remedy)
 
 
+@pytest.mark.parametrize(
+    ("text", "message", "remedy"),
+    [
+        ("", "The text is too short", "Send 1 or more characters."),
+        ("x" * 1001, "The text is too long", "Send at most 40 characters."),
+    ],
+)
+def test_length_of_a_text_is_told_in_characters(
+    client: TestClient, text: str, message: str, remedy: str
+) -> None:
+    answer = client.put("/v1/workloads/some", json={"dataset_unit": text})
+
+    (fault,) = answer.json()["errors"]
+    assert (fault["message"], fault["remedy"]) == (message, remedy)
+
+
 def test_long_value_is_shown_by_its_beginning(client: TestClient) -> None:
     long = "x" * 1_000_000
     row = {"workload": "some", "duration_seconds": 1, "labels": {"a": long}}
