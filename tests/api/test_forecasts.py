@@ -83,8 +83,8 @@ def test_unpriced_question_without_hardware_is_told_to_name_it(
         for changes in ({"pricing": {"region": "mars-1"}}, {"configuration": {"workers": 2}})
     )
 
-    assert "name gpu_type or instance_type" in unnamed["remedy"]
-    assert named["remedy"].startswith("Give pricing.price_per_hour")
+    assert unnamed["remedy"] == "Give pricing.price_per_hour, or name gpu_type or instance_type."
+    assert named["remedy"].startswith("Give pricing.price_per_hour, or store a price")
 
 
 def test_stale_price_is_used_with_a_warning(client: TestClient, published: Services) -> None:

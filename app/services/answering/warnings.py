@@ -93,7 +93,8 @@ class Warnings:
         message = "No price is known for this configuration"
         remedy = "Give pricing.price_per_hour, or store a price with POST /v1/prices."
         if not (gpu or instance):
-            remedy = f"If the workers have a GPU, name gpu_type or instance_type. {remedy}"
+            # Every stored price is of a machine or a GPU.
+            remedy = "Give pricing.price_per_hour, or name gpu_type or instance_type."
         sold = self._book.gpu_types_of(instance) if gpu and instance else set()
         if sold and not any(set(gpu_names(gpu)) & set(gpu_names(name)) for name in sold):
             has = ", ".join(sorted(sold))
