@@ -178,14 +178,14 @@ def test_tiny_amounts_are_told_without_an_exponent(
     published_service: str, open_page: OpenPage
 ) -> None:
     page = open_page(f"{published_service}/workloads/{PUBLISHED}")
-    amounts = ["0.000000213", "0.00046", "0.09", "0"]
+    amounts = ["0.000000213", "0.00046", "0.09", "0.0996", "99.996", "0"]
 
     said = page.evaluate(
         f"import({_module('format.js')})"
         f".then(({{money}}) => {amounts}.map((amount) => money(amount, 'USD')))"
     )
 
-    assert said == ["$0.00000021", "$0.00046", "$0.09", "$0"]
+    assert said == ["$0.00000021", "$0.00046", "$0.09", "$0.10", "$100", "$0"]
 
 
 def test_limit_of_years_is_rounded_up(published_service: str, open_page: OpenPage) -> None:

@@ -202,6 +202,36 @@ def test_limits_that_would_do_are_told_in_the_units_of_the_form_and_suffice(
     expect(front).to_contain_text("The cheapest")
 
 
+def test_what_would_have_to_change_is_told_in_the_words_of_the_form(
+    empty_service: str, open_page: OpenPage
+) -> None:
+    runs = [
+        {
+            "workload": "unpriced",
+            "configuration": {"workers": workers},
+            "work": {"epochs": epochs},
+            "duration_seconds": 400 * epochs / workers,
+        }
+        for workers in (1, 2, 4)
+        for epochs in (1, 2)
+    ]
+    publish(empty_service, runs)
+    page = open_page(f"{empty_service}/workloads/unpriced?workers=2&epochs=8")
+    front, search = page.locator("#front"), page.locator("#search")
+    expect(front).to_contain_text("The fastest")
+
+    search.get_by_label("only inside the measured range").check()
+    search.get_by_label("Deadline (hours)").fill("0.01")
+    search.get_by_label("Budget (USD)").fill("0.1")
+
+    expect(front).to_contain_text("Enter your own price per hour under “Price, limits, confidence”")
+    expect(front).to_contain_text(re.compile(r"Up to [\d.]+ USD an hour would keep the budget"))
+    expect(front).to_contain_text("or untick “only inside the measured range”.")
+    expect(front).not_to_contain_text("pricing.")
+    plot = page.locator("#curve-plot")
+    expect(plot).to_have_attribute("aria-label", re.compile("; 0 measured runs[.]"))
+
+
 @pytest.mark.parametrize(
     ("address", "label"),
     [("workers=abc", "Workers"), ("dataset_size=abc", "dataset size"), ("nodes=abc", "Nodes")],

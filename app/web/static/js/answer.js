@@ -125,8 +125,13 @@ function facts(forecast) {
   return h("dl", { class: "facts-list" }, lines.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))));
 }
 
-// Remedies in terms of this page, instead of those in terms of the API.
-const REMEDIES = { price_unknown: "Enter your own price per hour under “Price, limits, confidence”." };
+const OWN_PRICE = "your own price per hour under “Price, limits, confidence”";
+
+/** Remedies in terms of this page, instead of those in terms of the API. */
+export const REMEDIES = {
+  price_unknown: `Enter ${OWN_PRICE}.`,
+  stale_price: `Check it with the provider, or enter ${OWN_PRICE}.`,
+};
 
 /** Return the warnings of a forecast, each with its remedy. */
 function warningList(warnings) {

@@ -1,6 +1,6 @@
 /** Compares many configurations for the same work: cost against duration, and the best ones. */
 
-import { basisBadge, bandText, carbonText, unanswered } from "./answer.js";
+import { REMEDIES, basisBadge, bandText, carbonText, unanswered } from "./answer.js";
 import { latest, post } from "./api.js";
 import { axis, draw, scaleOf, tooltip } from "./chart.js";
 import { byId, debounced, field, fill, h, select, table } from "./dom.js";
@@ -125,17 +125,20 @@ function rejections(recommendation) {
   return h("p", { class: "quiet" }, `${plural(recommendation.considered, "configuration")} considered, ${number(recommendation.rejected_count)} set aside: ${parts.join(", ")}.`);
 }
 
-/** Return what would have to change, in the form's units and rounded up so that it suffices. */
+/** Return what would have to change, in the form's words and units and rounded up so that it suffices. */
 function changeText({ constraint, asked, needed, message }, currency) {
   if (constraint === "deadline_s") return `The deadline would have to be ${number(roundedUp(needed / HOUR))} hours instead of ${number(asked / HOUR)}.`;
   if (constraint === "budget") return `The budget would have to be ${number(needed)} ${currency} instead of ${number(asked)}.`;
-  return message;
+  if (constraint === "require_within_range") return "It lies beyond the measured range: measure it, or untick “only inside the measured range”.";
+  if (constraint !== "pricing.price_per_hour") return message;
+  const limit = needed === null ? "" : ` Up to ${number(needed)} ${currency} an hour would keep the budget.`;
+  return `No price is known for it. ${REMEDIES.price_unknown}${limit}`;
 }
 
 function nothingQualifies(recommendation, currency) {
   const { nearest } = recommendation;
   const text = nearest
-    ? `${hardware(nearest.forecast.configuration)} comes nearest. ${nearest.changes.map((change) => changeText(change, currency)).join(" ")}`
+    ? `The nearest: ${hardware(nearest.forecast.configuration)}. ${nearest.changes.map((change) => changeText(change, currency)).join(" ")}`
     : "Enter a price of your own, or search among other hardware.";
   return h("article", { class: "warning" }, h("strong", {}, "Nothing meets this. "), text);
 }
@@ -176,7 +179,7 @@ export function installChoices(detail, gpus, use) {
       rejections(recommendation),
     );
     if (priced.length) {
-      const text = `Cost against duration of ${priced.length} configurations, ${front.length} of them on the Pareto front; the best are in the table below.`;
+      const text = `Cost against duration of ${plural(priced.length, "configuration")}, ${front.length} of them on the Pareto front; the best are in the table below.`;
       await draw(plot, text, (colours) => options(priced, front, ranked[0], colours));
     }
   });

@@ -4,7 +4,7 @@ import { basisBadge, bandText, unanswered } from "./answer.js";
 import { get, latest, workloadPath } from "./api.js";
 import { axis, draw, linearScale, scaleOf, tooltip } from "./chart.js";
 import { byId, debounced, field, fill, h, select, table } from "./dom.js";
-import { duration, durationTick, label, money, moneyNode, number, percent, short } from "./format.js";
+import { duration, durationTick, label, money, moneyNode, number, percent, plural, short } from "./format.js";
 import { checkNumbers } from "./numbers.js";
 import { problemPanel } from "./problem.js";
 import { queryOf } from "./question.js";
@@ -124,7 +124,7 @@ function figures(curve) {
 function describe(curve) {
   const [first, last] = [curve.points[0], curve.points.at(-1)];
   const say = (point) => `${duration(point.forecast.duration_seconds.median)} at ${number(point.value)}`;
-  return `Duration over ${label(curve.over)}: ${say(first)}, ${say(last)}; ${curve.measured.length} measured runs. The figures are in the table below.`;
+  return `Duration over ${label(curve.over)}: ${say(first)}, ${say(last)}; ${plural(curve.measured.length, "measured run")}. The figures are in the table below.`;
 }
 
 /** Prepare the section; returns a function that draws the curve of a question, null for one without an answer. */

@@ -44,7 +44,8 @@ export const durationTick = (seconds) => duration(seconds).replace(".0 ", " ");
 /** Return an amount: "USD 301", "USD 3.02", "USD 0.00046". */
 export function money(amount, currency) {
   const value = Number(amount);
-  const digits = value === 0 || Math.abs(value) >= 100 ? 0 : Math.abs(value) >= 0.1 ? 2 : null;
+  // Just below 100 and 0.1, the digits shown round up to these.
+  const digits = value === 0 || Math.abs(value) >= 99.995 ? 0 : Math.abs(value) >= 0.0995 ? 2 : null;
   const shown =
     digits === null
       ? value.toLocaleString("en", { maximumSignificantDigits: 2 })
@@ -69,8 +70,11 @@ export function percent(fraction, digits = 2) {
   return `${Number((fraction * 100).toPrecision(fraction >= 1 ? 3 : digits))}%`;
 }
 
-/** Return a probability as a percentage, a tiny one without an exponent. */
-export const chance = (share) => (share > 0 && share < MIN_SHOWN_CHANCE ? "under 0.01%" : percent(share));
+/** Return a probability as a percentage: 0% is never, 100% always. */
+export function chance(share) {
+  if (share > 0 && share < MIN_SHOWN_CHANCE) return "under 0.01%";
+  return share > 1 - MIN_SHOWN_CHANCE && share < 1 ? "over 99.99%" : percent(share);
+}
 
 /** Return how long ago an instant was, or its date. */
 export function ago(instant) {

@@ -77,8 +77,8 @@ async function upload(file, place, whenStored, query = "") {
       "Store the good rows only",
     );
     const hasGoodRows = error.code === "invalid_rows" && error.document.remedy.includes("on_invalid=skip");
-    const actions = hasGoodRows ? [skip] : [];
-    fill(place, problemPanel(error, ...actions));
+    if (hasGoodRows) fill(place, problemPanel({ document: { ...error.document, remedy: "Correct the named rows and drop the file again." } }, skip));
+    else fill(place, problemPanel(error));
   }
 }
 
