@@ -7,6 +7,11 @@ _TRANSLATIONS: Final = tuple(
     (re.compile(pattern), replacement)
     for pattern, replacement in (
         (r"\?on_invalid=skip", "--skip-invalid"),
+        # The name of a file says of what type it is.
+        (r"send it with the header Content-Type: application/json, or", "name it .json, or"),
+        (r"send it with the header Content-Encoding: gzip", "name it .gz"),
+        (r"send it with the header Content-Encoding: zstd", "name it .zst"),
+        (r"\bapplication/x-ndjson\b", ".ndjson"),
         (r"Send `Authorization: Bearer KEY`", "Give it with --api-key (TRAINFARE_API_KEY)"),
         (r"POST /v1/workloads/\{workload\}/fits", "`trainfare fit WORKLOAD`"),
         (r"POST /v1/workloads/([^/\s]+)/fits", r"`trainfare fit \1`"),

@@ -201,6 +201,11 @@ def test_misspelt_field_is_refused_with_the_nearest(field: str, meant: str) -> N
             "Give it with --api-key (TRAINFARE_API_KEY); an operator makes keys.",
         ),
         ("Ask for a fit: POST /v1/workloads/a.b/fits", "Ask for a fit: `trainfare fit a.b`"),
+        (
+            "send it with the header Content-Type: application/json, or application/x-ndjson where",
+            "name it .json, or .ndjson where",
+        ),
+        ("once, and send it with the header Content-Encoding: gzip.", "once, and name it .gz."),
         (NoRegressorError.remedy, "Upload succeeded runs, then type `trainfare fit WORKLOAD`."),
         ("Upload runs of it (POST /v1/runs).", "Upload runs of it (`trainfare upload FILE`)."),
     ],

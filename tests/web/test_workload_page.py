@@ -280,6 +280,20 @@ def test_good_rows_are_not_offered_where_all_are_bad(
     expect(page.locator("#upload-result button")).to_have_count(0)
 
 
+def test_file_of_another_type_than_its_name_says_is_told_to_be_renamed(
+    published_service: str, open_page: OpenPage, tmp_path: Path
+) -> None:
+    profile = tmp_path / "runs.csv"
+    profile.write_text('[{"workload": "named", "duration_seconds": 5}]')
+    page = open_page(f"{published_service}/")
+
+    page.set_input_files("#file", profile)
+
+    problem = page.locator("#upload-result .problem")
+    expect(problem).to_contain_text("The body is JSON")
+    expect(problem.locator(".remedy")).to_contain_text("name says how it is read: .csv, .json")
+
+
 def test_phone_shows_what_is_wrong_with_a_row_without_scrolling(
     published_service: str, open_page: OpenPage, tmp_path: Path
 ) -> None:

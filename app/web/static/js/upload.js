@@ -64,6 +64,9 @@ function resultPanel(file, result) {
   );
 }
 
+// Remedies in terms of this page, instead of those in terms of the API.
+const REMEDIES = { invalid_request: "The file's name says how it is read: .csv, .json or .ndjson, with .gz or .zst behind it if it is compressed." };
+
 async function upload(file, place, whenStored, query = "") {
   fill(place, h("p", { class: "quiet", "aria-busy": "true" }, `Uploading ${file.name} …`));
   try {
@@ -77,8 +80,9 @@ async function upload(file, place, whenStored, query = "") {
       "Store the good rows only",
     );
     const hasGoodRows = error.code === "invalid_rows" && error.document.remedy.includes("on_invalid=skip");
-    if (hasGoodRows) fill(place, problemPanel({ document: { ...error.document, remedy: "Correct the named rows and drop the file again." } }, skip));
-    else fill(place, problemPanel(error));
+    const remedy = hasGoodRows ? "Correct the named rows and drop the file again." : REMEDIES[error.code];
+    const told = remedy ? { document: { ...error.document, remedy } } : error;
+    fill(place, problemPanel(told, ...(hasGoodRows ? [skip] : [])));
   }
 }
 
