@@ -13,12 +13,15 @@ _SESSION: Final = {
     "DateStyle": "ISO",
     "default_transaction_isolation": "read committed",
     "extra_float_digits": "1",
+    "TimeZone": "UTC",
 }
-"""The defaults of a server, database or user may differ, so that instants would be unreadable,
-numbers lose digits, or concurrent uploads be refused."""
+"""The defaults of a server, database or user may differ, so that instants would be unreadable (in
+another zone the driver cannot read those of the first or last hours that Python knows), numbers
+lose digits, or concurrent uploads be refused."""
 _TRANSACTION: Final = (
     "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; SET LOCAL DateStyle = 'ISO';"
-    " SET LOCAL extra_float_digits = 1; SET LOCAL statement_timeout = {}"
+    " SET LOCAL extra_float_digits = 1; SET LOCAL TimeZone = 'UTC';"
+    " SET LOCAL statement_timeout = {}"
 )
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from datetime import UTC, datetime
 from itertools import count, repeat
 
 import pytest
@@ -64,6 +65,24 @@ def test_each_transaction_of_a_shared_session_is_told_all(shared: Database) -> N
             connection.commit()
 
     assert reported == [("7s", "read committed", "ISO")] * 2
+
+
+@pytest.mark.parametrize("zone", ["America/New_York", "Asia/Tokyo"])
+@pytest.mark.parametrize("query", [{}, {"pool_mode": "transaction"}], ids=["own", "shared"])
+def test_all_instants_are_read_whatever_the_zone_of_the_server(
+    postgresql_url: str, zone: str, query: dict[str, str]
+) -> None:
+    url = sa.make_url(postgresql_url).update_query_dict({"options": f"-c timezone={zone}", **query})
+    instants = [datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)]
+    literals = ", ".join(f"'{instant.isoformat()}'::timestamptz" for instant in instants)
+
+    with (
+        closing(Database(url.render_as_string(hide_password=False), pool_size=1)) as database,
+        database.engine.connect() as connection,
+    ):
+        read = connection.exec_driver_sql(f"SELECT {literals}").one()
+
+    assert list(read) == instants
 
 
 def test_nothing_is_prepared_in_a_shared_session(shared: Database) -> None:
