@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import Final
 from uuid import uuid4
 
 import sqlalchemy as sa
@@ -13,6 +14,9 @@ from app.domain.idempotency import IdempotencyTicket, Replay
 from app.domain.identifiers import ProjectId
 from app.storage.tables import IdempotencyRow
 from app.storage.upserts import insert_into
+
+_LONGEST_LOCK: Final = timedelta(hours=1)
+"""A lock that ends later was written by a clock that was ahead."""
 
 
 def _matches(ticket: IdempotencyTicket) -> sa.ColumnElement[bool]:
@@ -61,7 +65,7 @@ class IdempotencyStore:
             raise IdempotencyKeyReusedError(ticket.key)
         if row.status is not None:
             return Replay(row.status, row.headers or {}, row.body or b"")
-        if row.locked_until > now:
+        if now < row.locked_until <= now + _LONGEST_LOCK:
             raise InProgressError(ticket.key)
         self._session.execute(sa.update(IdempotencyRow).where(_matches(ticket)).values(**lock))
         return held

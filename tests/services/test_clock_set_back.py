@@ -10,6 +10,7 @@ import pytest
 
 from app.domain.access import DEFAULT_PROJECT, Principal, Scope
 from app.domain.access_errors import UnauthenticatedError
+from app.domain.idempotency import IdempotencyTicket
 from app.domain.identifiers import Slug
 from app.domain.prices import ANY_PRICE
 from app.domain.workloads import RefitMode, RefitPolicy, WorkloadDeclaration
@@ -36,6 +37,15 @@ def test_key_that_was_revoked_since_is_refused(services: Services, clock: FakeCl
 
     with pytest.raises(UnauthenticatedError):
         asyncio.run(services.access.authenticate(header))
+
+
+def test_key_of_a_request_that_died_is_free_again(services: Services, clock: FakeClock) -> None:
+    ticket = IdempotencyTicket(DEFAULT_PROJECT, "/v1/runs", "key")
+    clock.advance(_DAY_S)
+    services.idempotency.begin(ticket, "body")
+    clock.advance(-_DAY_S)
+
+    assert isinstance(services.idempotency.begin(ticket, "body"), IdempotencyTicket)
 
 
 def _ask(services: Services) -> int:
