@@ -197,6 +197,24 @@ def test_token_without_a_pull_request_comments_nowhere() -> None:
     assert thread_of(Build(pull_request=3), {"GITHUB_TOKEN": "t"}) is None
 
 
+@pytest.mark.parametrize(
+    ("gate", "kind"), [(None, "notice"), ("pass", "notice"), ("warn", "warning"), ("fail", "error")]
+)
+def test_build_that_cannot_be_judged_is_told_as_the_gate_takes_it(
+    gate: str | None, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report: Any = {
+        "summary": "Nothing could be judged.",
+        "verdict": "insufficient_data",
+        "runs": [],
+        "drift": [],
+    }
+
+    write_findings(report, Build(system="github"), on_insufficient_data=gate)
+
+    assert f"::{kind} title=Trainfare::Nothing could be judged." in capsys.readouterr().out
+
+
 def test_creeping_durations_are_a_warning(capsys: pytest.CaptureFixture[str]) -> None:
     report: Any = {
         "summary": "The durations of cnn creep up.",

@@ -56,6 +56,8 @@ def test_the_gate_is_the_callers(step: Step, client: Client, workload: str) -> N
     lenient = step.report(slow, "--min-effect", "5", "--runs-per-month", "40", "--json")
 
     assert missing.code == 1
+    assert "Error: Nothing could be judged: " in missing.out
+    assert "The gate fails builds that cannot be judged." in missing.out
     assert lenient.code == 0
     assert json.loads(lenient.out)["verdict"] == "pass"
     assert "slower by 500 % fail the build; 5 % would be --min-effect 0.05" in lenient.err

@@ -110,6 +110,7 @@ def test_a_first_report_passes_and_says_what_is_missing(client: TestClient) -> N
     assert answer["runs"][0]["reason"] == "These are the first runs of the workload."
     assert second["exit_code"] == 1
     assert "ask for a fit" in second["summary"]
+    assert second["summary"].endswith("The gate fails builds that cannot be judged.")
     assert client.get("/v1/workloads/fitted").json()["runs"] == {"succeeded": 2}
 
 

@@ -33,7 +33,8 @@ def summary(report: CiReport) -> str:
     worst = _worst(report.runs)
     if report.verdict is GateVerdict.INSUFFICIENT_DATA:
         reasons = dict.fromkeys(run.reason for run in report.runs if run.reason)
-        return f"Nothing could be judged: {' '.join(str(reason) for reason in reasons)}"
+        consequence = " The gate fails builds that cannot be judged." if report.exit_code else ""
+        return f"Nothing could be judged: {' '.join(str(each) for each in reasons)}{consequence}"
     if report.verdict is GateVerdict.FAIL and worst is not None:
         return f"Slower than forecast: {_change(worst)} on {_hardware_text(worst)}."
     if report.drifts:

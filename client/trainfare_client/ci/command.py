@@ -271,7 +271,7 @@ def _publish(options: argparse.Namespace, build: Build, report: CiReport) -> Non
     if options.json:
         write_line(json.dumps(report))
     else:
-        write_findings(report, build)
+        write_findings(report, build, on_insufficient_data=options.on_insufficient_data)
     if options.output:
         with _warning_if_unwritable(build):
             Path(options.output).write_text(markdown, encoding="utf-8")

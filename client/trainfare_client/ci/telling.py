@@ -49,13 +49,24 @@ def annotate(build: Build, kind: str, text: str) -> None:
         write_line(f"{kind.capitalize()}: {text}")
 
 
-def write_findings(report: CiReport, build: Build) -> None:
-    """Write a report's findings: its sentence, and what is wrong with single runs."""
+def write_findings(
+    report: CiReport, build: Build, *, on_insufficient_data: str | None = None
+) -> None:
+    """Write a report's findings: its sentence, and what is wrong with single runs.
+
+    Parameters
+    ----------
+    report, build
+        The report of a build.
+    on_insufficient_data
+        What the build makes of runs that could not be judged; None: as `pass`.
+    """
     write_line(report["summary"])
     for kind, text in list(_findings(report))[:_MAX_ANNOTATIONS]:
         annotate(build, kind, text)
     if report["verdict"] == "insufficient_data":
-        annotate(build, "notice", report["summary"])
+        kind = _ANNOTATION_KINDS.get(on_insufficient_data or "", "notice")
+        annotate(build, kind, report["summary"])
 
 
 def _findings(report: CiReport) -> Iterator[tuple[str, str]]:
