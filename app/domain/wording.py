@@ -32,13 +32,13 @@ def say_seconds(seconds: float) -> str:
 
     Examples
     --------
-    >>> [say_seconds(value) for value in (0.00042, 3.27, 59.7, 330, 33120, 200_000)]
-    ['0.42 ms', '3.3 s', '1 min', '5 min 30 s', '9 h 12 min', '2 d 8 h']
+    >>> [say_seconds(value) for value in (4.2e-8, 0.00042, 3.27, 59.7, 330, 33120, 200_000)]
+    ['0.000042 ms', '0.42 ms', '3.3 s', '1 min', '5 min 30 s', '9 h 12 min', '2 d 8 h']
     >>> [say_seconds(value) for value in (0.9994, 0.9996, 9.94, 9.96, 31.6e6, 5e9)]
     ['999 ms', '1.0 s', '9.9 s', '10 s', '1 year', '159 years']
     """
     if seconds < _SECOND_S:
-        return f"{seconds * 1e3:.3g} ms"
+        return f"{say_rounded(seconds * 1e3)} ms"
     if seconds < _SHORT_S:
         return f"{seconds:.1f} s"
     if seconds >= _YEAR:

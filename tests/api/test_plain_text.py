@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from app.api.documents.curves import curve_text
 from app.api.documents.plain_text import forecast_sentences, forecast_table, recommendation_text
 
 
@@ -249,6 +250,24 @@ def test_table_tells_each_different_warning_the_first_few_of_a_kind() -> None:
         "Warning (beyond_range): workers 16.",
         "... and 1 more like it; the JSON has all.",
     ]
+
+
+def test_curve_tells_its_warnings_and_an_efficiency_that_is_small() -> None:
+    warning = {"code": "may_not_fit", "message": "It may not fit."}
+    point = {
+        "value": 4096,
+        "forecast": make_forecast(warnings=[warning]),
+        "speed_up": 12.3456,
+        "efficiency": 0.00301,
+        "seconds_saved_per_money": None,
+    }
+
+    text = curve_text(
+        {"workload": "resnet50", "over": "workers", "points": [point], "measured": []}
+    )
+
+    assert " 301.48 USD      12.3     0.00301 " in text
+    assert text.endswith("\n\nWarning (may_not_fit): It may not fit.\n")
 
 
 def test_empty_grid_and_equal_rows_are_tables_too() -> None:

@@ -46,28 +46,26 @@ def curve_document(curve: Curve, now: datetime) -> Document:
     }
 
 
-def _share(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2f}"
-
-
 def _row(point: Mapping[str, Any]) -> list[str]:
     forecast = point["forecast"]
     duration, cost = forecast["duration_seconds"], forecast["cost"]
-    gain = point["seconds_saved_per_money"]
     return [
         say_number(point["value"]),
         say_seconds(duration["median"]),
         f"{say_seconds(duration['lower'])} .. {say_seconds(duration['upper'])}",
         "-" if cost is None else f"{cost['median']} {cost['currency']}",
-        _share(point["speed_up"]),
-        _share(point["efficiency"]),
-        "-" if gain is None else say_rounded(gain),
+        *(
+            "-" if point[name] is None else say_rounded(point[name])
+            for name in ("speed_up", "efficiency", "seconds_saved_per_money")
+        ),
         forecast["basis"],
     ]
 
 
 def curve_text(document: Mapping[str, Any]) -> str:
-    """Return a curve as an aligned table."""
+    """Return a curve as an aligned table, with the warnings of its points below it."""
+    from app.api.documents import plain_text  # noqa: PLC0415 - programs ask for JSON
+
     forecasts = [point["forecast"] for point in document["points"]]
     confidence = forecasts[0]["duration_seconds"]["confidence"]
     currencies = {forecast["cost"]["currency"] for forecast in forecasts if forecast["cost"]}
@@ -88,7 +86,5 @@ def curve_text(document: Mapping[str, Any]) -> str:
         for point, row in zip(document["points"], probabilities, strict=True)
     ]
     table = align([*header, *limits], rows)
-    measured = len(document["measured"])
-    return (
-        f"{document['workload']}, {say_count(measured, 'run')} measured on this axis\n\n{table}\n"
-    )
+    title = f"{document['workload']}, {say_count(len(document['measured']), 'run')} measured on"
+    return f"{title} this axis\n\n{table}\n{plain_text.notes_on(forecasts)}"

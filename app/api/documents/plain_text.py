@@ -228,10 +228,15 @@ def forecast_table(forecasts: Sequence[Document], objective: str = "") -> str:
     title = f"{forecasts[0]['workload']}{f': {common}' if common else ''}"
     header = [*varied, *columns]
     table = align(header, rows, left=sum(name in _CATEGORIES for name in varied) or 1)
+    return f"{title}\n\n{table}\n{notes_on(forecasts)}"
+
+
+def notes_on(forecasts: Sequence[Document]) -> str:
+    """Return the warnings of a table's forecasts, to stand below it."""
     notes = gather_warnings(
         forecasts, lambda entry, _: f"Warning ({entry['code']}): {entry['message']}"
     )
-    return "\n".join([title, "", table, *([""] if notes else []), *notes]) + "\n"
+    return "".join(f"{line}\n" for line in ["", *notes]) if notes else ""
 
 
 def _extra_money(gain: Document) -> str:
