@@ -54,7 +54,7 @@ def _shown(value: object) -> str:
         case None:
             return "-"
         case datetime():
-            return f"{value:%Y-%m-%d %H:%M} UTC"
+            return value.strftime("%Y-%m-%d %H:%MZ")
         case list():
             return ", ".join(str(item) for item in value)
         case Mapping():

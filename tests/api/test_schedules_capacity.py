@@ -1,5 +1,6 @@
 """Demand for GPUs through the door: what is needed, what may be switched off."""
 
+import re
 from typing import Any
 
 import pytest
@@ -170,6 +171,7 @@ def test_table_joins_equal_hours(client: TestClient, published: Services) -> Non
     lines = answer.text.splitlines()
     assert lines[0].startswith("T4, 8 GPUs; all ended by 20")
     assert lines[2].split()[:2] == ["from", "expected"]
+    assert re.match(r"\d\d-\d\d \d\d:\d\dZ ", lines[3])
     assert len(lines) < 12
     assert "huge is not counted: it never fits." in lines
     assert empty.text == "No jobs.\n"

@@ -1,7 +1,6 @@
 """Commands given text that is no UTF-8, or that would be read as markup."""
 
 import os
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -55,12 +54,6 @@ def test_columns_keep_the_names_of_parameters(capsys: pytest.CaptureFixture[str]
     print_table([{"dataset_size": 1, "param.inner_modules": 2, "param.[/x]": 3}])
 
     assert "dataset size  param.inner_modules  param.[/x]" in capsys.readouterr().out
-
-
-def test_instants_in_tables_are_said_to_be_in_utc(capsys: pytest.CaptureFixture[str]) -> None:
-    print_table([{"expires_at": datetime(2026, 11, 30, 9, 32, 7, tzinfo=UTC)}])
-
-    assert "2026-11-30 09:32 UTC" in capsys.readouterr().out
 
 
 def test_names_between_colons_are_no_emoji(capsys: pytest.CaptureFixture[str]) -> None:

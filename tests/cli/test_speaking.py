@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
@@ -228,6 +229,12 @@ def test_upload_tells_skipped_rows_and_oddities(capsys: pytest.CaptureFixture[st
     assert stderr.count("row 7, workers: must be positive") == 20
     assert "... and 3 more; --json prints them." in stderr
     assert "an odd unit" in stderr
+
+
+def test_table_shows_instants_as_those_of_utc(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table([{"expires at": datetime(2026, 11, 28, 20, 18, 5, tzinfo=UTC)}])
+
+    assert "2026-11-28 20:18Z" in capsys.readouterr().out
 
 
 def test_table_shows_lists_and_nothing(capsys: pytest.CaptureFixture[str]) -> None:

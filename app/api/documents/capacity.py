@@ -88,7 +88,7 @@ def _type_text(demand: Document, confidence: str) -> str:
     for hour in demand["hours"]:
         spare = hour["may_switch_off"]
         row = [
-            hour["begins_at"][5:16].replace("T", " "),
+            f"{hour['begins_at'][5:16].replace('T', ' ')}Z",
             say_rounded(hour["expected_gpus"]),
             f"{hour['lower_gpus']} .. {hour['upper_gpus']}",
             "-" if spare is None else str(spare),
