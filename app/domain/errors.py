@@ -225,7 +225,10 @@ class UnknownFieldError(DomainError):
 class UnknownGpuError(DomainError):
     """A GPU name is neither measured for the workload nor known by its specification."""
 
-    remedy = "Use a name of GET /v1/gpus or one that the workload was measured on."
+    remedy = (
+        "Use a name that has a specification in GET /v1/gpus, or one that the workload was measured"
+        " on; runs on it since the last fit need a new one."
+    )
 
     def __init__(self, name: str, nearest: Sequence[str]) -> None:
         hint = f" Nearest names: {', '.join(nearest)}." if nearest else ""

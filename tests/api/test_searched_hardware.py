@@ -90,6 +90,21 @@ def test_instance_types_are_searched_with_the_gpus_that_are_named(
     } == {("A100-40GB", "q8")}
 
 
+@BOTH
+@pytest.mark.parametrize("name", ["lab-chip", "A100"])
+def test_hardware_that_only_newer_runs_name_keeps_no_other_from_being_searched(
+    client: TestClient, ask: Any, name: str
+) -> None:
+    run = {"workload": "dense", "duration_seconds": 200.0, "work": WORK}
+    new = {**run, "configuration": {"gpu_type": name, "workers": 2}}
+    assert client.post("/v1/runs", json=new).status_code == 201
+
+    searched = configurations(ask(client, {"workers": [2]}))
+
+    assert {configuration["gpu_type"] for configuration in searched} <= {"V100-16GB", "A100-40GB"}
+    assert searched
+
+
 @pytest.mark.parametrize(
     "search",
     [

@@ -2,9 +2,9 @@
 
 from collections.abc import Collection, Iterable, Sequence
 
-from app.domain.errors import Fault, InvalidRequestError
+from app.domain.errors import AmbiguousGpuError, Fault, InvalidRequestError, UnknownGpuError
 from app.domain.recommendations import Search
-from app.pricing.gpus import canonical_gpu_name, gpu_key
+from app.pricing.gpus import canonical_gpu_name, gpu_key, resolve_gpu
 from app.pricing.price_index import gpu_names
 from app.pricing.resolution import PriceBook
 from app.services.served_regressors import ServedRegressor
@@ -20,7 +20,7 @@ def hardware_of(
     """Return the pairs of GPU type and instance type that a search names, each once.
 
     A measured name brings its measured partners; an instance type that is on sale brings its GPU.
-    Where nothing is named, all measured hardware counts.
+    Where nothing is named, all measured hardware counts that the regressor knows.
 
     Parameters
     ----------
@@ -52,7 +52,19 @@ def hardware_of(
     if search.gpu_types:
         pairs = [pair for name in search.gpu_types for pair in _of_gpu(name, measured, book)]
         return _distinct(pairs, measured)
-    return _distinct(measured, measured)
+    return _distinct([pair for pair in measured if _is_known(pair, served, book)], measured)
+
+
+def _is_known(pair: Hardware, served: ServedRegressor | None, book: PriceBook) -> bool:
+    """Whether a regressor takes the name of a GPU, which runs after its fit may have brought."""
+    gpu, instance = pair
+    if served is None or gpu is None:
+        return True
+    try:
+        resolve_gpu(gpu, served.gpu_types or (), book.gpu_types_of(instance) if instance else ())
+    except (AmbiguousGpuError, UnknownGpuError):
+        return False
+    return True
 
 
 def _known_gpus(
