@@ -306,8 +306,9 @@ class InsufficientCapacityError(DomainError):
         # Enough in all, but of several types.
         of_one_type = ", but each job needs its GPUs of one type" if needed <= offered else ""
         super().__init__(
-            f"The jobs need at least {needed} GPUs together; {offered} are offered{besides}"
-            f"{of_one_type}. These would fit: {fits}"
+            f"The jobs need at least {say_count(needed, 'GPU')} together; {offered:,}"
+            f" {'is' if offered == 1 else 'are'} offered{besides}{of_one_type}."
+            f" These would fit: {fits}"
             f"{', ...' if len(fitting) > 20 else ''}.",  # noqa: PLR2004 - as shown
             faults=faults,
         )

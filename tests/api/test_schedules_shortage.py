@@ -46,6 +46,12 @@ def test_minimums_that_do_not_fit_name_what_would(client: TestClient, published:
     assert refs_of(granted["allocated"]) == {"b", "c"}
 
 
+def test_single_gpu_is_told_in_the_singular(client: TestClient, published: Services) -> None:
+    problem = send(client, job("a"), job("b"), capacity={"T4": 1}).json()
+
+    assert "need at least 2 GPUs together; 1 is offered." in problem["detail"]
+
+
 def test_shortage_of_one_type_is_told_where_there_are_enough_gpus_of_all(
     client: TestClient, published: Services
 ) -> None:
