@@ -2,7 +2,7 @@
 
 import csv
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
@@ -136,6 +136,12 @@ def canonical_gpu_name(name: str) -> str:
             if spelling in names:
                 return names[spelling]
     return name
+
+
+def canonical_gpu_names(names: Sequence[str | None]) -> list[str | None]:
+    """Return stored names in today's canonical form: the catalogue may have grown since."""
+    canonical = {name: canonical_gpu_name(name) for name in set(names) if name is not None}
+    return [None if name is None else canonical[name] for name in names]
 
 
 def gpu_key(name: str) -> str:

@@ -8,7 +8,7 @@ from functools import cache
 from app.domain.configurations import Configuration
 from app.domain.prices import Price
 from app.pricing.catalogue import built_in_prices
-from app.pricing.gpus import variants_of
+from app.pricing.gpus import gpu_key, variants_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +53,8 @@ def gpu_names(gpu_type: str | None) -> tuple[str, ...]:
     """
     if gpu_type is None:
         return ()
-    names = (gpu_type, *variants_of(gpu_type))
-    return tuple(dict.fromkeys(name.casefold() for name in names))
+    names = (name.casefold() for name in variants_of(gpu_type))
+    return tuple(dict.fromkeys((gpu_key(gpu_type), *names)))
 
 
 @cache

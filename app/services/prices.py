@@ -1,7 +1,7 @@
 """The use cases of prices: a project's own, the built-in catalogue, and which are in force."""
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from operator import attrgetter
@@ -16,7 +16,7 @@ from app.domain.instants import elapsed
 from app.domain.pages import DEFAULT_PAGE_SIZE, Page
 from app.domain.prices import Price, PriceFilter, PriceOrigin
 from app.pricing.catalogue import built_in_prices
-from app.pricing.gpus import canonical_gpu_name
+from app.pricing.gpus import canonical_gpu_name, canonical_gpu_names
 from app.pricing.resolution import PriceBook, PricingFacts
 from app.services.context import ServiceContext
 from app.services.page_tokens import identifier_of, number_of
@@ -212,7 +212,7 @@ class PriceService:
             if known is not None and known.revisions == revisions:
                 return known.book.facts, revisions
             facts = PricingFacts(
-                tuple(stores.prices.in_force(project_id)),
+                tuple(_under_present_names(stores.prices.in_force(project_id))),
                 tuple(stores.exchange_rates.in_force(project_id)),
                 tuple(stores.grid_factors.in_force(project_id)),
             )
@@ -228,6 +228,13 @@ class PriceService:
     def close(self) -> None:
         """Stop reading in the background."""
         self._renewals.close()
+
+
+def _under_present_names(prices: Sequence[Price]) -> Iterator[Price]:
+    """Yield prices with the names by which today's catalogue, and so each question, calls GPUs."""
+    names = canonical_gpu_names([price.gpu_type for price in prices])
+    for price, name in zip(prices, names, strict=True):
+        yield price if price.gpu_type == name else replace(price, gpu_type=name)
 
 
 def _revisions(stores: Stores, project_id: ProjectId) -> _Revisions:

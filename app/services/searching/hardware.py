@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from app.domain.errors import AmbiguousGpuError, Fault, InvalidRequestError, UnknownGpuError
 from app.domain.recommendations import Search
-from app.pricing.gpus import canonical_gpu_name, gpu_key, resolve_gpu
+from app.pricing.gpus import gpu_key, resolve_gpu
 from app.pricing.price_index import gpu_names
 from app.pricing.resolution import PriceBook
 from app.services.served_regressors import ServedRegressor
@@ -90,7 +90,7 @@ def _of_gpu(name: str, measured: Sequence[Hardware], book: PriceBook) -> list[Ha
     A board (`V100-32GB`) is not among runs on its family (`V100`), which may be another board,
     unless the price of their machine names it. It is then asked like any GPU that no run has.
     """
-    wanted = set(gpu_names(canonical_gpu_name(name)))
+    wanted = set(gpu_names(name))
     matching = [pair for pair in measured if wanted & _boards_of(pair, book)]
     return matching or [(name, None)]
 

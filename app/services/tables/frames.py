@@ -161,14 +161,8 @@ def _features(columns: RunColumns) -> FeatureTable:
     categorical: dict[str, Sequence[str | None]] = {
         name: getattr(columns, name) for name in CATEGORY_FEATURES
     }
-    categorical["gpu_type"] = _canonical(columns.gpu_type)
+    categorical["gpu_type"] = gpus.canonical_gpu_names(columns.gpu_type)
     return _build(numeric, categorical, columns.parameters)
-
-
-def _canonical(gpu_types: Sequence[str | None]) -> list[str | None]:
-    """Return stored names in today's canonical form: the catalogue may have grown since."""
-    names = {name: gpus.canonical_gpu_name(name) for name in set(gpu_types) if name is not None}
-    return [None if name is None else names[name] for name in gpu_types]
 
 
 def _numbers_of(scenario: Scenario) -> tuple[_Number, ...]:
