@@ -45,11 +45,12 @@ class Axis:
 class RunsAlong:
     """The runs along an axis that have the given features, by name (parameters as `param.NAME`).
 
-    A run that names no GPU, but one of these `machines`, has the GPU type that is given.
+    They name one of these GPU types, or no GPU but one of these `machines`; None is any hardware.
     """
 
     axis: Axis
     features: Mapping[str, ParameterValue]
+    gpu_types: Collection[str] | None = None
     machines: Collection[str] = ()
 
 

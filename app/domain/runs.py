@@ -1,6 +1,6 @@
 """A run: one measured execution of a workload on one configuration."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from decimal import Decimal
@@ -92,7 +92,7 @@ class RunFilter:
     """Which runs of a workload a list shows."""
 
     status: RunStatus | None = None
-    gpu_type: str | None = None
+    gpu_types: Collection[str] = ()
     created_after: datetime | None = None
     created_before: datetime | None = None
     excluded: bool | None = None

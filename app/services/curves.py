@@ -1,6 +1,6 @@
 """Forecasts along one axis: the gain and cost of more workers, data or epochs."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any, Final
@@ -12,11 +12,12 @@ from app.domain.flat_fields import PARAMETER
 from app.domain.forecasts import Forecast, ForecastRequest
 from app.domain.identifiers import ProjectId
 from app.domain.runs import RunColumns
+from app.pricing.gpus import gpu_key
 from app.services.answering.costs import extra_cost
 from app.services.context import ServiceContext
 from app.services.forecasts import ForecastService
 from app.services.prices import PriceService
-from app.services.tables.implied_gpus import machines_with
+from app.services.tables.implied_gpus import Hardware, machines_with
 from app.services.workload_names import require_workload
 
 _MAX_MEASURED: Final = 1000
@@ -65,8 +66,9 @@ class CurveService:
             hardware = stores.runs.measured_hardware(workload_id)
         configuration = replace(forecast.scenario.configuration, nodes=nodes)
         features = _fixed_features(replace(forecast.scenario, configuration=configuration), axis)
-        machines = machines_with(configuration.gpu_type, hardware, self._prices.book(project_id))
-        wanted = RunsAlong(axis, features, machines)
+        gpu_type, book = configuration.gpu_type, self._prices.book(project_id)
+        machines = machines_with(gpu_type, hardware, book)
+        wanted = RunsAlong(axis, features, _stored_names(gpu_type, hardware), machines)
         with self._context.database.reading() as stores:
             runs = stores.runs.newest_along(workload_id, wanted, limit=_MAX_MEASURED)
         points = zip(runs.run_ids, _cells(runs, axis.name), runs.duration_seconds, strict=True)
@@ -128,11 +130,18 @@ def _gain(before: Forecast, after: Forecast) -> float | None:
     return (before.duration_seconds.median - after.duration_seconds.median) / float(extra)
 
 
+def _stored_names(gpu_type: str | None, hardware: Iterable[Hardware]) -> set[str] | None:
+    """Return the names that runs have for a GPU: older ones than the catalogue's may be stored."""
+    if gpu_type is None:
+        return None
+    key = gpu_key(gpu_type)
+    return {name for name, _ in hardware if name is not None and gpu_key(name) == key}
+
+
 def _fixed_features(scenario: Scenario, axis: Axis) -> dict[str, ParameterValue]:
-    """Return the features that the question gives, except those of the axis."""
+    """Return the features that the question gives, except its GPU and those of the axis."""
     configuration, work = scenario.configuration, scenario.work
     features: dict[str, Any] = {
-        "gpu_type": configuration.gpu_type,
         "instance_type": configuration.instance_type,
         "nodes": configuration.nodes,
         "workers": configuration.workers,

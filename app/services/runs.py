@@ -91,8 +91,9 @@ class RunService:
             If the project has no such workload.
         """
         before = identifier_of(page_token, "run")
-        if wanted.gpu_type is not None:
-            wanted = replace(wanted, gpu_type=self._canonical_gpu_name(wanted.gpu_type))
+        canonical = map(self._canonical_gpu_name, wanted.gpu_types)
+        # As it is written too: an older catalogue may have stored that.
+        wanted = replace(wanted, gpu_types={*wanted.gpu_types, *canonical})
         with self._context.database.reading() as stores:
             workload = require_workload(stores, project_id, slug)
             return stores.runs.page(workload, wanted, limit=page_size, before=before)

@@ -1,6 +1,6 @@
 """Which runs lie along the axis of a curve, as conditions on their rows."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
@@ -18,17 +18,13 @@ def lie_along(session: Session, wanted: RunsAlong) -> Iterator[sa.ColumnElement[
     for name, value in wanted.features.items():
         if name.startswith(PARAMETER):
             parameters[name.removeprefix(PARAMETER)] = value
-        elif name == "gpu_type":
-            yield _has_gpu(value, wanted.machines)
         else:
             yield getattr(RunRow, name) == value
+    if wanted.gpu_types is not None:
+        is_implied = sa.and_(RunRow.gpu_type.is_(None), RunRow.instance_type.in_(wanted.machines))
+        yield sa.or_(RunRow.gpu_type.in_(wanted.gpu_types), is_implied)
     yield from _have_parameters(session, parameters)
     yield _lies_on(session, wanted.axis)
-
-
-def _has_gpu(gpu_type: ParameterValue, machines: Collection[str]) -> sa.ColumnElement[bool]:
-    is_implied = sa.and_(RunRow.gpu_type.is_(None), RunRow.instance_type.in_(machines))
-    return sa.or_(RunRow.gpu_type == gpu_type, is_implied)
 
 
 def _have_parameters(

@@ -387,8 +387,8 @@ def _stored_since(since: datetime | None) -> Iterator[sa.ColumnElement[bool]]:
 def _conditions(wanted: RunFilter) -> Iterator[sa.ColumnElement[bool]]:
     if wanted.status is not None:
         yield RunRow.status == wanted.status
-    if wanted.gpu_type is not None:
-        yield RunRow.gpu_type == wanted.gpu_type
+    if wanted.gpu_types:
+        yield RunRow.gpu_type.in_(wanted.gpu_types)
     if wanted.created_after is not None:
         # An identifier is made when an upload has its locks, after the instant of its runs.
         yield RunRow.id >= earliest_identifier("run", wanted.created_after)

@@ -41,3 +41,18 @@ def test_own_price_applies_under_todays_name(client: TestClient, name: str) -> N
     assert forecast["configuration"]["gpu_type"] == "T4"
     assert forecast["cost"]["price"]["gpu_type"] == "T4"
     assert forecast["cost"]["price"]["source"] == make_price().source
+
+
+@pytest.mark.parametrize("name", ["T4", _OLDER])
+def test_curve_shows_the_runs(client: TestClient, name: str) -> None:
+    query = {**_QUESTION, "over": "workers", "from": 1, "to": 8, "gpu_type": name}
+
+    curve = client.get("/v1/workloads/fitted/curve", params=query).json()
+
+    assert [point["value"] for point in curve["measured"]] == [1, 2, 4, 8]
+
+
+def test_runs_are_listed_by_the_name_that_they_show(client: TestClient) -> None:
+    listed = client.get("/v1/workloads/fitted/runs", params={"gpu_type": _OLDER}).json()["runs"]
+
+    assert [run["configuration"]["gpu_type"] for run in listed] == [_OLDER] * 12

@@ -311,7 +311,7 @@ class RunsQuery(RequestModel):
         """Return the filter of the list."""
         return RunFilter(
             status=self.status,
-            gpu_type=self.gpu_type,
+            gpu_types=() if self.gpu_type is None else (self.gpu_type,),
             created_after=self.created_after,
             created_before=self.created_before,
             excluded=self.excluded,
