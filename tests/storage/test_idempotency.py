@@ -4,9 +4,10 @@ from datetime import timedelta
 
 import pytest
 
-from app.domain.access import DEFAULT_PROJECT
+from app.domain.access import DEFAULT_PROJECT, Project
 from app.domain.errors import IdempotencyKeyReusedError, InProgressError
 from app.domain.idempotency import IdempotencyTicket, Replay
+from app.domain.identifiers import ProjectId
 from app.services.context import ServiceContext
 from app.services.idempotency import IdempotencyService
 from app.services.wiring import Services
@@ -33,6 +34,10 @@ def _held_ticket(database: Database, clock: FakeClock) -> IdempotencyTicket:
     ticket = _begin(database, clock)
     assert isinstance(ticket, IdempotencyTicket)
     return ticket
+
+
+def _numbered(number: int) -> IdempotencyTicket:
+    return IdempotencyTicket(DEFAULT_PROJECT, "/v1/runs", f"key-{number}")
 
 
 def _finish(database: Database, ticket: IdempotencyTicket) -> None:
@@ -87,6 +92,18 @@ def test_lapsed_lock_is_taken_over_and_fences_off_the_first(
     assert isinstance(_begin(database, clock), Replay)
 
 
+def test_request_that_is_taken_over_leaves_the_others_under_way_alone(
+    database: Database, clock: FakeClock
+) -> None:
+    _begin(database, clock)
+    clock.advance(_LOCK_S + 1)
+    other = _begin(database, clock, ticket=_numbered(2))
+    _begin(database, clock)
+
+    assert isinstance(other, IdempotencyTicket)
+    _finish(database, other)
+
+
 def test_lapsed_lock_is_not_taken_over_by_another_body(
     database: Database, clock: FakeClock
 ) -> None:
@@ -124,10 +141,6 @@ def test_purge_deletes_what_began_before(database: Database, clock: FakeClock) -
     assert (kept, deleted) == (0, 1)
 
 
-def _numbered(number: int) -> IdempotencyTicket:
-    return IdempotencyTicket(DEFAULT_PROJECT, "/v1/runs", f"key-{number}")
-
-
 def test_each_request_removes_a_portion_of_what_has_lapsed(
     database: Database, context: ServiceContext, clock: FakeClock
 ) -> None:
@@ -154,3 +167,26 @@ def test_purge_on_request_removes_all_portions(
     service = IdempotencyService(context, at_once=2)
 
     assert (service.purge(), service.count_lapsed()) == (5, 0)
+
+
+def test_room_of_a_new_process_is_what_its_project_has_left(
+    database: Database, context: ServiceContext, clock: FakeClock
+) -> None:
+    team = ProjectId("prj_team")
+    with database.transaction() as stores:
+        stores.access.add_project(Project(team, "team"), clock())
+    settings = context.settings.model_copy(update={"idempotency_bytes": 2})
+    tickets = [
+        IdempotencyTicket(project_id, "/v1/schedules:rank", f"key-{number}")
+        for project_id in (team, DEFAULT_PROJECT)
+        for number in range(2)
+    ]
+
+    for ticket in tickets:
+        service = IdempotencyService(ServiceContext(database, settings, clock))
+        held = service.begin(ticket, "a")
+        assert isinstance(held, IdempotencyTicket)
+        service.keep(held, 200, {}, b"{}")
+
+    again = [isinstance(_begin(database, clock, ticket=ticket), Replay) for ticket in tickets]
+    assert again == [True, False, True, False]
