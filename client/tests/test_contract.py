@@ -119,6 +119,27 @@ def test_bad_row_of_a_later_request_is_numbered_from_the_first_one(
     assert {fault["row"] for fault in refused.value.errors} == {5}
 
 
+def test_skipped_rows_and_duplicates_of_all_requests_are_in_one_answer(
+    client: Client, workload: str
+) -> None:
+    good, bad = make_run(workload, external_id="a"), make_run(workload, duration_seconds=-1)
+
+    answer = client.runs.upload_many([good, bad, good, bad], skip_invalid=True, rows_per_request=2)
+
+    assert (answer["created"], answer["duplicates"], answer["invalid_count"]) == (1, 1, 2)
+    assert [fault["row"] for fault in answer["invalid"]] == [2, 4]
+    assert not answer["dry_run"]
+    assert [run["row"] for run in answer["runs"] or ()] == [1, 3]
+
+
+def test_no_runs_are_listed_where_one_request_was_too_long_for_a_list(
+    client: Client, workload: str
+) -> None:
+    answer = client.runs.upload_many([make_run(workload)] * 1002, rows_per_request=1001)
+
+    assert (answer["created"], answer["runs"]) == (1002, None)
+
+
 @pytest.mark.parametrize("rows", [0, -1])
 def test_requests_without_rows_are_refused(settings: ClientSettings, rows: int) -> None:
     with Client(settings=settings) as client, pytest.raises(ValueError, match=f"not {rows}"):
