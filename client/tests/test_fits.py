@@ -82,6 +82,15 @@ def test_fit_that_is_not_as_asked_is_followed_by_another(
     assert asked == [fits, ("GET", "/v1/fits/fit_1"), fits, ("GET", "/v1/fits/fit_2")]
 
 
+def test_fit_is_waited_for_while_it_runs() -> None:
+    answers = [_fit("fit_1", "queued", 202), _fit("fit_1", "running"), _fit("fit_1", "succeeded")]
+
+    with faulty_server(*answers) as server, Client(settings=_settings(server.url)) as client:
+        assert client.fits.run("resnet")["state"] == "succeeded"
+
+    assert len(server.requests) == 3
+
+
 def test_own_fit_that_fails_is_told() -> None:
     waiting, failed = _fit("fit_1", "queued", seed=1), _fit("fit_1", "failed", seed=1)
 
