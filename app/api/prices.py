@@ -39,7 +39,7 @@ _AS_CSV: dict[str, Any] = {CSV: {"schema": {"type": "string"}}}
 def _row(price: Price) -> dict[str, object]:
     """Return the cells of a price; a function's price has no hourly price."""
     functions = function_columns(price)
-    cells = {name: getattr(price, name, None) for name in ("price_id", *_FILE.columns)}
+    cells = {name: getattr(price, name, None) for name in _FILE.exported}
     return {**cells, **functions, **({"price_per_hour": None} if functions else {})}
 
 

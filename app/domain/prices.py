@@ -10,6 +10,13 @@ from app.domain.configurations import Configuration, Purchase
 from app.domain.identifiers import PriceId
 
 
+class PriceOrigin(StrEnum):
+    """Where a price comes from."""
+
+    OWN = "own"
+    CATALOGUE = "catalogue"
+
+
 @dataclass(frozen=True, slots=True)
 class Price:
     """The price of one hour of an instance with `gpu_count` GPUs from `valid_from` on.
@@ -35,6 +42,11 @@ class Price:
     minimum_billed_s: int | None = None
     billing_step_s: int | None = None
     serverless: Serverless | None = None
+
+    @property
+    def origin(self) -> PriceOrigin:
+        """The project or the built-in catalogue, whose prices have no identifier."""
+        return PriceOrigin.CATALOGUE if self.price_id is None else PriceOrigin.OWN
 
     @property
     def place(self) -> tuple[str, str]:
@@ -82,13 +94,6 @@ class PriceQuery:
 
 ANY_PRICE = PriceQuery()
 """Any price will do."""
-
-
-class PriceOrigin(StrEnum):
-    """Where a price comes from."""
-
-    OWN = "own"
-    CATALOGUE = "catalogue"
 
 
 @dataclass(frozen=True, slots=True)

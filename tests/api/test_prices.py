@@ -1,5 +1,6 @@
 """Prices through the door: list, add, withdraw, export."""
 
+import csv
 from typing import Any
 
 import pytest
@@ -157,8 +158,11 @@ def test_withdrawn_price_stays_on_record(client: TestClient, services: Services)
 
     assert (first.status_code, again.status_code) == (204, 404)
     assert names(client, "origin=own") == []
-    [kept] = client.get("/v1/prices?origin=own&include_withdrawn=true").json()["prices"]
+    query = "/v1/prices?origin=own&include_withdrawn=true"
+    [kept] = client.get(query).json()["prices"]
+    [row] = csv.DictReader(client.get(query, headers={"Accept": "text/csv"}).text.splitlines())
     assert kept["withdrawn_at"] is not None
+    assert (row["origin"], row["withdrawn_at"]) == ("own", kept["withdrawn_at"])
     with services.context.database.reading() as stores:
         actions = [entry.action for entry in stores.access.list_audit(DEFAULT_PROJECT)]
     assert actions == ["price.withdraw", "price.add"]

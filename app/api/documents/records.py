@@ -51,7 +51,7 @@ class RecordFile(Generic[Record]):
     plural
         The plural name of the records.
     read_only
-        Columns of an export that an upload ignores; the first is the first column of an export.
+        Columns of an export, before the others, that an upload ignores.
     example, csv_example
         An example record, and a CSV file of records.
     """
@@ -66,6 +66,11 @@ class RecordFile(Generic[Record]):
     def columns(self) -> tuple[str, ...]:
         """Return the columns of an upload."""
         return tuple(self.schema.model_fields)
+
+    @property
+    def exported(self) -> tuple[str, ...]:
+        """Return the columns of an export."""
+        return (*self.read_only, *self.columns)
 
     def read(self, content_type: str | None, body: bytes) -> list[Record]:
         """Return the records of an upload.
@@ -134,7 +139,7 @@ class RecordFile(Generic[Record]):
     def _check_header(self, names: Sequence[str]) -> None:
         if len(names) > _MAX_COLUMNS:
             raise InvalidRequestError(f"The file has {len(names)} columns; at most {_MAX_COLUMNS}.")
-        unknown = [name for name in names if name not in (*self.columns, *self.read_only)]
+        unknown = [name for name in names if name not in self.exported]
         if unknown:
             raise UnknownFieldError([self._unknown(name) for name in unknown])
         if len(set(names)) < len(names):
@@ -156,8 +161,7 @@ class RecordFile(Generic[Record]):
     def write(self, rows: Iterable[Mapping[str, object]]) -> str:
         """Return records as CSV that can be uploaded again."""
         buffer = io.StringIO()
-        columns = [self.read_only[0], *self.columns]
-        writer = csv.DictWriter(buffer, columns, lineterminator="\n", extrasaction="ignore")
+        writer = csv.DictWriter(buffer, self.exported, lineterminator="\n", extrasaction="ignore")
         writer.writeheader()
         writer.writerows({name: _cell(value) for name, value in row.items()} for row in rows)
         return buffer.getvalue()

@@ -201,7 +201,7 @@ class PriceOut(ResponseModel):
         """Return the schema of a price."""
         return cls(
             price_id=price.price_id,
-            origin=PriceOrigin.CATALOGUE if price.price_id is None else PriceOrigin.OWN,
+            origin=price.origin,
             provider=price.provider,
             region=price.region,
             instance_type=price.instance_type,
