@@ -87,6 +87,26 @@ def test_run_on_another_board_is_something_else_than_was_asked(
     assert linked["differs_in"] == differences
 
 
+@pytest.mark.parametrize(("nodes", "differences"), [({}, []), ({"nodes": 2}, ["nodes"])])
+def test_run_on_other_nodes_is_something_else_where_nodes_were_asked(
+    nodes: dict[str, int], differences: list[str], client: TestClient, published: Services
+) -> None:
+    configuration = {"gpu_type": "T4", "workers": 4}
+    ask(client)
+    forecast = ask(client, configuration={**configuration, **nodes})
+    run = {
+        **QUESTION,
+        "configuration": {**configuration, "nodes": 1},
+        "duration_seconds": 60,
+        "forecast_id": forecast["forecast_id"],
+    }
+    assert client.post("/v1/runs", json=run).status_code == 201
+
+    [linked] = client.get(f"/v1/forecasts/{forecast['forecast_id']}").json()["runs"]
+
+    assert linked["differs_in"] == differences
+
+
 def test_forecast_that_is_not_recorded_has_no_identifier(
     client: TestClient, published: Services
 ) -> None:
