@@ -138,8 +138,11 @@ def test_refusal_is_told_once_whatever_was_complained_of_before(
     assert "UndeliveredError" in second
 
 
-def test_wrong_settings_in_the_environment_never_reach_the_training(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+def test_wrong_settings_in_the_environment_reach_neither_the_training_nor_another_service(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("TRAINFARE_SPOOL", str(tmp_path / "spool.jsonl"))
     monkeypatch.setenv("TRAINFARE_URL", "ftp://nowhere")
@@ -149,6 +152,7 @@ def test_wrong_settings_in_the_environment_never_reach_the_training(
 
     assert "TRAINFARE_URL" in caplog.text
     assert len(caplog.records) == 1
+    assert "kept; the run waits in" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
