@@ -1,6 +1,7 @@
 """The scikit-learn wrapper, whose framework the service's environment holds too."""
 
 import pickle
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -70,25 +71,30 @@ def test_sparse_matrices_and_numbers_of_numpy_are_told_as_they_are(
     assert run["parameters"] == {"max_iter": 7, "cores": 1}
 
 
-def test_samples_of_a_generator_are_not_counted(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("kind", "work"), [(list, {"dataset_size": 2}), (iter, {})])
+def test_texts_are_counted_unless_they_come_from_a_generator(
+    kind: Callable[[list[str]], Iterable[str]], work: dict[str, int], tmp_path: Path
+) -> None:
     settings = ClientSettings(spool=tmp_path / "spool.jsonl", offline=True)
     words = Recorded(CountVectorizer(), "words", options={"settings": settings, "quiet": True})
 
-    words.fit(text for text in ("red blue", "blue green"))
+    words.fit(kind(["red blue", "blue green"]))
     (run,) = Spool(settings.spool).take(FlushReport()) or []
 
     assert sorted(words.vocabulary_) == ["blue", "green", "red"]
-    assert run["work"] == {}
+    assert run["work"] == work
 
 
 def test_cores_are_those_that_the_estimator_takes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(joblib, "cpu_count", lambda **_options: 6)
+    monkeypatch.setattr(
+        joblib, "cpu_count", lambda *, only_physical_cores: 3 if only_physical_cores else 6
+    )
 
     assert _cores(Ridge(), None) == 1
     assert _cores(Ridge(), 3) == 3
     assert _cores(Ridge(), 0) == 1
     assert _cores(HistGradientBoostingRegressor(), None) == 6
-    assert _cores(lightgbm.LGBMRegressor(), None) == 6
+    assert _cores(lightgbm.LGBMRegressor(), None) == 3
     assert _cores(lightgbm.LGBMRegressor(), 2) == 2
 
 
