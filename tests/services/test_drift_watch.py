@@ -1,6 +1,7 @@
 """The watch over durations: the versions in time, and what many alarms cost."""
 
-from datetime import datetime, timedelta
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from app.domain.runs import Run, RunStatus
 from app.services.accuracy import DRIFT_THRESHOLDS
 from app.services.judging import drift
 from app.services.judging.drift import DriftWatch, PublishedVersions
-from app.services.judging.runs import run_digests
+from app.services.judging.runs import run_digests, since_last_change
 from app.services.served_regressors import ServedRegressor
 from app.services.wiring import Services
 from tests.support.regressors import law_seconds, publish_regressor
@@ -52,6 +53,13 @@ def _report(
 
 def daily(start: datetime, count: int) -> list[Publication]:
     return [Publication(start + number * 24 * HOUR, number + 1) for number in range(count)]
+
+
+def test_runs_of_any_time_count_where_the_code_never_changed(served: ServedRegressor) -> None:
+    first = datetime.min.replace(tzinfo=UTC)
+    runs = [replace(run, started_at=first) for run in rising_runs(served.fitted_at, 2)]
+
+    assert since_last_change(runs, served) == runs
 
 
 def test_the_version_before_an_instant_is_the_last_one_listed_that_is_older() -> None:

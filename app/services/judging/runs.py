@@ -62,7 +62,7 @@ class JudgedRuns:
 def since_last_change(runs: Sequence[Run], served: ServedRegressor) -> list[Run]:
     """Return the runs since the last code change that the regressor's fit found in them."""
     changes = served.portfolio.report.evidence.change_points
-    since = max((change.at for change in changes), default=0.0)
+    since = max((change.at for change in changes), default=-np.inf)
     return [run for run in runs if (run.started_at or run.created_at).timestamp() >= since]
 
 
