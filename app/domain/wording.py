@@ -3,7 +3,7 @@
 import math
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from decimal import Decimal
+from decimal import ROUND_CEILING, Context, Decimal
 from typing import Any, Final
 
 _MINUTE: Final = 60
@@ -23,6 +23,7 @@ _WHOLE_FROM: Final = 999_999.5
 PROBABILITIES: Final = {"deadline": "keeps the deadline", "budget": "keeps the budget"}
 """The limits that a forecast may keep, with their wording."""
 _SHOWN_OF_A_KIND: Final = 3
+_THREE_DIGITS_UP: Final = Context(prec=3, rounding=ROUND_CEILING)
 _FIGURES: Final = {"energy": ("kilowatt_hours", "kWh"), "carbon": ("kg_co2e", "kg CO2e")}
 """Objectives besides duration and cost: the member of a forecast's energy, and its unit."""
 
@@ -99,6 +100,17 @@ def say_rounded(number: float) -> str:
     ['0.0000136', '5,110', '199,000']
     """
     return f"{Decimal(f'{number:.3g}'):,f}"
+
+
+def say_enough(number: float) -> str:
+    """Return a number like `say_rounded`, but rounded up, so that it suffices.
+
+    Examples
+    --------
+    >>> [say_enough(value) for value in (0.17612, 0.176, 12.31)]
+    ['0.177', '0.176', '12.4']
+    """
+    return f"{_THREE_DIGITS_UP.create_decimal(repr(float(number))):,f}"
 
 
 def say_amount(amount: float) -> str:

@@ -130,7 +130,10 @@ def test_column_that_neither_runs_nor_candidates_vary_is_warned_of(
 def test_goal_below_the_noise_is_warned_of(client: TestClient, published: Services) -> None:
     plan = ask(client, stop={"width": 1e-6})
 
-    assert [warning["code"] for warning in plan["warnings"]] == ["goal_unattainable"]
+    [warning] = plan["warnings"]
+    assert warning["code"] == "goal_unattainable"
+    advised = float(warning["remedy"].removeprefix("Ask for a width above ").removesuffix("."))
+    assert ask(client, stop={"width": advised})["warnings"] == []
     assert plan["stop"]["reason"] != "goal_reached"
 
 

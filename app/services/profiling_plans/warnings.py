@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from app.domain.forecasts import ForecastWarning
 from app.domain.profiling import ProfilingRequest
-from app.domain.wording import say_number
+from app.domain.wording import say_enough, say_number, say_rounded
 from app.services.profiling_plans.grounds import Ground, Outlook
 from app.services.profiling_plans.spending import Spending
 
@@ -57,6 +57,6 @@ def plan_warnings(
         yield ForecastWarning(
             "goal_unattainable",
             "Runs scatter so much that no plan narrows the intervals below"
-            f" {attainable:.3g} of the median.",
-            f"Ask for a width above {attainable:.3g}.",
+            f" {say_rounded(attainable)} of the median.",
+            f"Ask for a width above {say_enough(attainable)}.",
         )
