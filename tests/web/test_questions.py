@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
+from tests.support import patient_http
 from tests.web.conftest import PUBLISHED, OpenPage, answer_of, answer_with_a_key, publish
 
 pytestmark = pytest.mark.browser
@@ -49,6 +50,28 @@ def test_value_that_reads_like_a_list_is_one_value(empty_service: str, open_page
     expect(answer.locator(".sentence")).to_contain_text("about 1 min")
     expect(answer).to_contain_text("this configuration was measured")
     expect(page).to_have_url(re.compile("param.layout=%22d%22"))
+
+
+def test_first_question_is_about_hardware_that_the_regressor_knows(
+    empty_service: str, open_page: OpenPage
+) -> None:
+    runs = [
+        {
+            "workload": "renewed",
+            "configuration": {"gpu_type": "T4", "workers": workers},
+            "duration_seconds": 400 / workers,
+        }
+        for workers in (1, 2, 4)
+        for _ in range(2)
+    ]
+    publish(empty_service, runs)
+    new = [{**runs[0], "configuration": {"gpu_type": "lab-chip"}}] * 11
+    patient_http.post(f"{empty_service}/v1/runs", json=new).raise_for_status()
+
+    page = open_page(f"{empty_service}/workloads/renewed")
+
+    assert "T4 would take about" in answer_of(page)
+    expect(page.locator("#front")).to_contain_text("The cheapest")
 
 
 def test_nothing_of_the_question_before_stands_below_one_without_an_answer(

@@ -82,13 +82,14 @@ function use(scenario) {
 async function firstQuestion(detail, runs) {
   const fields = Object.fromEntries(new URLSearchParams(location.search));
   if (Object.keys(fields).length) return fields;
-  const isUsable = (candidate) => candidate.status === "succeeded" && !candidate.excluded;
-  const run = runs.find(isUsable) ?? (await newestUsableRun()) ?? runs[0];
+  const fittedAt = detail.regressor.fitted_at;
+  const isSeen = (candidate) => candidate.status === "succeeded" && !candidate.excluded && Date.parse(candidate.created_at) < Date.parse(fittedAt);
+  const run = runs.find(isSeen) ?? (await newestSeenRun(fittedAt)) ?? runs[0];
   return run ? questionOf(detail, run) : {};
 }
 
-async function newestUsableRun() {
-  const page = await get(`${path}/runs`, { page_size: 1, status: "succeeded", excluded: false });
+async function newestSeenRun(fittedAt) {
+  const page = await get(`${path}/runs`, { page_size: 1, status: "succeeded", excluded: false, created_before: fittedAt });
   return page.runs[0];
 }
 
