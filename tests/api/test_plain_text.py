@@ -84,13 +84,15 @@ def test_cost_of_several_machines_and_its_conversion_are_told() -> None:
         "listed_price_per_hour": "30.22",
     }
     price = {**cost["price"], "instances": 4, "others": [other]}
+    quotient = {**cost, "price_per_hour": "22.25454545454768", "conversion": conversion}
 
     text = forecast_sentences({**forecast, "cost": {**cost, "price": price}})
-    converted = forecast_sentences({**forecast, "cost": {**cost, "conversion": conversion}})
+    converted = forecast_sentences({**forecast, "cost": quotient})
 
     assert (
         " at 4 x 32.77 USD an hour (p3.16xlarge, own, 2026-07-20) and 1 x 2.00 (p3.2xlarge).\n"
     ) in text
+    assert " at 22.2545 USD an hour (" in converted
     assert " That is 30.22 EUR at 1.0842 (a bank, 2026-07-19).\n" in converted
 
 

@@ -72,3 +72,27 @@ def test_forecasts_that_are_equal_are_not_called_faster_or_dearer(
 
     expect(last).to_contain_text("as fast")
     expect(last).to_contain_text("costs $1.13 more")
+
+
+def test_price_names_all_machines_and_what_it_was_converted_from(
+    published_service: str, open_page: OpenPage
+) -> None:
+    question = "gpu_type=V100-16GB&workers=9&dataset_size=400000&batch_size=256&epochs=2"
+    asked = f"{published_service}/v1/workloads/{PUBLISHED}/forecast?{question}"
+    mixed = patient_http.get(asked).json()
+    mixed["cost"]["conversion"] = {
+        "listed_price_per_hour": "22.25",
+        "from_currency": "EUR",
+        "rate": "1.1",
+        "source": "a bank",
+    }
+    page = open_page(f"{published_service}/workloads/{PUBLISHED}?{question}")
+    answer_of(page)
+    page.route("**/forecast?*", lambda route: route.fulfill(json=mixed))
+    page.get_by_role("button", name="Forecast").click()
+
+    price = page.locator("#answer .facts-list > div").filter(has_text="an hour each").locator("dd")
+    expect(price).to_contain_text(
+        "p3.16xlarge at $24.48 and 1 \N{MULTIPLICATION SIGN} p3.2xlarge at $3.06 an hour each"
+    )
+    expect(price).to_contain_text(", converted from EUR 22.25 at 1.1 (a bank)")

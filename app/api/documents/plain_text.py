@@ -1,8 +1,10 @@
 """Forecasts and recommendations as sentences and aligned tables, for people who use curl."""
 
 from collections.abc import Mapping, Sequence
+from decimal import Context
 from typing import Any
 
+from app.api.schemas.quantities import money_text
 from app.domain.flat_fields import CONFIGURATION, PARAMETER, WORK, say_members
 from app.domain.wording import (
     align,
@@ -26,6 +28,7 @@ from app.domain.wording import (
 Document = Mapping[str, Any]
 _CATEGORIES = CONFIGURATION[:5]
 _SHOWN_LESSONS = 3
+_SIX_DIGITS = Context(prec=6)
 _BASIS = {
     "measured": "this configuration was measured",
     "interpolated": "inside the measured range",
@@ -64,14 +67,19 @@ def _cost_sentence(cost: Document | None) -> str:
     details = [*_price_origin(price), origin, price["valid_from"][:10]]
     multiple = f"{instances:,} x " if instances > 1 else ""
     others = "".join(
-        f" and {other['instances']:,} x {other['price_per_hour']} ({other['instance_type']})"
+        f" and {other['instances']:,} x {_hourly(other)} ({other['instance_type']})"
         for other in price.get("others") or ()
     )
     return (
         f"It costs about {cost['median']} {cost['currency']} ({cost['lower']} to {cost['upper']})"
-        f" at {multiple}{cost['price_per_hour']} {cost['currency']} an hour"
+        f" at {multiple}{_hourly(cost)} {cost['currency']} an hour"
         f" ({', '.join(details)}){others}.{_conversion_sentence(cost.get('conversion'))}"
     )
+
+
+def _hourly(priced: Document) -> str:
+    """Return a price of an hour: one that was converted has all digits of the quotient."""
+    return money_text(_SIX_DIGITS.create_decimal(priced["price_per_hour"]))
 
 
 def _price_origin(price: Document) -> list[str]:

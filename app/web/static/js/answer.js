@@ -41,8 +41,11 @@ function priceText(cost) {
   const rate = moneyNode(cost.price_per_hour, cost.currency);
   const source = price.source === "inline" ? "as entered" : `${price.source}, ${price.valid_from.slice(0, 10)}`;
   const instances = unit ? `${number(price.instances)} × ${[place, unit].filter(Boolean).join(" ")}` : plural(price.instances, "worker");
-  const perHour = price.instances > 1 ? " an hour each" : " an hour";
-  return h("span", {}, `${instances} at `, rate, `${perHour}, ${price.purchase.replace("_", " ")} (${source})`);
+  const perHour = price.instances > 1 || price.others.length ? " an hour each" : " an hour";
+  const others = price.others.flatMap((other) => [` and ${number(other.instances)} × ${other.instance_type} at `, moneyNode(other.price_per_hour, cost.currency)]);
+  const from = cost.conversion;
+  const listed = from ? [", converted from ", moneyNode(from.listed_price_per_hour, from.from_currency), ` at ${number(Number(from.rate))} (${from.source})`] : [];
+  return h("span", {}, `${instances} at `, rate, ...others, `${perHour}, ${price.purchase.replace("_", " ")} (${source})`, ...listed);
 }
 
 /** What the basis means, naming the types or settings that few or no runs have. */
