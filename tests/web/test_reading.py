@@ -51,3 +51,36 @@ def test_what_the_reader_has_opened_stays_open_when_it_is_answered_anew(
     expect(opened[0]).to_contain_text("workers=3")
     for each in opened:
         expect(each).to_have_attribute("open", "")
+
+
+def test_progress_of_a_fit_is_read_out_once_for_each_step(
+    published_service: str, open_page: OpenPage
+) -> None:
+    page = open_page(f"{published_service}/workloads/{PUBLISHED}")
+    running = {"fit_id": "fit_x", "state": "running", "cancel_requested": False}
+    looks = [
+        {**running, "progress": share, "step": step}
+        for share, step in ((0.1, "folds"), (0.2, "folds"), (0.3, "folds"), (0.4, "last"))
+    ]
+    page.route(f"**/{PUBLISHED}/fits", lambda route: route.fulfill(json={"fit_id": "fit_x"}))
+    page.route(
+        "**/v1/fits/fit_x",
+        lambda route: route.fulfill(json=looks.pop(0) if looks[1:] else looks[0]),
+    )
+    page.evaluate(
+        """() => {
+          window.told = [];
+          new MutationObserver((changes) => {
+            for (const { target } of changes) {
+              const live = target.closest?.("#fit [role=status]");
+              if (live) window.told.push(live.textContent);
+            }
+          }).observe(document.getElementById("fit"), { childList: true, subtree: true });
+        }"""
+    )
+
+    page.get_by_role("button", name="Fit again").click()
+
+    expect(page.locator("#fit")).to_contain_text("40%")
+    expect(page.locator("#fit [role=status]")).to_have_text("last")
+    assert page.evaluate("window.told") == ["folds", "last"]

@@ -53,14 +53,20 @@ export class Fitting {
   async follow(fitId) {
     const path = `/v1/fits/${encodeURIComponent(fitId)}`;
     const bar = h("progress", { max: "1", "aria-label": "Progress of the fit" });
-    const step = h("span", { class: "step" });
+    // Screen readers have the share from the bar: told here, each of its changes would be read out.
+    const share = h("span", { class: "step", "aria-hidden": "true" });
+    const step = h("span", { class: "step", role: "status" });
     const cancel = h("button", { type: "button", class: "link", onclick: () => this.cancel(path, cancel) }, "Cancel");
-    fill(this.place, h("div", { class: "progress", role: "status" }, bar, step, cancel));
+    fill(this.place, h("div", { class: "progress" }, bar, share, step, cancel));
     try {
       let fit = await look(path);
       while (ACTIVE.includes(fit.state)) {
-        if (fit.state === "running") bar.value = fit.progress;
-        step.textContent = fit.cancel_requested ? "ending …" : fit.state === "queued" ? fit.step ?? "waiting for a fitter" : `${percent(fit.progress)} · ${fit.step ?? "fitting"}`;
+        if (fit.state === "running") {
+          bar.value = fit.progress;
+          share.textContent = percent(fit.progress);
+        }
+        const told = fit.cancel_requested ? "ending …" : fit.step ?? (fit.state === "queued" ? "waiting for a fitter" : "fitting");
+        if (step.textContent !== told) step.textContent = told;
         await pause(PAUSE_MS);
         fit = await look(path);
       }
