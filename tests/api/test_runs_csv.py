@@ -192,7 +192,7 @@ def test_every_bad_row_is_named_and_nothing_is_stored(client: TestClient) -> Non
 def test_a_thousand_faults_are_named_and_all_are_counted(client: TestClient) -> None:
     answer = post_csv(client, "workload,duration_seconds", *["a,-1"] * 1500, "a,1")
 
-    assert "1500 of 1501 rows" in answer.json()["detail"]
+    assert "1,500 of 1,501 rows" in answer.json()["detail"]
     assert len(faults(answer)) == 1000
 
 

@@ -101,11 +101,11 @@ def test_result_of_an_upload_stays_beside_that_of_a_later_one(
 
     bad = b"workload,duration_seconds\nfast,-1\n"
     page.set_input_files("#file", {"name": "two.csv", "mimeType": "text/csv", "buffer": bad})
-    expect(page.locator("#upload-result .problem")).to_contain_text("1 of 1 rows")
+    expect(page.locator("#upload-result .problem")).to_contain_text("1 of 1 row ")
     held[0].continue_()
 
     expect(page.locator("#upload-result")).to_contain_text("one.csv: 1 new run.")
-    expect(page.locator("#upload-result .problem")).to_contain_text("1 of 1 rows")
+    expect(page.locator("#upload-result .problem")).to_contain_text("1 of 1 row ")
 
 
 _RUNS = [
