@@ -159,6 +159,19 @@ def test_begun_answer_may_take_its_time() -> None:
     assert asyncio.run(run())[1]["body"] == b"rows"
 
 
+def test_requests_that_are_over_fill_no_queue() -> None:
+    callers = [Caller() for _ in range(100)]
+
+    async def run() -> None:
+        layer = _layer(Response(b""), request_s=60.0)
+        for caller in callers:
+            await layer(scope_of(), _silent, caller.send)
+
+    asyncio.run(run())
+
+    assert {caller.messages[0]["status"] for caller in callers} == {200}
+
+
 @pytest.mark.parametrize(
     ("path", "method", "limit_s"),
     [("/v1/runs", "POST", 300.0), ("/v1/runs", "GET", 5.0), ("/v1/forecasts", "POST", 5.0)],
