@@ -248,3 +248,26 @@ def test_run_does_not_link_a_forecast_of_another_project(world: _World) -> None:
 
     assert ledger.is_success
     assert ledger.json()["runs"] == []
+
+
+def test_forecast_is_priced_by_nothing_of_another_project(world: _World, clock: FakeClock) -> None:
+    clock.advance(2 * 86_400)
+    question = {**_SCENARIO, "pricing": {"currency": "EUR"}, "record": False}
+
+    def answer() -> Any:
+        # A price of something else, so that all prices, rates and factors are read again.
+        other = {**_PRICE, "gpu_type": "A10G"}
+        assert world.client.post("/v1/prices", json=other, headers=world.owner).is_success
+        return world.client.post("/v1/forecasts", json=question, headers=world.owner).json()
+
+    before = answer()
+    for kind, fact in {
+        "prices": {**_PRICE, "price_per_hour": "9.00"},
+        "exchange-rates": {**_RATE, "rate": "9"},
+        "grid-factors": {**_GRID, "kg_co2e_per_kwh": "0.9"},
+    }.items():
+        assert world.client.post(f"/v1/{kind}", json=fact, headers=world.intruder).is_success
+
+    assert (before["cost"]["price_per_hour"], before["cost"]["currency"]) == ("0.80", "EUR")
+    assert before["energy"]["kg_co2e_per_kwh"] == 0.4
+    assert answer() == before
