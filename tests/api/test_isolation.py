@@ -235,17 +235,33 @@ def test_answer_is_not_replayed_to_another_project(world: _World) -> None:
     first = world.client.post("/v1/runs", json=body, headers={**world.owner, **key})
 
     second = world.client.post("/v1/runs", json=body, headers={**world.intruder, **key})
+    again = world.client.post("/v1/runs", json=body, headers={**world.owner, **key})
 
     assert "idempotent-replayed" not in second.headers
     assert first.json()["runs"][0]["run_id"] != second.json()["runs"][0]["run_id"]
+    assert again.headers["idempotent-replayed"] == "true"
+    assert again.json() == first.json()
 
 
-def test_run_does_not_link_a_forecast_of_another_project(world: _World) -> None:
+def test_removal_of_a_workload_leaves_the_reports_on_its_namesake(world: _World) -> None:
+    path = f"/v1/ci/reports/{world.ids['report']}"
+    before = world.client.get(path, headers=world.owner).json()
+    world.client.post("/v1/runs", json=_RUN, headers=world.intruder)
+
+    removed = world.client.delete("/v1/workloads/theirs", headers=world.intruder)
+
+    assert removed.status_code == 204
+    assert world.client.get(path, headers=world.owner).json() == before
+
+
+def test_run_does_not_link_a_forecast_of_another_project(world: _World, clock: FakeClock) -> None:
+    clock.advance(86_400)
     body = {**_RUN, "forecast_id": world.ids["forecast"]}
 
-    world.client.post("/v1/runs", json=body, headers=world.intruder)
+    stored = world.client.post("/v1/runs", json=body, headers=world.intruder).json()
     ledger = world.client.get(f"/v1/forecasts/{world.ids['forecast']}", headers=world.owner)
 
+    assert [warning["code"] for warning in stored["warnings"]] == ["unknown_forecast"]
     assert ledger.is_success
     assert ledger.json()["runs"] == []
 
