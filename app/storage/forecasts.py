@@ -112,7 +112,7 @@ class ForecastStore:
             created_at=row.created_at,
             request=row.request,
             answer=row.answer,
-            runs=self._linked(project_id, row, is_same_gpu),
+            runs=self._linked(row, Slug(slug), is_same_gpu),
         )
 
     def workloads_of(self, project_id: ProjectId, forecast_ids: Sequence[str]) -> dict[str, Slug]:
@@ -222,26 +222,18 @@ class ForecastStore:
         return found.group_by(digest, sa.case((is_new, key)))
 
     def _linked(
-        self, project_id: ProjectId, forecast: ForecastRow, is_same_gpu: SameGpu
+        self, forecast: ForecastRow, slug: Slug, is_same_gpu: SameGpu
     ) -> tuple[LinkedRun, ...]:
         rows = self._session.execute(
-            sa.select(
-                RunRow.id, RunRow.status, RunRow.duration_seconds, WorkloadRow.slug, *SCENARIO
-            )
-            .join(WorkloadRow, WorkloadRow.id == RunRow.workload_id)
-            .join(ForecastRow, ForecastRow.id == RunRow.forecast_id)
-            .where(
-                WorkloadRow.project_id == project_id,
-                RunRow.forecast_id == forecast.id,
-                RunRow.workload_id == ForecastRow.workload_id,
-            )
+            sa.select(RunRow.id, RunRow.status, RunRow.duration_seconds, *SCENARIO)
+            .where(RunRow.forecast_id == forecast.id, RunRow.workload_id == forecast.workload_id)
             .order_by(RunRow.id)
             .limit(_MAX_LINKED)
         )
         return tuple(
             LinkedRun(
                 RunId(row.id),
-                Slug(row.slug),
+                slug,
                 RunStatus(row.status),
                 row.duration_seconds,
                 contradictions(
