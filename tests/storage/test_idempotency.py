@@ -1,5 +1,6 @@
 """First answers are kept once, under a lock that lapses and a fence that does not."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -139,6 +140,22 @@ def test_purge_deletes_what_began_before(database: Database, clock: FakeClock) -
         deleted = stores.idempotency.purge(clock() + timedelta(seconds=1), limit=9)
 
     assert (kept, deleted) == (0, 1)
+
+
+def test_purge_of_a_project_leaves_what_others_have(database: Database, clock: FakeClock) -> None:
+    team = ProjectId("prj_team")
+    with database.transaction() as stores:
+        stores.access.add_project(Project(team, "team"), clock())
+    _begin(database, clock)
+    _begin(database, clock, ticket=replace(_TICKET, project_id=team))
+    later = clock() + timedelta(seconds=1)
+
+    with database.transaction() as stores:
+        counted = stores.idempotency.count(later, team)
+        deleted = stores.idempotency.purge(later, team, limit=9)
+        left = [stores.idempotency.count(later, key) for key in (team, DEFAULT_PROJECT)]
+
+    assert (counted, deleted, left) == (1, 1, [0, 1])
 
 
 def test_each_request_removes_a_portion_of_what_has_lapsed(
