@@ -10,6 +10,7 @@ from fastapi.testclient import TestClient
 from httpx2 import Response
 
 from app.domain.access import DEFAULT_PROJECT, Scope
+from app.domain.quotas import Limit
 from app.main import build_app
 from app.services.context import ServiceContext
 from app.services.wiring import Services
@@ -241,6 +242,18 @@ def test_answer_is_not_replayed_to_another_project(world: _World) -> None:
     assert first.json()["runs"][0]["run_id"] != second.json()["runs"][0]["run_id"]
     assert again.headers["idempotent-replayed"] == "true"
     assert again.json() == first.json()
+
+
+def test_runs_take_no_room_of_another_project(world: _World) -> None:
+    for name, runs in {"default": 1000, "second": 1}.items():
+        world.services.projects.limit(name, {Limit("runs"): runs})
+
+    answers = [
+        world.client.post("/v1/runs", json=_RUN, headers=caller)
+        for caller in (world.owner, world.intruder, world.intruder)
+    ]
+
+    assert [answer.status_code for answer in answers] == [201, 201, 429]
 
 
 def test_removal_of_a_workload_leaves_the_reports_on_its_namesake(world: _World) -> None:
