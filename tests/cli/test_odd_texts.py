@@ -1,6 +1,7 @@
 """Commands given text that is no UTF-8, or that would be read as markup."""
 
 import os
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -79,3 +80,9 @@ def test_recounted_project_is_told_by_its_name(terminal: Terminal, sqlite_url: s
     result = terminal.type("recount")
 
     assert "1 project counted again: [/b]." in result.out
+
+
+def test_table_shows_instants_as_those_of_utc(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table([{"expires at": datetime(2026, 11, 28, 20, 18, 5, tzinfo=UTC)}])
+
+    assert "2026-11-28 20:18Z" in capsys.readouterr().out

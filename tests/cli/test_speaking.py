@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
@@ -25,9 +24,7 @@ from app.cli.asking import (
 from app.cli.failures import UsageError
 from app.cli.fields import recommendation_request
 from app.cli.output import print_table
-from app.cli.remedies import in_cli_words
 from app.cli.wording import money
-from app.domain.errors import NoRegressorError
 from tests.support.terminal import Terminal
 
 pytestmark = pytest.mark.lengthy
@@ -189,32 +186,6 @@ def test_misspelt_field_is_refused_with_the_nearest(field: str, meant: str) -> N
     assert caught.value.remedy.startswith(f"Did you mean {meant}? Known: gpu_type, ")
 
 
-@pytest.mark.parametrize(
-    ("api", "cli"),
-    [
-        ("give pricing.price_per_hour or", "give price_per_hour or"),
-        ("Name search.gpu_types.", "Name gpu_type."),
-        ("Shorten search.workers.", "Shorten workers."),
-        ("with param.search.depth 3", "with param.search.depth 3"),
-        ("?on_invalid=skip takes the good runs.", "--skip-invalid takes the good runs."),
-        (
-            "Send `Authorization: Bearer KEY`; an operator makes keys.",
-            "Give it with --api-key (TRAINFARE_API_KEY); an operator makes keys.",
-        ),
-        ("Ask for a fit: POST /v1/workloads/a.b/fits", "Ask for a fit: `trainfare fit a.b`"),
-        (
-            "send it with the header Content-Type: application/json, or application/x-ndjson where",
-            "name it .json, or .ndjson where",
-        ),
-        ("once, and send it with the header Content-Encoding: gzip.", "once, and name it .gz."),
-        (NoRegressorError.remedy, "Upload succeeded runs, then type `trainfare fit WORKLOAD`."),
-        ("Upload runs of it (POST /v1/runs).", "Upload runs of it (`trainfare upload FILE`)."),
-    ],
-)
-def test_remedies_are_told_in_the_words_of_the_command_line(api: str, cli: str) -> None:
-    assert in_cli_words(api) == cli
-
-
 def test_upload_tells_skipped_rows_and_oddities(capsys: pytest.CaptureFixture[str]) -> None:
     row = {"row": 7, "field": "workers", "message": "must be positive"}
     show_upload(
@@ -229,12 +200,6 @@ def test_upload_tells_skipped_rows_and_oddities(capsys: pytest.CaptureFixture[st
     assert stderr.count("row 7, workers: must be positive") == 20
     assert "... and 3 more; --json prints them." in stderr
     assert "an odd unit" in stderr
-
-
-def test_table_shows_instants_as_those_of_utc(capsys: pytest.CaptureFixture[str]) -> None:
-    print_table([{"expires at": datetime(2026, 11, 28, 20, 18, 5, tzinfo=UTC)}])
-
-    assert "2026-11-28 20:18Z" in capsys.readouterr().out
 
 
 def test_table_shows_lists_and_nothing(capsys: pytest.CaptureFixture[str]) -> None:
