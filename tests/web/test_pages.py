@@ -12,7 +12,10 @@ from tests.support.engines import before_any_row
 
 _PAGES = ["/", "/workloads/resnet50"]
 _LINK = re.compile(r"""(?:src|href)=["']([^"'#]+)["']""")
-_IMPORT = re.compile(r"""(?:from|import)\s*\(?\s*["']([^"']+)["']""")
+_IMPORT = re.compile(
+    r"""(?:^import\s*|^(?:import|export|\})[^"'=\n]*\bfrom\s*|\bimport\s*\(\s*)["']([^"']+)["']""",
+    re.MULTILINE,
+)
 _ELSEWHERE = re.compile(r"""(?:https?:)?//[\w-]+(?:\.[\w-]+)+""")
 _NAMESPACES = {"http://www.w3.org"}
 _NEWER_THAN_SAFARI_15_4 = re.compile(
