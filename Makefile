@@ -6,8 +6,7 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 PORT ?= $(or $(TRAINFARE_PORT),8000)
 ARGS ?=
 BIN := $(VENV)/bin
-# Three at once: many tests wait, for processes, browsers or Ray.
-PYTEST_ALL := $(BIN)/python tests/support/postgresql.py $(BIN)/pytest -n 3 --slow
+PYTEST_ALL := $(BIN)/python tests/support/postgresql.py $(BIN)/pytest -n 2 --slow
 # The locks keep extras: pip looks for the newest release of a package that is pinned without its extra.
 UV_COMPILE := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-header --no-annotate --no-strip-extras --upgrade
