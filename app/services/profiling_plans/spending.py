@@ -89,7 +89,7 @@ def _offer_of(run: MadeRun, request: ProfilingRequest, book: PriceBook) -> Offer
     Where no price is known for its start, or no exchange rate, it is the plan's own.
     """
     as_of = request.pricing.as_of
-    found: list[Offer] = []
+    fallback: Offer | None = None
     for instant in dict.fromkeys((as_of or run.started_at, as_of)):
         [offer] = book.resolve_all(
             [run.scenario.configuration],
@@ -97,9 +97,10 @@ def _offer_of(run: MadeRun, request: ProfilingRequest, book: PriceBook) -> Offer
             seconds=[run.duration_seconds],
             nodes_assumed=are_nodes_open(request),
         )
-        if offer is not None:
-            found.append(offer)
-    return next((offer for offer in found if offer.is_as_asked), found[0] if found else None)
+        if offer is not None and offer.is_as_asked:
+            return offer
+        fallback = fallback or offer
+    return fallback
 
 
 def currency_of(request: ProfilingRequest, offers: Sequence[Offer | None]) -> str | None:
