@@ -132,7 +132,7 @@ def say_factor(factor: float) -> str:
     >>> [say_factor(value) for value in (12.345, 3786.2, 5.84e10, math.inf)]
     ['12.3', '3,790', 'over a million', 'over a million']
     """
-    return "over a million" if factor > _MANY else f"{float(f'{factor:.3g}'):,.7g}"
+    return "over a million" if factor > _MANY else say_rounded(factor)
 
 
 def say_count(count: int, noun: str) -> str:

@@ -40,8 +40,8 @@ class AuthenticationMiddleware:
         header = headers.get(b"authorization")
         authorization = None if header is None else header.decode("latin-1")
         try:
-            if header is None and headers.get(b"sec-fetch-site") in _FOREIGN_SITES:
-                _refuse_change(scope["method"])
+            if header is None:
+                _refuse_foreign_change(scope["method"], headers.get(b"sec-fetch-site"))
             state["principal"] = await self._authenticate(authorization)
         except DomainError as error:
             await problems.respond_to(error, instance=scope["path"])(scope, receive, send)
@@ -70,6 +70,6 @@ class AuthenticationMiddleware:
             return
 
 
-def _refuse_change(method: str) -> None:
-    if method not in _SAFE_METHODS:
+def _refuse_foreign_change(method: str, site: bytes | None) -> None:
+    if method not in _SAFE_METHODS and site in _FOREIGN_SITES:
         raise ForeignPageError
