@@ -61,6 +61,11 @@ def _fit(url: str, workload: str, *regressors: str) -> None:
     assert fit.json()["state"] == "succeeded", fit.text
 
 
+def drop(page: Page, name: str, text: str) -> None:
+    """Give the page a file to upload."""
+    page.set_input_files("#file", {"name": name, "mimeType": "text/csv", "buffer": text.encode()})
+
+
 def answer_of(page: Page) -> str:
     """Return the sentence that answers the question, once it stands there."""
     sentence = page.locator("#answer .sentence")

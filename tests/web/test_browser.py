@@ -16,7 +16,15 @@ from app.settings import Settings
 from app.storage.database import Database
 from tests.support import patient_http
 from tests.support.server import running_service
-from tests.web.conftest import MARKUP, PUBLISHED, OpenPage, answer_of, measured_csv, upload_csv
+from tests.web.conftest import (
+    MARKUP,
+    PUBLISHED,
+    OpenPage,
+    answer_of,
+    drop,
+    measured_csv,
+    upload_csv,
+)
 
 pytestmark = pytest.mark.browser
 
@@ -26,15 +34,11 @@ def _is_too_wide(page: Page) -> bool:
     return too_wide
 
 
-def test_newcomer_uploads_fits_and_asks(
-    empty_service: str, open_page: OpenPage, tmp_path: Path
-) -> None:
-    profile = tmp_path / "runs.csv"
-    profile.write_text(measured_csv("bert"))
+def test_newcomer_uploads_fits_and_asks(empty_service: str, open_page: OpenPage) -> None:
     page = open_page(f"{empty_service}/")
     expect(page.locator(".empty")).to_contain_text("curl --data-binary @runs.csv")
 
-    page.set_input_files("#file", profile)
+    drop(page, "runs.csv", measured_csv("bert"))
     expect(page.locator("#upload-result")).to_contain_text("24 runs stored")
     page.locator("#workloads a", has_text="bert").click()
     page.get_by_role("button", name="Fit a regressor").click()
@@ -237,13 +241,11 @@ def test_number_that_cannot_be_read_is_not_left_out(
 
 
 def test_bad_rows_are_named_and_the_good_ones_can_be_stored(
-    published_service: str, open_page: OpenPage, tmp_path: Path
+    published_service: str, open_page: OpenPage
 ) -> None:
-    profile = tmp_path / "mixed.csv"
-    profile.write_text("workload,duration_seconds,workers\ngood,12.5,2\ngood,-3,2\n")
     page = open_page(f"{published_service}/")
 
-    page.set_input_files("#file", profile)
+    drop(page, "mixed.csv", "workload,duration_seconds,workers\ngood,12.5,2\ngood,-3,2\n")
     result = page.locator("#upload-result")
     expect(result.locator(".problem")).to_contain_text("duration_seconds")
     expect(result.locator("tbody tr td").first).to_have_text("2")

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Page, Route, expect
 
-from tests.web.conftest import PUBLISHED, OpenPage, answer_of, publish, upload_csv
+from tests.web.conftest import PUBLISHED, OpenPage, answer_of, drop, publish, upload_csv
 
 pytestmark = pytest.mark.browser
 _CLICK_TWICE = "(button) => { button.click(); button.click(); }"
@@ -95,12 +95,10 @@ def test_result_of_an_upload_stays_beside_that_of_a_later_one(
 ) -> None:
     page = open_page(f"{empty_service}/")
     held = _hold(page, "**/v1/runs")
-    row = b"workload,duration_seconds\nslow,1\n"
     with page.expect_request("**/v1/runs"):
-        page.set_input_files("#file", {"name": "one.csv", "mimeType": "text/csv", "buffer": row})
+        drop(page, "one.csv", "workload,duration_seconds\nslow,1\n")
 
-    bad = b"workload,duration_seconds\nfast,-1\n"
-    page.set_input_files("#file", {"name": "two.csv", "mimeType": "text/csv", "buffer": bad})
+    drop(page, "two.csv", "workload,duration_seconds\nfast,-1\n")
     expect(page.locator("#upload-result .problem")).to_contain_text("1 of 1 row ")
     held[0].continue_()
 

@@ -1,13 +1,12 @@
 """What the pages show of a workload is what the service holds, on any screen, by any key."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Route, expect
 
 from tests.support import patient_http
-from tests.web.conftest import PUBLISHED, OpenPage, answer_of, publish
+from tests.web.conftest import PUBLISHED, OpenPage, answer_of, drop, publish
 
 pytestmark = pytest.mark.browser
 LONG_GPU = "own-accelerator-of-the-laboratory-with-a-name-that-never-ends-48GB"
@@ -268,26 +267,22 @@ def test_newest_versions_are_not_told_to_be_all(
 
 
 def test_good_rows_are_not_offered_where_all_are_bad(
-    published_service: str, open_page: OpenPage, tmp_path: Path
+    published_service: str, open_page: OpenPage
 ) -> None:
-    profile = tmp_path / "bad.csv"
-    profile.write_text("workload,duration_seconds\nbad,8m\nbad,0:10\n")
     page = open_page(f"{published_service}/")
 
-    page.set_input_files("#file", profile)
+    drop(page, "bad.csv", "workload,duration_seconds\nbad,8m\nbad,0:10\n")
 
     expect(page.locator("#upload-result .problem")).to_contain_text("2 of 2 rows are invalid")
     expect(page.locator("#upload-result button")).to_have_count(0)
 
 
 def test_file_of_another_type_than_its_name_says_is_told_to_be_renamed(
-    published_service: str, open_page: OpenPage, tmp_path: Path
+    published_service: str, open_page: OpenPage
 ) -> None:
-    profile = tmp_path / "runs.csv"
-    profile.write_text('[{"workload": "named", "duration_seconds": 5}]')
     page = open_page(f"{published_service}/")
 
-    page.set_input_files("#file", profile)
+    drop(page, "runs.csv", '[{"workload": "named", "duration_seconds": 5}]')
 
     problem = page.locator("#upload-result .problem")
     expect(problem).to_contain_text("The body is JSON")
@@ -295,13 +290,11 @@ def test_file_of_another_type_than_its_name_says_is_told_to_be_renamed(
 
 
 def test_phone_shows_what_is_wrong_with_a_row_without_scrolling(
-    published_service: str, open_page: OpenPage, tmp_path: Path
+    published_service: str, open_page: OpenPage
 ) -> None:
-    profile = tmp_path / "bad.csv"
-    profile.write_text("workload,duration_seconds\nbad,8m\nbad,0:10\n")
     page = open_page(f"{published_service}/", width=390)
 
-    page.set_input_files("#file", profile)
+    drop(page, "bad.csv", "workload,duration_seconds\nbad,8m\nbad,0:10\n")
 
     faults = page.locator("#upload-result .table-scroll")
     expect(faults).to_contain_text("Send seconds as a plain number")
