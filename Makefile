@@ -20,7 +20,7 @@ IMPORTERS := $(VENV)-importers
 LAUNCHERS := $(VENV)-launchers
 TESTS_OF_IMPORTERS := $(addprefix client/tests_frameworks/test_,spark.py mlflow.py wandb.py)
 TESTS_OF_LAUNCHERS := client/tests_frameworks/test_skypilot.py
-.PHONY: help demo serve test suite coverage lint unit frameworks launchers importers sbom audit fuzz pythons lock clean
+.PHONY: help demo serve test suite coverage lint unit frameworks launchers importers sbom audit fuzz pythons openapi lock clean
 
 help: ## list the commands
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' Makefile
@@ -78,6 +78,9 @@ fuzz: $(VENV)/.installed-dev ## fuzz the reader of CSV uploads for a minute (Pyt
 
 pythons: $(VENV)/.installed-dev ## try service and client on every installed Python that they name
 	$(BIN)/python -m tests.pythons
+
+openapi: $(VENV)/.installed-dev ## write the OpenAPI document that the service publishes
+	$(BIN)/python -m tests.support.openapi_document
 
 lock: ## pin the newest dependencies, with hashes (needs uv)
 	$(UV_COMPILE) -o requirements.lock pyproject.toml requirements-build.in

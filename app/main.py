@@ -4,15 +4,15 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import ExitStack, asynccontextmanager
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from anyio import to_thread
-from fastapi import Depends, FastAPI
+from fastapi import FastAPI
 from opentelemetry.trace import TracerProvider
 from starlette.types import ASGIApp, Lifespan
 from typing_extensions import override
 
-from app.api import health, openapi, problems
+from app.api import health, problems
 from app.api.batches.room import BatchRoom
 from app.api.encoded.cache import EncodedAnswers
 from app.api.metrics.counters import MetricSources
@@ -24,8 +24,7 @@ from app.api.middleware.heads import HeadMiddleware
 from app.api.middleware.idempotency import IdempotencyMiddleware
 from app.api.middleware.limiting import RateLimitMiddleware
 from app.api.middleware.metrics import RequestMetrics
-from app.api.requests.known_queries import refuse_unknown_query
-from app.api.routing import ROUTERS, authorization_of
+from app.api.routing import ROUTES, authorization_of
 from app.api.shortcut.asgi import ForecastShortcut
 from app.api.shortcut.gathering import Gatherer
 from app.api.shortcut.protocol import DirectAnswers
@@ -36,6 +35,8 @@ from app.storage.database import Database
 from app.storage.migration import require_head
 from app.telemetry import exporting, request_telemetry, trace_services
 from app.web import pages
+
+_ROUTES: Final = [*ROUTES, *pages.router.routes]
 
 
 class _Untraced(FastAPI):
@@ -71,8 +72,7 @@ def _add_middleware(app: FastAPI, services: Services, watch: DeadlineWatch) -> M
     )
     app.add_middleware(AuthenticationMiddleware, authenticate=services.access.authenticate)
     metrics = RequestMetrics()
-    routes = [route for router in (*ROUTERS, pages.router) for route in router.routes]
-    app.add_middleware(ExchangeMiddleware, watch=watch, metrics=metrics, routes=routes)
+    app.add_middleware(ExchangeMiddleware, watch=watch, metrics=metrics, routes=_ROUTES)
     direct = app.state.direct_answers = DirectAnswers(services, answers, gatherer, metrics)
     counts = (gatherer.forecasts, gatherer.evaluations, direct.forecasts)
     return MetricSources(services, metrics, answers, counts)
@@ -93,16 +93,14 @@ def _application(lifespan: Lifespan[FastAPI], tracing: TracerProvider | None) ->
         summary="Forecasts of the time and cost of training machine-learning models",
         version=version("trainfare"),
         lifespan=lifespan,
+        routes=_ROUTES,
         license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
         separate_input_output_schemas=False,
-        generate_unique_id_function=openapi.operation_id,
         # A redirection would contain the caller's Host header, which anyone can set.
         redirect_slashes=False,
-        # A body without a type is read as JSON, by `app.api.requests.bodies` and in all routes.
-        strict_content_type=False,
         telemetry=request_telemetry(tracing),
-        docs_url=None,
-        redoc_url=None,
+        # `app.api.documentation` publishes the document.
+        openapi_url=None,
     )
 
 
@@ -167,11 +165,6 @@ def build_app(
         trace_services(services, tracing)
     app.state.services = services
     problems.install(app)
-    for router in ROUTERS:
-        dependencies = [Depends(refuse_unknown_query)] if router.prefix.startswith("/v1") else []
-        app.include_router(router, dependencies=dependencies)
-    app.include_router(pages.router)
-    openapi.install(app, requires_keys=services.access.requires_keys)
     sources = _add_middleware(app, services, watch)
     health.install_health(app, sources, siblings)
     return app

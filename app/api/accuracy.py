@@ -2,17 +2,18 @@
 
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import Query, Request, Response
 
 from app.api.accepted import accepted_type
 from app.api.dependencies import Reader, ServicesDep, WorkloadPath
 from app.api.documents.accuracy import accuracy_text
 from app.api.negotiation import JSON, PLAIN_TEXT, TEXT
 from app.api.problems import problem_responses
+from app.api.requests.routers import ApiRouter
 from app.api.schemas.accuracy import AccuracyOut, AccuracyQuery
 from app.domain.errors import UnknownWorkloadError
 
-router = APIRouter(prefix="/v1/workloads", tags=["forecasts"])
+router = ApiRouter("/v1/workloads", "forecasts")
 _ANSWER: Final[dict[int | str, dict[str, Any]]] = {
     200: {"content": {TEXT: PLAIN_TEXT}, "description": "Errors, coverage and drift"}
 }

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Annotated, Any, Final
 
 import orjson
-from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi import Path, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from app.api.accepted import accepted_type
@@ -14,7 +14,8 @@ from app.api.documents.stored_reports import stored_document
 from app.api.negotiation import JSON, PLAIN_TEXT, TEXT
 from app.api.paths import allow_segments
 from app.api.problems import problem_responses
-from app.api.requests.bodies import JsonBodyRoute, check, json_response, read_json, request_body
+from app.api.requests.bodies import check, json_response, read_json, request_body
+from app.api.requests.routers import ApiRouter
 from app.api.schemas.base import PageQuery
 from app.api.schemas.ci import (
     CI_REPORT_EXAMPLE,
@@ -36,7 +37,7 @@ from app.domain.errors import (
 from app.domain.idempotency import Replay
 
 allow_segments()
-router = APIRouter(prefix="/v1/ci/reports", tags=["ci"], route_class=JsonBodyRoute)
+router = ApiRouter("/v1/ci/reports", "ci")
 _MARKDOWN: Final = "text/markdown"
 _ReportPath = Annotated[str, Path(description="the report's id", max_length=100)]
 _REPORTED: dict[int | str, dict[str, Any]] = {

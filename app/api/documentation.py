@@ -1,7 +1,8 @@
-"""The HTML pages: the API reference, and the meaning of each problem."""
+"""The OpenAPI document, the API reference as a page, and the meaning of each problem."""
 
 import base64
 import hashlib
+import json
 import re
 from dataclasses import dataclass
 from functools import cache
@@ -9,10 +10,11 @@ from html import escape
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Response
 from fastapi.responses import HTMLResponse
 
 from app.api import problem_kinds
+from app.api.dependencies import ServicesDep
 from app.api.problem_kinds import KINDS, ProblemKind
 from app.domain.errors import NotFoundError
 
@@ -119,6 +121,32 @@ async def show_problem(code: str) -> HTMLResponse:
     return _pages().answer("problem.html", page=page)
 
 
+def _document() -> dict[str, Any]:
+    """Return the OpenAPI document of a service that requires keys."""
+    text = files("app.api").joinpath("openapi.json").read_text(encoding="utf-8")
+    document: dict[str, Any] = json.loads(text)
+    return document
+
+
+@cache
+def _encoded_document(*, requires_keys: bool) -> bytes:
+    document = _document()
+    if not requires_keys:
+        document["security"].append({})
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+@cache
+def _reference() -> HTMLResponse:
+    return _pages().answer("reference.html", api=_document())
+
+
+@router.get("/openapi.json")
+async def show_document(services: ServicesDep) -> Response:
+    document = _encoded_document(requires_keys=services.access.requires_keys)
+    return Response(document, media_type="application/json")
+
+
 @router.get("/docs")
-async def show_reference(request: Request) -> HTMLResponse:
-    return _pages().answer("reference.html", api=request.app.openapi())
+async def show_reference() -> HTMLResponse:
+    return _reference()

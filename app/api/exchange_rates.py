@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi import Path, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from app.api.accepted import accepted_type
@@ -10,6 +10,7 @@ from app.api.dependencies import PricesWriter, Reader, ServicesDep
 from app.api.documents.records import RecordFile
 from app.api.negotiation import CSV, JSON
 from app.api.problems import problem_responses
+from app.api.requests.routers import ApiRouter
 from app.api.schemas.base import PageQuery
 from app.api.schemas.exchange_rates import (
     RATE_EXAMPLE,
@@ -22,7 +23,7 @@ from app.api.schemas.exchange_rates import (
 from app.api.schemas.headers import headed
 from app.domain.errors import InvalidRowsError, NotFoundError, UnknownFieldError
 
-router = APIRouter(prefix="/v1/exchange-rates", tags=["prices"])
+router = ApiRouter("/v1/exchange-rates", "prices")
 _FILE = RecordFile(
     ExchangeRateIn, "exchange rates", ("rate_id",), RATE_EXAMPLE, csv_example=RATES_CSV
 )

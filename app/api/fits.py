@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Body, Depends, Path, Query, Request, Response
+from fastapi import Body, Depends, Path, Query, Request, Response
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 from pydantic import BeforeValidator
 from starlette.concurrency import run_in_threadpool
@@ -12,8 +12,8 @@ from starlette.concurrency import run_in_threadpool
 from app.api.dependencies import FitsWriter, Reader, ServicesDep, WorkloadPath
 from app.api.paths import allow_segments
 from app.api.problems import problem_responses
-from app.api.requests.bodies import JsonBodyRoute
 from app.api.requests.preferences import WaitPreference, applied
+from app.api.requests.routers import ApiRouter
 from app.api.schemas.base import PageQuery
 from app.api.schemas.fits import FitIn, FitOut, FitsOut
 from app.api.schemas.headers import headed
@@ -21,7 +21,7 @@ from app.domain.errors import NotEnoughRunsError, NotFoundError, UnknownWorkload
 from app.domain.fits import Fit
 
 allow_segments()
-router = APIRouter(prefix="/v1", tags=["fits"], route_class=JsonBodyRoute)
+router = ApiRouter("/v1", "fits")
 _RETRY_AFTER_S = 2
 _FitPath = Annotated[str, Path(description="the fit's id", max_length=100)]
 _FitBody = Annotated[

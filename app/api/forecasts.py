@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Path, Request, Response
+from fastapi import Depends, Path, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from app.api import problems
@@ -17,6 +17,7 @@ from app.api.negotiation import JSON, PLAIN_TEXT, TEXT
 from app.api.paths import allow_segments
 from app.api.requests.bodies import json_response, read_body, read_json, request_body
 from app.api.requests.forecasts import read_forecast
+from app.api.requests.routers import ApiRouter
 from app.api.schemas.forecast_answers import BatchOut, ForecastOut, LedgerOut
 from app.api.schemas.forecasts import FORECAST_EXAMPLE, BatchIn, ForecastIn
 from app.domain.errors import (
@@ -41,7 +42,7 @@ async def _reserved_body(request: Request, _caller: Reader) -> AsyncIterator[byt
 ReservedBody = Annotated[bytes, Depends(_reserved_body)]
 allow_segments()
 PATH = "/v1/forecasts"
-router = APIRouter(prefix=PATH, tags=["forecasts"])
+router = ApiRouter(PATH, "forecasts")
 FORECAST_PROBLEMS = problems.problem_responses(
     UnknownWorkloadError,
     NoRegressorError,

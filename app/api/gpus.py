@@ -2,14 +2,15 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path
+from fastapi import Path
 
 from app.api.dependencies import Reader, ServicesDep
 from app.api.problems import problem_responses
+from app.api.requests.routers import ApiRouter
 from app.api.schemas.gpus import GpuOut, GpusOut
 from app.domain.errors import AmbiguousGpuError, NotFoundError, UnknownGpuError
 
-router = APIRouter(prefix="/v1/gpus", tags=["gpus"])
+router = ApiRouter("/v1/gpus", "gpus")
 
 
 @router.get(

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi import Path, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from app.api.accepted import accepted_type
@@ -10,6 +10,7 @@ from app.api.dependencies import PricesWriter, Reader, ServicesDep
 from app.api.documents.records import RecordFile
 from app.api.negotiation import CSV, JSON
 from app.api.problems import problem_responses
+from app.api.requests.routers import ApiRouter
 from app.api.schemas.grid_factors import (
     FACTOR_EXAMPLE,
     FACTORS_CSV,
@@ -25,7 +26,7 @@ from app.domain.errors import InvalidRowsError, NotFoundError, UnknownFieldError
 from app.domain.pages import Page
 from app.pricing.grid import built_in_factors
 
-router = APIRouter(prefix="/v1/grid-factors", tags=["prices"])
+router = ApiRouter("/v1/grid-factors", "prices")
 _FILE = RecordFile(
     GridFactorIn, "grid factors", ("factor_id",), FACTOR_EXAMPLE, csv_example=FACTORS_CSV
 )

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from app.api.metrics.counters import MetricSources
 from app.api.problems import problem_responses
+from app.api.requests.routers import operation_id
 from app.api.schemas.base import ResponseModel
 from app.api.watching import OneReading
 from app.domain.availability_errors import NotReadyError
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from app.api.metrics.exposition import Exposition
     from app.domain.health import Check
 
-router = APIRouter(tags=["health"])
+router = APIRouter(tags=["health"], generate_unique_id_function=operation_id)
 
 
 class LifeOut(ResponseModel):

@@ -1,9 +1,12 @@
-"""Completes the OpenAPI document with what applies to all routes."""
+"""Describes the API: the OpenAPI document of its routes, with what applies to all of them.
+
+The service itself does not import this module. It publishes `openapi.json`, which `make openapi`
+writes (ADR 101).
+"""
 
 from typing import Any, Final, Literal
 
 from fastapi import FastAPI
-from fastapi.routing import APIRoute
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
@@ -68,11 +71,6 @@ _BEARER: Final = (
     "An API key or, where the service trusts an OpenID Connect issuer, one of its tokens (JWT): a"
     " person's or a CI job's."
 )
-
-
-def operation_id(route: APIRoute) -> str:
-    """Return the id of a route's operation, which generated clients make a name of."""
-    return route.name
 
 
 def _operations(document: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:
@@ -146,40 +144,31 @@ def _accept_idempotency_key(operation: dict[str, Any]) -> None:
     response["description"] = f"{description}{',' if ':' in description else ':'} {kind.code}"
 
 
-def install(app: FastAPI, *, requires_keys: bool) -> None:
-    """Make `app` publish the completed document."""
-    build = app.openapi
-    security: list[dict[str, list[str]]] = [{"bearer": []}]
-    if not requires_keys:
-        security.append({})
-
-    def complete() -> dict[str, Any]:
-        if app.openapi_schema is not None:
-            return app.openapi_schema
-        document = build()
-        document["info"]["description"] = _DESCRIPTION
-        document["servers"] = [{"url": "/", "description": "this service"}]
-        document["tags"] = [{"name": name, "description": text} for name, text in _TAGS.items()]
-        components = document.setdefault("components", {})
-        schemas = _described_by_hand() | components.get("schemas", {})
-        _describe_batches(schemas)
-        for name, example in EXAMPLES.items():
-            schemas[name]["examples"] = [example]
-        components["schemas"] = schemas
-        components["headers"] = HEADERS
-        components["securitySchemes"] = {
-            "bearer": {"type": "http", "scheme": "bearer", "description": _BEARER}
-        }
-        for path, method, operation in _operations(document):
-            _describe_streams(operation)
-            operation["security"] = security if path.startswith("/v1/") else []
-            if path.startswith("/v1/") and method == "post":
-                _accept_idempotency_key(operation)
-            for status, response in operation["responses"].items():
-                has_choice = len(response.get("content", ())) > 1
-                headers = common_headers(path, method, status, has_choice=has_choice)
-                response.setdefault("headers", {}).update(headers)
-        app.openapi_schema = document
-        return document
-
-    app.openapi = complete  # type: ignore[method-assign] # FastAPI's documented way to extend
+def describe(app: FastAPI) -> dict[str, Any]:
+    """Return the document of an application's routes, as a service that requires keys has it."""
+    document = app.openapi()
+    document["info"]["description"] = _DESCRIPTION
+    document["servers"] = [{"url": "/", "description": "this service"}]
+    document["security"] = [{"bearer": []}]
+    document["tags"] = [{"name": name, "description": text} for name, text in _TAGS.items()]
+    components = document.setdefault("components", {})
+    schemas = _described_by_hand() | components.get("schemas", {})
+    _describe_batches(schemas)
+    for name, example in EXAMPLES.items():
+        schemas[name]["examples"] = [example]
+    components["schemas"] = schemas
+    components["headers"] = HEADERS
+    components["securitySchemes"] = {
+        "bearer": {"type": "http", "scheme": "bearer", "description": _BEARER}
+    }
+    for path, method, operation in _operations(document):
+        _describe_streams(operation)
+        if not path.startswith("/v1/"):
+            operation["security"] = []
+        elif method == "post":
+            _accept_idempotency_key(operation)
+        for status, response in operation["responses"].items():
+            has_choice = len(response.get("content", ())) > 1
+            headers = common_headers(path, method, status, has_choice=has_choice)
+            response.setdefault("headers", {}).update(headers)
+    return document

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi import Path, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from app.api.accepted import accepted_type
@@ -10,6 +10,7 @@ from app.api.dependencies import PricesWriter, Reader, ServicesDep
 from app.api.documents.records import RecordFile
 from app.api.negotiation import CSV, JSON
 from app.api.problems import problem_responses
+from app.api.requests.routers import ApiRouter
 from app.api.schemas.headers import headed
 from app.api.schemas.prices import (
     PRICE_EXAMPLE,
@@ -25,7 +26,7 @@ from app.domain.errors import InvalidRowsError, NotFoundError, UnknownFieldError
 from app.domain.identifiers import PriceId
 from app.domain.prices import Price
 
-router = APIRouter(prefix="/v1/prices", tags=["prices"])
+router = ApiRouter("/v1/prices", "prices")
 _FILE = RecordFile(
     PriceIn,
     "prices",

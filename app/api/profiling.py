@@ -2,13 +2,14 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Body, Request, Response
+from fastapi import Body, Request, Response
 
 from app.api.accepted import accepted_type
 from app.api.dependencies import Reader, ServicesDep, WorkloadPath
 from app.api.negotiation import JSON, PLAIN_TEXT, TEXT
 from app.api.problems import problem_responses
-from app.api.requests.bodies import JsonBodyRoute, json_response
+from app.api.requests.bodies import json_response
+from app.api.requests.routers import ApiRouter
 from app.api.schemas.profiling import PLAN_EXAMPLES, ProfilingPlanIn, ProfilingPlanOut
 from app.domain.errors import (
     AmbiguousGpuError,
@@ -18,9 +19,7 @@ from app.domain.errors import (
     UnknownWorkloadError,
 )
 
-router = APIRouter(
-    prefix="/v1/workloads/{workload}/profiling-plans", tags=["profiling"], route_class=JsonBodyRoute
-)
+router = ApiRouter("/v1/workloads/{workload}/profiling-plans", "profiling")
 
 
 @router.post(

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from app.api.accepted import accepted_type
@@ -12,6 +12,7 @@ from app.api.documents.needed_changes import change_document
 from app.api.forecasts import FORECAST_PROBLEMS
 from app.api.negotiation import JSON, PLAIN_TEXT, TEXT
 from app.api.requests.bodies import check, json_response, read_json, request_body
+from app.api.requests.routers import ApiRouter
 from app.api.schemas.recommendations import (
     RECOMMENDATION_EXAMPLE,
     RECOMMENDATION_IN,
@@ -20,7 +21,7 @@ from app.api.schemas.recommendations import (
 )
 from app.domain.recommendations import NextWorker, Recommendation
 
-router = APIRouter(prefix="/v1/recommendations", tags=["recommendations"])
+router = ApiRouter("/v1/recommendations", "recommendations")
 
 
 @router.post(

@@ -2,17 +2,18 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query
+from fastapi import Path, Query
 
 from app.api.dependencies import FitsWriter, Reader, ServicesDep, WorkloadPath
 from app.api.paths import allow_segments
 from app.api.problems import problem_responses
+from app.api.requests.routers import ApiRouter
 from app.api.schemas.base import PageQuery
 from app.api.schemas.regressors import RegressorOut, RegressorsOut
 from app.domain.errors import NotFoundError, UnknownWorkloadError
 
 allow_segments()
-router = APIRouter(prefix="/v1/workloads/{workload}/regressors", tags=["regressors"])
+router = ApiRouter("/v1/workloads/{workload}/regressors", "regressors")
 _VersionPath = Annotated[int, Path(description="the version's number", ge=1, lt=2**31)]
 _PROBLEMS = problem_responses(UnknownWorkloadError, NotFoundError)
 

@@ -1,6 +1,6 @@
 """The route of the remaining time of running jobs."""
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 
 from app.api.accepted import accepted_type
 from app.api.dependencies import Reader, ServicesDep
@@ -8,14 +8,15 @@ from app.api.documents.forecasts import rounded_band, warning_documents
 from app.api.documents.schedules import Document, say_band
 from app.api.forecasts import FORECAST_PROBLEMS
 from app.api.negotiation import JSON, PLAIN_TEXT, TEXT
-from app.api.requests.bodies import JsonBodyRoute, json_response
+from app.api.requests.bodies import json_response
+from app.api.requests.routers import ApiRouter
 from app.api.schemas.quantities import significant
 from app.api.schemas.remaining import RemainingIn, RemainingOut
 from app.domain.instants import second_text
 from app.domain.remaining import Remaining
 from app.domain.wording import say_factor, say_probability, say_seconds, say_share
 
-router = APIRouter(prefix="/v1/forecasts", tags=["forecasts"], route_class=JsonBodyRoute)
+router = ApiRouter("/v1/forecasts", "forecasts")
 _NOTABLE = 0.05
 
 

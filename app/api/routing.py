@@ -1,8 +1,9 @@
-"""The list of all routers, and the authorization that each route requires."""
+"""The list of all routes, and the authorization that each requires."""
 
-from fastapi import APIRouter
+from typing import Final
+
 from fastapi.routing import APIRoute
-from starlette.routing import Match
+from starlette.routing import BaseRoute, Match
 from starlette.types import Scope
 
 from app.api import (
@@ -27,32 +28,36 @@ from app.api import (
 )
 from app.api.dependencies import READING, Authorization
 
-ROUTERS: tuple[APIRouter, ...] = (
-    workloads.router,
-    runs.router,
-    fits.router,
-    regressors.router,
-    forecasts.router,
-    remaining.router,
-    whatif.router,
-    accuracy.router,
-    ci.router,
-    recommendations.router,
-    schedules.router,
-    profiling.router,
-    prices.router,
-    exchange_rates.router,
-    grid_factors.router,
-    gpus.router,
-    health.router,
-    documentation.router,
+_PARTS: Final = (
+    workloads,
+    runs,
+    fits,
+    regressors,
+    forecasts,
+    remaining,
+    whatif,
+    accuracy,
+    ci,
+    recommendations,
+    schedules,
+    profiling,
+    prices,
+    exchange_rates,
+    grid_factors,
+    gpus,
+    health,
+    documentation,
 )
+ROUTES: Final[tuple[BaseRoute, ...]] = tuple(
+    route for part in _PARTS for route in part.router.routes
+)
+"""An application takes the routes themselves: where the framework includes routers, it describes
+and keeps each route once more."""
 
 
 def authorization_of(scope: Scope) -> Authorization | None:
     """Return the authorization that a request's route requires, None if it has no route here."""
-    routes = (route for router in ROUTERS for route in router.routes)
-    for route in routes:
+    for route in ROUTES:
         if isinstance(route, APIRoute) and route.matches(scope)[0] is Match.FULL:
             calls = (dependency.call for dependency in route.dependant.dependencies)
             return next(

@@ -3,7 +3,7 @@
 from tempfile import SpooledTemporaryFile
 from typing import IO, Annotated, Any, Final
 
-from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi import Path, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
@@ -12,7 +12,7 @@ from app.api.dependencies import Reader, RunsWriter, ServicesDep, WorkloadPath
 from app.api.documents.run_exports import csv_blocks
 from app.api.negotiation import CSV, JSON
 from app.api.problems import problem_responses
-from app.api.requests.bodies import JsonBodyRoute
+from app.api.requests.routers import ApiRouter
 from app.api.schemas.headers import headed
 from app.api.schemas.runs import (
     AssessmentOut,
@@ -41,7 +41,7 @@ from app.domain.pages import DEFAULT_PAGE_SIZE
 from app.services.uploads.terms import KeptAnswer, UploadFormat, UploadOptions, UploadResult
 from app.services.wiring import Services
 
-router = APIRouter(prefix="/v1", tags=["runs"], route_class=JsonBodyRoute)
+router = ApiRouter("/v1", "runs")
 _IN_MEMORY_BYTES: Final = 4 << 20
 _FORMATS: Final = {
     JSON: UploadFormat.JSON,

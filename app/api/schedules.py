@@ -1,18 +1,19 @@
 """Routes of scheduling: queue order, GPU allocation to elastic jobs, GPU demand."""
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 
 from app.api import problems
 from app.api.accepted import accepted_type
 from app.api.dependencies import Reader, ServicesDep
 from app.api.negotiation import JSON, PLAIN_TEXT, TEXT
-from app.api.requests.bodies import JsonBodyRoute, json_response
+from app.api.requests.bodies import json_response
+from app.api.requests.routers import ApiRouter
 from app.api.schemas.allocations import AllocateIn, AllocateOut
 from app.api.schemas.capacity import CapacityIn, CapacityOut
 from app.api.schemas.schedules import RankIn, RankOut
 from app.domain.errors import InsufficientCapacityError, UnknownFieldError
 
-router = APIRouter(prefix="/v1/schedules", tags=["schedules"], route_class=JsonBodyRoute)
+router = ApiRouter("/v1/schedules", "schedules")
 _PROBLEMS = problems.problem_responses(UnknownFieldError)
 
 

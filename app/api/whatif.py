@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import orjson
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import Query, Request, Response
 
 from app.api.accepted import accepted_type
 from app.api.batches.responses import list_response
@@ -19,6 +19,7 @@ from app.api.negotiation import CSV, JSON, TEXT
 from app.api.requests.bodies import json_response
 from app.api.requests.columns import NotColumnsError
 from app.api.requests.forecasts import read_columns, read_forecast
+from app.api.requests.routers import ApiRouter
 from app.api.schemas.curves import CurveOut, CurveQuery
 from app.api.schemas.flat_queries import Grid, query_parameters, read_grid, read_point
 from app.api.schemas.forecast_answers import ForecastOut, GridOut
@@ -28,7 +29,7 @@ from app.domain.forecasts import ForecastRequest
 if TYPE_CHECKING:
     from app.services.answering.rows import AllAnswered
 
-router = APIRouter(prefix="/v1/workloads/{workload}", tags=["forecasts"])
+router = ApiRouter("/v1/workloads/{workload}", "forecasts")
 _TEXTS: dict[str, Any] = {name: {"schema": {"type": "string"}} for name in (TEXT, CSV)}
 
 

@@ -2,11 +2,11 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Response
+from fastapi import Query, Response
 
 from app.api.dependencies import FitsWriter, Reader, RunsWriter, ServicesDep, WorkloadPath
 from app.api.problems import problem_responses
-from app.api.requests.bodies import JsonBodyRoute
+from app.api.requests.routers import ApiRouter
 from app.api.schemas.base import PageQuery
 from app.api.schemas.workloads import WorkloadDetailOut, WorkloadIn, WorkloadsOut
 from app.domain.access import Scope
@@ -17,7 +17,7 @@ from app.domain.errors import (
     UnknownWorkloadError,
 )
 
-router = APIRouter(prefix="/v1/workloads", tags=["workloads"], route_class=JsonBodyRoute)
+router = ApiRouter("/v1/workloads", "workloads")
 _DECLARED: dict[int | str, dict[str, Any]] = {
     200: {"model": WorkloadDetailOut, "description": "The declaration was replaced"},
     201: {"model": WorkloadDetailOut, "description": "The workload was created"},

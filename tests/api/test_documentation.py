@@ -7,10 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from app.api import problem_kinds
+from app.api.openapi import describe
 from app.domain.errors import Fault
+from app.main import build_app
+from app.settings import Settings
+from tests.support.openapi_document import PATH, encoded
 
 pytestmark = pytest.mark.lengthy
 
@@ -167,11 +172,23 @@ def test_headers_that_programs_need_are_described(client: TestClient) -> None:
     assert document["paths"]["/healthz"]["get"]["security"] == []
 
 
-def test_document_names_this_service_and_its_keys(client: TestClient) -> None:
-    document = client.get("/openapi.json").json()
+def test_document_is_that_of_the_routes(application: FastAPI) -> None:
+    assert PATH.read_text(encoding="utf-8") == encoded(describe(application)), "run make openapi"
+
+
+@pytest.mark.parametrize("require_keys", [True, False])
+def test_document_names_this_service_and_its_keys(
+    database_url: str, tmp_path: Path, *, require_keys: bool
+) -> None:
+    settings = Settings(data_dir=tmp_path, database_url=database_url, require_keys=require_keys)
+    with TestClient(build_app(settings)) as client:
+        document = client.get("/openapi.json").json()
 
     assert [server["url"] for server in document["servers"]] == ["/"]
     assert document["components"]["securitySchemes"]["bearer"]["scheme"] == "bearer"
+    assert document["security"] == [{"bearer": []}] + ([] if require_keys else [{}])
+    for _, path, operation in _operations(document):
+        assert operation.get("security") == (None if path.startswith("/v1/") else [])
 
 
 def test_guide_lists_every_problem_code_with_its_status() -> None:

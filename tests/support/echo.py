@@ -6,11 +6,11 @@ from contextlib import contextmanager
 from threading import Event
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Body, FastAPI, Request, Response
+from fastapi import Body, FastAPI, Request, Response
 from fastapi.testclient import TestClient
 from starlette.routing import Route
 
-from app.api.requests.bodies import JsonBodyRoute
+from app.api.requests.routers import ApiRouter
 from app.main import build_app
 from app.services.wiring import Services
 from app.settings import Settings
@@ -58,8 +58,8 @@ def echoing_client(settings: Settings, services: Services) -> Iterator[tuple[Tes
     echo = Echo()
     app.router.routes.append(Route("/v1/echo", echo.stream, methods=["POST", "GET"]))
     app.router.routes.append(Route("/v1/echo/{name:path}", echo.stream, methods=["POST"]))
-    router = APIRouter(route_class=JsonBodyRoute)
-    router.add_api_route("/v1/json", Echo.parse, methods=["POST"])
-    app.include_router(router)
+    router = ApiRouter("/v1", "echo")
+    router.add_api_route("/json", Echo.parse, methods=["POST"])
+    app.router.routes.extend(router.routes)
     with TestClient(app, raise_server_exceptions=False) as client:
         yield client, echo

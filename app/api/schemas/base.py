@@ -147,8 +147,8 @@ class ResponseModel(BaseModel):
 def reference_to(model: type[BaseModel]) -> dict[str, Any]:
     """Return a reference to a model in the OpenAPI document.
 
-    The models listed in `app.api.openapi` are described when the document is first requested:
-    describing them at start-up would delay the first answer of every process.
+    The models listed in `app.api.openapi` are described where the document is written: describing
+    them at start-up would delay the first answer of every process.
     """
     return {"$ref": f"{COMPONENTS}{model.__name__}"}
 
