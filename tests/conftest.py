@@ -25,6 +25,7 @@ from app.settings import Settings
 from app.storage.database import Database
 from app.storage.migration import migrate
 from tests.support.clock import FakeClock
+from tests.support.compiled import share_compiled_statements
 from tests.support.postgresql import folder_in_memory
 
 POSTGRESQL_URL = os.environ.get("TRAINFARE_TEST_POSTGRESQL_URL")
@@ -46,6 +47,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure() -> None:
     # Nothing that is imported or collected becomes garbage: looking for cycles in it is lost time.
     gc.disable()
+    share_compiled_statements()
     memory = folder_in_memory()
     if memory is not None:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(memory))
