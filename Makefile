@@ -11,6 +11,8 @@ PYTEST_ALL := $(BIN)/python tests/support/postgresql.py $(BIN)/pytest -n 2 --slo
 UV_COMPILE := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-header --no-annotate --no-strip-extras --upgrade
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# Python compiles what is imported of the tools and frameworks; pip would compile all, on one core.
+UNCOMPILED := --no-compile
 # Two fits or tests at once must not each take all cores.
 export OMP_NUM_THREADS ?= 1
 MAKEFLAGS += --no-print-directory
@@ -31,9 +33,8 @@ demo: $(VENV)/.installed ## upload measured runs, fit, forecast, recommend (ARGS
 serve: $(VENV)/.installed ## run service and fitter until Ctrl-C (PORT=8000, TRAINFARE_* settings)
 	@exec $(BIN)/trainfare serve --with-fitter --migrate --port $(PORT) $(ARGS)
 
-# With -j2 the frameworks are installed and tested beside the suite: this waits more than it computes.
-test: lint ## everything that CI runs: lint, types, layers, tests on SQLite and PostgreSQL
-	@$(MAKE) suite frameworks launchers
+# With -j2 lint and the frameworks run beside the suite, which waits a third of its time.
+test: lint suite frameworks launchers ## everything that CI runs: lint, types, layers, tests on SQLite and PostgreSQL
 
 suite: $(VENV)/.installed-dev
 	$(PYTEST_ALL) $(ARGS)
@@ -116,7 +117,7 @@ $(VENV)/.installed: requirements.lock pyproject.toml | $(BIN)/python
 
 $(VENV)/.installed-dev: requirements-dev.lock client/pyproject.toml $(VENV)/.installed
 	@echo "Installing the locked development tools (once) ..."
-	@$(PIP_INSTALL) --require-hashes -r requirements-dev.lock
+	@$(PIP_INSTALL) $(UNCOMPILED) --require-hashes -r requirements-dev.lock
 	@$(PIP_INSTALL) --no-deps --no-build-isolation -e client
 	@touch $@
 
@@ -130,7 +131,7 @@ $(LAUNCHERS)/.installed: CONTENT := SkyPilot for the launchers' tests (once, abo
 $(FRAMEWORKS)/.installed $(IMPORTERS)/.installed $(LAUNCHERS)/.installed: client/pyproject.toml | $(BIN)/python
 	@echo "Installing $(CONTENT) ..."
 	@$(PYTHON) -m venv $(@D)
-	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes \
+	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check $(UNCOMPILED) --require-hashes \
 		$(addprefix -r ,$(filter %.lock,$^))
 	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check \
 		--no-deps --no-build-isolation -e client
