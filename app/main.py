@@ -70,7 +70,10 @@ def _add_middleware(app: FastAPI, services: Services, watch: DeadlineWatch) -> M
     app.add_middleware(
         RateLimitMiddleware, per_minute=settings.rate_limit_per_minute, rates=services.rates
     )
-    app.add_middleware(AuthenticationMiddleware, authenticate=services.access.authenticate)
+    access = services.access
+    app.add_middleware(
+        AuthenticationMiddleware, authenticate=access.authenticate, answers_to=access.answers_to
+    )
     metrics = RequestMetrics()
     app.add_middleware(ExchangeMiddleware, watch=watch, metrics=metrics, routes=_ROUTES)
     direct = app.state.direct_answers = DirectAnswers(services, answers, gatherer, metrics)

@@ -61,6 +61,7 @@ KINDS: Mapping[type[DomainError], ProblemKind] = {
     access.ForbiddenError: ProblemKind("forbidden", 403, "Not allowed"),
     access.RefitPolicyForbiddenError: ProblemKind("forbidden", 403, "Not allowed"),
     access.ForeignPageError: ProblemKind("forbidden", 403, "Not allowed"),
+    access.ForeignNameError: ProblemKind("forbidden", 403, "Not allowed"),
     access.ProjectLimitError: ProblemKind("quota_exceeded", 429, "Project limit reached"),
     access.QuotaExceededError: ProblemKind("quota_exceeded", 429, "Rate limit exceeded"),
     domain.RegressorUnavailableError: ProblemKind(

@@ -64,6 +64,18 @@ class ForeignPageError(DomainError):
         super().__init__("A page of another site asked the browser for this change.")
 
 
+class ForeignNameError(DomainError):
+    """A request without a key calls this machine by a name that others can give it."""
+
+    remedy = (
+        "Ask for localhost or for the address. Behind a proxy, let it send one of them as Host, or"
+        " set TRAINFARE_REQUIRE_KEYS: true demands keys, false trusts everyone who can connect."
+    )
+
+    def __init__(self, host: str) -> None:
+        super().__init__(f"Without keys, the service does not answer to the name {host[:100]!r}.")
+
+
 class QuotaExceededError(DomainError):
     """The caller exceeds its rate limit."""
 

@@ -2,6 +2,7 @@
 
 import ipaddress
 import re
+from functools import lru_cache
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -31,6 +32,31 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return host.casefold() == "localhost"
+
+
+@lru_cache(maxsize=64)
+def is_local_name(host: str) -> bool:
+    """Return whether a Host header names a machine as the public DNS cannot.
+
+    Whoever owns a name of the public DNS can let it lead to any address, also to the loopback
+    address of whoever reads a page of theirs. Addresses and names of one label are no such names.
+
+    Examples
+    --------
+    >>> [is_local_name(host) for host in ("127.0.0.1:8000", "[::1]:80", "LocalHost", "a.localhost")]
+    [True, True, True, True]
+    >>> [is_local_name(host) for host in ("fare.example:8000", "127.0.0.1.example", "[", "")]
+    [False, False, False, False]
+    """
+    try:
+        name = urlsplit(f"//{host}").hostname
+    except ValueError:
+        return False
+    if not name:
+        return False
+    labels = name.removesuffix(".").split(".")
+    # No top-level domain is a number, so these are addresses.
+    return len(labels) == 1 or labels[-1] == "localhost" or labels[-1].isdigit()
 
 
 def is_safe_url(url: str) -> bool:

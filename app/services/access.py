@@ -23,7 +23,7 @@ from app.domain.access import (
     check_name,
 )
 from app.domain.access_errors import UnauthenticatedError
-from app.domain.addresses import is_loopback
+from app.domain.addresses import is_local_name, is_loopback
 from app.domain.availability_errors import MissingExtraError, StorageUnavailableError
 from app.domain.errors import DomainError, NotFoundError
 from app.domain.identifiers import KeyId, ProjectId, new_identifier
@@ -119,6 +119,8 @@ class AccessService:
         self._notes = ThreadPoolExecutor(max_workers=1, thread_name_prefix="key-use")
         self._anonymous = AnonymousCaller(context)
         self.requires_keys = keys_required(context.settings)
+        # Where keys are not needed because nobody else can connect, and not as the operator's wish.
+        self._is_local = not self.requires_keys and context.settings.require_keys is None
         self._tokens = None if context.settings.oidc_issuer is None else open_tokens(context)
 
     async def authenticate(self, authorization: str | None) -> Principal:
@@ -172,6 +174,14 @@ class AccessService:
             return _ANONYMOUS
         is_verified = self._tokens is not None and is_token(token)
         return None if is_verified or len(token) > _MAX_TOKEN_LENGTH else _sha256(token)
+
+    def answers_to(self, host: str | None) -> bool:
+        """Whether a request without a key may have this Host header.
+
+        Where only this machine can connect, a page of the web whose name was made to lead to it
+        (DNS rebinding) could otherwise ask, and read, whatever its user may.
+        """
+        return host is None or not self._is_local or is_local_name(host)
 
     def at_hand(self, name: str) -> Principal | None:
         """Return the same as `authenticate`, None where that would wait or refuse."""

@@ -268,3 +268,41 @@ def test_page_of_another_site_may_send_a_key(client: TestClient, keyed: Services
     headers = {**_bearer(token), "Sec-Fetch-Site": "cross-site"}
 
     assert client.post("/v1/echo", headers=headers).status_code == 201
+
+
+@pytest.mark.parametrize(
+    ("host", "require_keys", "status"),
+    [
+        ("fare.example:8000", None, 403),
+        ("127.0.0.1.fare.example", None, 403),
+        ("", None, 403),
+        ("127.0.0.1:8000", None, 201),
+        ("[::1]:8000", None, 201),
+        ("localhost:8000", None, 201),
+        ("trainfare", None, 201),
+        ("fare.example:8000", False, 201),
+        ("fare.example:8000", True, 401),
+    ],
+)
+@before_any_row
+def test_name_that_others_can_give_this_machine_is_refused_without_a_key(
+    database: Database, settings: Settings, host: str, require_keys: bool | None, status: int
+) -> None:
+    chosen = settings.model_copy(update={"require_keys": require_keys})
+    services = Services(ServiceContext(database, chosen))
+
+    with echoing_client(chosen, services) as (client, echo):
+        answer = client.get("/v1/echo", headers={"Host": host})
+
+    assert (answer.status_code, echo.calls) == (status, int(status == 201))
+
+
+@before_any_row
+def test_refused_name_is_told_with_what_helps(database: Database, settings: Settings) -> None:
+    services = Services(ServiceContext(database, settings))
+
+    with echoing_client(settings, services) as (client, _):
+        document = client.get("/v1/workloads", headers={"Host": "fare.example"}).json()
+
+    assert "'fare.example'" in document["detail"]
+    assert "TRAINFARE_REQUIRE_KEYS" in document["remedy"]

@@ -56,11 +56,11 @@ def test_unknown_path_is_a_problem(client: TestClient) -> None:
 def test_path_with_a_slash_too_many_is_unknown_and_leads_nowhere(
     client: TestClient, path: str
 ) -> None:
-    answer = client.get(path, headers={"Host": "evil.example"}, follow_redirects=False)
+    answer = client.get(path, headers={"Host": "evil"}, follow_redirects=False)
 
     assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
     assert "location" not in answer.headers
-    assert "evil.example" not in answer.text
+    assert "evil" not in answer.text
 
 
 @pytest.mark.parametrize(

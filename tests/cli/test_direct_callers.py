@@ -98,6 +98,16 @@ def test_head_whose_lines_are_not_its_headers_is_never_remembered(stage: Stage, 
     assert direct.head_of(keyed("key")) is not None
 
 
+def test_name_that_others_can_give_this_machine_is_refused_each_time(stage: Stage) -> None:
+    foreign = PLAIN.replace(b"host: x", b"host: fare.example:8000")
+
+    answers = [*stage.exchange([foreign] * 3), *stage.exchange([PLAIN] * 2)]
+
+    assert [status_of(answer) for answer in answers] == [403] * 3 + [200] * 2
+    assert document_of(answers[0])["code"] == "forbidden"
+    assert stage.n_direct == 2
+
+
 def test_key_that_may_not_read_is_refused_each_time(stage: Stage, services: Services) -> None:
     _, token = services.access.create_key("writer", [Scope.RUNS_WRITE])
 

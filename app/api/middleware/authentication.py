@@ -9,7 +9,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from app.api import problems
 from app.api.middleware.exchanges import exchange_of
 from app.domain.access import Principal
-from app.domain.access_errors import ForeignPageError, UnauthenticatedError
+from app.domain.access_errors import ForeignNameError, ForeignPageError, UnauthenticatedError
 from app.domain.errors import DomainError
 
 _SLOW_BODY_S: Final = 5.0
@@ -24,12 +24,25 @@ class AuthenticationMiddleware:
     """Identifies the caller before the body is read, and again after a slow one.
 
     Only for paths below `/v1`. Where no key is needed, whoever asks is on this machine, and so is
-    the browser that shows any page of the web: it is not to change anything for another site's.
+    the browser that shows any page of the web: it is not to change anything for another site's, nor
+    to take the service for that site.
+
+    Parameters
+    ----------
+    app
+        The next layer.
+    authenticate
+        Returns the caller that an Authorization header names.
+    answers_to
+        Whether a request without that header may have a Host header.
     """
 
-    def __init__(self, app: ASGIApp, authenticate: Authenticate) -> None:
+    def __init__(
+        self, app: ASGIApp, authenticate: Authenticate, answers_to: Callable[[str | None], bool]
+    ) -> None:
         self._app = app
         self._authenticate = authenticate
+        self._answers_to = answers_to
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or not scope["path"].startswith("/v1/"):
@@ -42,6 +55,7 @@ class AuthenticationMiddleware:
         try:
             if header is None:
                 _refuse_foreign_change(scope["method"], headers.get(b"sec-fetch-site"))
+                self._refuse_foreign_name(headers.get(b"host"))
             state["principal"] = await self._authenticate(authorization)
         except DomainError as error:
             await problems.respond_to(error, instance=scope["path"])(scope, receive, send)
@@ -56,6 +70,11 @@ class AuthenticationMiddleware:
             return message
 
         await self._app(scope, receive_again, send)
+
+    def _refuse_foreign_name(self, header: bytes | None) -> None:
+        host = None if header is None else header.decode("latin-1")
+        if host is not None and not self._answers_to(host):
+            raise ForeignNameError(host)
 
     async def _reauthenticate(self, authorization: str | None) -> None:
         """Refuse a caller that was admitted when the request began and would not be now.

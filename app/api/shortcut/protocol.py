@@ -7,7 +7,7 @@ validity of a remembered answer are checked each time.
 import hashlib
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -134,15 +134,22 @@ class DirectAnswers:
             or not is_plain(by_name)
         ):
             return
-        authorization, length = by_name.get(b"authorization"), by_name.get(b"content-length", b"")
-        caller = self._services.access.name_of(
-            None if authorization is None else authorization.decode("latin-1")
-        )
+        caller, length = self._caller_of(by_name), by_name.get(b"content-length", b"")
         is_short = end <= _MAX_HEAD_BYTES and length.isdigit() and int(length) <= MAX_BODY_BYTES
         if caller is not None and is_short:
             if len(self._heads) >= MAX_HEADS:
                 self._heads.clear()
             self._heads[_digest(data[:end])] = Head(caller, int(length))
+
+    def _caller_of(self, headers: Mapping[bytes, bytes]) -> str | None:
+        """Return the name by which a caller is known, None if the application must look."""
+        access, header, host = (
+            self._services.access, headers.get(b"authorization"), headers.get(b"host")
+        )  # fmt: skip
+        if header is not None:
+            return access.name_of(header.decode("latin-1"))
+        is_admitted = access.answers_to(None if host is None else host.decode("latin-1"))
+        return access.name_of(None) if is_admitted else None
 
     def head_of(self, data: bytes) -> tuple[Head, int] | None:
         """Return the known head at the beginning of data, and where it ends."""
