@@ -22,7 +22,7 @@ IMPORTERS := $(VENV)-importers
 LAUNCHERS := $(VENV)-launchers
 TESTS_OF_IMPORTERS := $(addprefix client/tests_frameworks/test_,spark.py mlflow.py wandb.py)
 TESTS_OF_LAUNCHERS := client/tests_frameworks/test_skypilot.py
-.PHONY: help demo serve test suite coverage lint unit frameworks launchers importers sbom audit fuzz pythons openapi lock clean
+.PHONY: help demo serve test suite coverage lint unit frameworks launchers clusters importers sbom audit fuzz pythons openapi lock clean
 
 help: ## list the commands
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' Makefile
@@ -33,11 +33,14 @@ demo: $(VENV)/.installed ## upload measured runs, fit, forecast, recommend (ARGS
 serve: $(VENV)/.installed ## run service and fitter until Ctrl-C (PORT=8000, TRAINFARE_* settings)
 	@exec $(BIN)/trainfare serve --with-fitter --migrate --port $(PORT) $(ARGS)
 
-# With -j2 lint and the frameworks run beside the suite, which waits a third of its time.
-test: lint suite frameworks launchers ## everything that CI runs: lint, types, layers, tests on SQLite and PostgreSQL
+# With -j2 the others run beside the suite: they wait more than they compute.
+test: lint suite frameworks launchers clusters ## everything that CI runs: lint, types, layers, tests on SQLite and PostgreSQL
 
 suite: $(VENV)/.installed-dev
-	$(PYTEST_ALL) $(ARGS)
+	$(PYTEST_ALL) -m "not cluster" $(ARGS)
+
+clusters: $(VENV)/.installed-dev ## test fits on a real Ray cluster
+	$(BIN)/python tests/support/postgresql.py $(BIN)/pytest -q --slow -m cluster --durations=5 tests/services
 
 coverage: $(VENV)/.installed-dev ## the same tests with coverage, which must reach 95 % (takes a third longer)
 	$(PYTEST_ALL) --cov --cov-report=term:skip-covered $(ARGS)

@@ -24,6 +24,7 @@ from tests.support.server import start_process
 
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.cluster,
     pytest.mark.xdist_group("ray"),
     # Ray's own.
     pytest.mark.filterwarnings("default"),

@@ -33,6 +33,7 @@ from tests.support.regressors import QUICK, store_runs
 
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.cluster,
     pytest.mark.xdist_group("ray"),
     # Ray's own.
     pytest.mark.filterwarnings("default"),
