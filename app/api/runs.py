@@ -70,10 +70,8 @@ def _format_of(request: Request) -> UploadFormat:
     named = dict(parameter.strip().partition("=")[::2] for parameter in parameters)
     upload_format = _FORMATS.get(media_type.strip())
     if upload_format is None or named.get("charset", "utf-8").strip("\"'") not in _CHARSETS:
-        raise UnsupportedMediaTypeError(
-            header[:100],
-            [*map(str, UploadFormat), "in UTF-8, of the type that the header Content-Type names"],
-        )
+        found = f"Content-Type {header[:100]!r}" if header else ""
+        raise UnsupportedMediaTypeError(found, [*map(str, UploadFormat), "in UTF-8"])
     return upload_format
 
 

@@ -367,7 +367,7 @@ _FORMS: Final = ("application/x-www-form-urlencoded", "multipart/form-data")
 class UnsupportedMediaTypeError(DomainError):
     """A body has a content type or encoding that the endpoint does not read."""
 
-    remedy = "Send one of the named types."
+    remedy = "Send one of these, and name it in the header."
 
     def __init__(self, found: str, supported: Sequence[str]) -> None:
         is_form = any(form in found for form in _FORMS)
