@@ -37,12 +37,9 @@ def summary(report: CiReport) -> str:
         return f"Nothing could be judged: {' '.join(str(each) for each in reasons)}{consequence}"
     if report.verdict is GateVerdict.FAIL and worst is not None:
         return f"Slower than forecast: {_change(worst)} on {_hardware_text(worst)}."
-    if report.drifts:
-        slug, drift = next(iter(report.drifts.items()))
-        since = "" if drift.since is None else f" since {drift.since.created_at:%Y-%m-%d}"
-        change = say_change(drift.change_ratio - 1)
-        runs = say_count(drift.changed_runs, "run")
-        return f"The durations of {slug} creep up: {change}{since}, over {runs}."
+    drifts = _drift_sentences(report)
+    if drifts:
+        return drifts[0]
     if report.verdict is GateVerdict.WARN and worst is not None:
         return f"Perhaps slower than forecast: {_change(worst)} on {_hardware_text(worst)}."
     n_unjudged = len(report.runs) - len(_judged(report))
@@ -51,6 +48,17 @@ def summary(report: CiReport) -> str:
     if best is not None:
         return f"Faster than forecast: {_change(best)} on {_hardware_text(best)}{open_note}."
     return f"As forecast: {_outcomes(_judged(report))}{open_note}."
+
+
+def _drift_sentences(report: CiReport) -> list[str]:
+    """Return what to say of each workload whose durations have shifted."""
+    sentences = []
+    for slug, drift in report.drifts.items():
+        since = "" if drift.since is None else f" since {drift.since.created_at:%Y-%m-%d}"
+        change = say_change(drift.change_ratio - 1)
+        runs = say_count(drift.changed_runs, "run")
+        sentences.append(f"The durations of {slug} creep up: {change}{since}, over {runs}.")
+    return sentences
 
 
 def _judged(report: CiReport) -> list[JudgedRun]:
@@ -84,12 +92,12 @@ def comment(report: CiReport) -> str:
     slugs = sorted({run.run.workload for run in report.runs})
     has_costs = any(run.cost is not None for run in report.runs)
     columns = [*_COLUMNS[:-1], *([("cost", "---:")] if has_costs else []), _COLUMNS[-1]]
+    sentences = dict.fromkeys([summary(report), *_drift_sentences(report)])
     lines = [
         f"<!-- trainfare:ci {' '.join(slugs)} -->",
         f"### Training cost: {_heading(report)}",
         "",
-        as_text(summary(report)),
-        "",
+        *(line for sentence in sentences for line in (as_text(sentence), "")),
         f"| {' | '.join(name for name, _ in columns)} |",
         f"| {' | '.join(alignment for _, alignment in columns)} |",
         *(_row(run, has_costs=has_costs) for run in report.runs[:_SHOWN_RUNS]),
