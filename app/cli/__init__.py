@@ -15,6 +15,7 @@ import typer
 from app.cli import backups, client, keys, operator, projects, pruning, refitting
 from app.cli.extensions import GROUP, add_extensions
 from app.cli.failures import CommandError, ExitCode
+from app.cli.field_options import FieldsCommand
 from app.cli.profiling import command as profiling
 from app.cli.remedies import in_cli_words, where_listed
 from app.domain.availability_errors import StorageUnavailableError
@@ -93,7 +94,8 @@ _SERVICE_COMMANDS: Final[tuple[tuple[Callable[..., None], tuple[str, ...]], ...]
 for _command, _lines in _DATABASE_COMMANDS:
     application.command(epilog=_database_epilog(*_lines))(_command)
 for _command, _lines in _SERVICE_COMMANDS:
-    application.command(epilog=_examples(*_lines))(_command)
+    _class = FieldsCommand if _command in {client.forecast, client.recommend} else None
+    application.command(cls=_class, epilog=_examples(*_lines))(_command)
 keys.keys.command("create", epilog=_database_epilog(*keys.CREATE_EXAMPLES))(keys.create)
 keys.keys.command("list", epilog=_database_epilog())(keys.list_keys)
 keys.keys.command("revoke", epilog=_database_epilog())(keys.revoke)

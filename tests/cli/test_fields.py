@@ -107,3 +107,30 @@ def test_a_value_in_quotes_and_a_list_of_one_ask_for_one_forecast(
     assert [each["parameters"] for each in grid["forecasts"]] == [document["parameters"]] * 2
     ranked = [each["forecast"] for each in result.document["ranked"]]
     assert {each["basis"] for each in ranked} == {"measured"}
+
+
+@pytest.mark.parametrize("command", ["forecast", "recommend"])
+@pytest.mark.parametrize(
+    ("arguments", "field"),
+    [
+        (["--workers", "8"], "workers=VALUE"),
+        (["--gpu-type=A100"], "gpu_type=VALUE"),
+        (["--batch_size", "64"], "batch_size=VALUE"),
+        (["--param.warm-up", "3"], "param.warm-up=VALUE"),
+    ],
+)
+def test_field_that_is_written_as_an_option_is_explained(
+    terminal: Terminal, command: str, arguments: list[str], field: str
+) -> None:
+    ended = terminal.type(command, "resnet", *arguments)
+
+    assert ended.exit_code == 2
+    assert field in ended.err
+
+
+@pytest.mark.parametrize("arguments", [["forecast", "w", "--jsn"], ["upload", "--workers", "8"]])
+def test_other_unknown_options_are_told_as_ever(terminal: Terminal, arguments: list[str]) -> None:
+    ended = terminal.type(*arguments)
+
+    assert ended.exit_code == 2
+    assert "No such option" in ended.err
