@@ -103,7 +103,7 @@ class FitService:
         _check_regressors(request.regressors)
         with self._context.database.transaction() as stores:
             workload = held_workload(stores, project_id, slug)
-            n_usable = stores.runs.count_usable(
+            n_usable = stores.runs.count_for_fit(
                 workload.workload_id, request.runs_since, at_most=NEEDED_RUNS
             )
             if n_usable < NEEDED_RUNS:

@@ -1,6 +1,6 @@
 """The store of runs."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import fields
 from datetime import datetime
@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 
 from app.domain.curves import RunsAlong
 from app.domain.energy import MeasuredPower
-from app.domain.identifiers import ProjectId, RunId, WorkloadId, earliest_identifier
+from app.domain.identifiers import ProjectId, RunId, WorkloadId
 from app.domain.pages import Page, page_of
 from app.domain.runs import (
     TARGETS,
@@ -31,6 +31,7 @@ from app.storage.inclusion_tables import InclusionRow
 from app.storage.lists import is_one_of, pairs_subquery, texts_subquery
 from app.storage.measured import measured_features, measured_hardware, measured_power
 from app.storage.pages import newest_first
+from app.storage.run_conditions import conditions_of, made_since, stored_since, usable
 from app.storage.run_rows import IS_USABLE, MEASURED, to_measured_run, to_run
 from app.storage.tables import RunRow, WorkloadRow
 from app.storage.upserts import insert_into
@@ -128,7 +129,7 @@ class RunStore:
     ) -> Page[Run]:
         """Return a workload's runs, the newest first, starting after the key `before`."""
         query = sa.select(RunRow).where(
-            RunRow.workload_id == workload.workload_id, *_conditions(wanted)
+            RunRow.workload_id == workload.workload_id, *conditions_of(wanted)
         )
         to_item = partial(to_run, slug=workload.slug)
         return newest_first(self._session, query, RunRow.id, to_item, limit=limit, before=before)
@@ -140,7 +141,7 @@ class RunStore:
         """
         newest = (
             sa.select(*MEASURED)
-            .where(RunRow.workload_id == workload.workload_id, *_conditions(wanted))
+            .where(RunRow.workload_id == workload.workload_id, *conditions_of(wanted))
             .order_by(RunRow.id.desc())
             .limit(limit + 1)
         )
@@ -149,7 +150,7 @@ class RunStore:
 
     def measured_features(self, workload_id: WorkloadId) -> MeasuredFeatures:
         """Return the feature values of the runs that a fit may use."""
-        return measured_features(self._session, _usable(workload_id))
+        return measured_features(self._session, usable(workload_id))
 
     def measured_hardware(
         self, workload_id: WorkloadId
@@ -158,7 +159,7 @@ class RunStore:
 
         Each with the most workers on one node, None where no run states its nodes.
         """
-        return measured_hardware(self._session, _usable(workload_id))
+        return measured_hardware(self._session, usable(workload_id))
 
     def gpu_types(self, project_id: ProjectId) -> list[str]:
         """Return the GPU names that the runs of a project have, sorted."""
@@ -236,7 +237,7 @@ class RunStore:
         """
         query = (
             sa.select(*_FIT_COLUMNS)
-            .where(*_usable(workload_id), *_stored_since(since))
+            .where(*usable(workload_id), *stored_since(since))
             .order_by(RunRow.id.desc())
             .limit(limit)
         )
@@ -246,7 +247,7 @@ class RunStore:
         """Return the newest of the runs that `newest_usable` returns which lie along an axis."""
         query = (
             sa.select(*_FIT_COLUMNS)
-            .where(*_usable(workload_id), *lie_along(self._session, wanted))
+            .where(*usable(workload_id), *lie_along(self._session, wanted))
             .order_by(RunRow.id.desc())
             .limit(limit)
         )
@@ -258,7 +259,7 @@ class RunStore:
         """Return the runs out of memory among the newest that were stored at or after `since`."""
         newest = (
             sa.select(RunRow.id)
-            .where(RunRow.workload_id == workload_id, *_stored_since(since))
+            .where(RunRow.workload_id == workload_id, *stored_since(since))
             .order_by(RunRow.id.desc())
             .limit(among)
             .subquery()
@@ -275,14 +276,14 @@ class RunStore:
         return _to_columns(_transposed(self._session.execute(query).all(), len(_FIT_COLUMNS)))
 
     def evidence_for_fit(self, workload_id: WorkloadId, since: datetime | None) -> EvidenceColumns:
-        """Return all runs that a fit learns from, stored at or after `since`."""
+        """Return all runs that a fit learns from, made at or after `since`."""
         query = (
             sa.select(*_FIT_COLUMNS, *_EVIDENCE_COLUMNS)
             .where(
                 RunRow.workload_id == workload_id,
                 RunRow.status != RunStatus.FAILED,
                 ~RunRow.excluded,
-                *_stored_since(since),
+                *made_since(since),
             )
             .order_by(RunRow.id)
         )
@@ -319,14 +320,13 @@ class RunStore:
 
         A small bound keeps the query cheap in workloads of millions.
         """
-        # Starts with the newest, next to which the others of the same upload lie.
-        newest = (
-            sa.select(RunRow.id)
-            .where(*_usable(workload_id), *_stored_since(since))
-            .order_by(RunRow.id.desc())
-            .limit(at_most)
-        )
-        return self._count(newest)
+        return self._count_newest(*usable(workload_id), *stored_since(since), at_most=at_most)
+
+    def count_for_fit(
+        self, workload_id: WorkloadId, since: datetime | None, *, at_most: int
+    ) -> int:
+        """Return how many durations made at or after `since` a fit finds, as `count_usable`."""
+        return self._count_newest(*usable(workload_id), *made_since(since), at_most=at_most)
 
     def count_usable_of(self, workload_ids: Iterable[WorkloadId]) -> dict[WorkloadId, int]:
         """Return how many runs a fit may use for durations, of the workloads that have any."""
@@ -358,6 +358,11 @@ class RunStore:
         )
         return stored + self._count(included)
 
+    def _count_newest(self, *conditions: sa.ColumnElement[bool], at_most: int | None) -> int:
+        # Starts with the newest, next to which the others of the same upload lie.
+        newest = sa.select(RunRow.id).where(*conditions).order_by(RunRow.id.desc())
+        return self._count(newest.limit(at_most))
+
     def _count(self, found: sa.Select[str]) -> int:
         query = sa.select(sa.func.count()).select_from(found.subquery())
         return self._session.execute(query).scalar_one()
@@ -371,29 +376,3 @@ def _to_columns(columns: Sequence[Sequence[Any]]) -> RunColumns:
     named = dict(zip(_FIT_FIELDS, columns, strict=True))
     named["parameters"] = [values or {} for values in named["parameters"]]
     return RunColumns(**named)
-
-
-def _usable(workload_id: WorkloadId) -> tuple[sa.ColumnElement[bool], ...]:
-    return (RunRow.workload_id == workload_id, *IS_USABLE)
-
-
-def _stored_since(since: datetime | None) -> Iterator[sa.ColumnElement[bool]]:
-    if since is not None:
-        # Identifiers sort by creation: the index of a workload's runs finds the new ones.
-        yield RunRow.id >= earliest_identifier("run", since)
-        yield RunRow.created_at >= since
-
-
-def _conditions(wanted: RunFilter) -> Iterator[sa.ColumnElement[bool]]:
-    if wanted.status is not None:
-        yield RunRow.status == wanted.status
-    if wanted.gpu_types:
-        yield RunRow.gpu_type.in_(wanted.gpu_types)
-    if wanted.created_after is not None:
-        # An identifier is made when an upload has its locks, after the instant of its runs.
-        yield RunRow.id >= earliest_identifier("run", wanted.created_after)
-        yield RunRow.created_at > wanted.created_after
-    if wanted.created_before is not None:
-        yield RunRow.created_at < wanted.created_before
-    if wanted.excluded is not None:
-        yield RunRow.excluded == wanted.excluded

@@ -104,6 +104,28 @@ def test_a_change_of_the_code_is_dated_and_warned_of(
     assert "2026-03-17" in warnings(client, 4)["durations_shifted"]
 
 
+def test_fit_since_a_change_learns_from_what_started_later(
+    client: TestClient, services: Services
+) -> None:
+    upload_history_with_a_change(client)
+    fit(services, "odd")
+    (change,) = evidence(client)["change_points"]
+    n_later = sum(
+        run["started_at"] >= change["at"]
+        for run in client.get("/v1/workloads/odd/runs?page_size=100").json()["runs"]
+    )
+
+    fit(services, "odd", FitRequest(runs_since=datetime.fromisoformat(change["at"])))
+    later = (START + timedelta(days=90)).isoformat()
+    refused = client.post("/v1/workloads/odd/fits", json={"runs_since": later})
+
+    learned = client.get("/v1/workloads/odd/regressors/2").json()
+    assert learned["evidence"]["change_points"] == []
+    assert learned["runs_used"] == n_later == 16
+    assert "durations_shifted" not in warnings(client, 4)
+    assert refused.status_code == 409
+
+
 def test_report_expects_the_pace_since_a_change_of_the_code(
     client: TestClient, services: Services
 ) -> None:

@@ -46,7 +46,7 @@ class FitIn(RequestModel):
     ] = PublishMode.AUTO
     runs_since: Annotated[
         Moment | None,
-        Field(description="leave out the runs that were stored before this instant"),
+        Field(description="leave out the runs that started, or were stored, before this instant"),
     ] = None
 
     def to_request(self, *, default_budget_s: float) -> FitRequest:
