@@ -33,6 +33,7 @@ _FILE = RecordFile(
     ("price_id", "origin", "withdrawn_at"),
     PRICE_EXAMPLE,
     csv_example=PRICES_CSV,
+    withdrawn_at="withdrawn_at",
 )
 _AS_CSV: dict[str, Any] = {CSV: {"schema": {"type": "string"}}}
 

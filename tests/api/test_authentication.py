@@ -286,7 +286,7 @@ def test_page_of_another_site_may_send_a_key(client: TestClient, keyed: Services
 )
 @before_any_row
 def test_name_that_others_can_give_this_machine_is_refused_without_a_key(
-    database: Database, settings: Settings, host: str, require_keys: bool | None, status: int
+    database: Database, settings: Settings, *, host: str, require_keys: bool | None, status: int
 ) -> None:
     chosen = settings.model_copy(update={"require_keys": require_keys})
     services = Services(ServiceContext(database, chosen))

@@ -168,6 +168,24 @@ def test_withdrawn_price_stays_on_record(client: TestClient, services: Services)
     assert actions == ["price.withdraw", "price.add"]
 
 
+def test_export_of_withdrawn_prices_does_not_bring_them_into_force(client: TestClient) -> None:
+    _, stored = add(client, [{"gpu_type": "T4", "price_per_hour": 1}, PRICE])
+    client.delete(f"/v1/prices/{stored['price_id']}")
+    query = "/v1/prices?origin=own&include_withdrawn=true"
+    exported = client.get(query, headers={"Accept": "text/csv"}).text
+
+    refused = client.post("/v1/prices", content=exported, headers=CSV)
+    [fault] = refused.json()["errors"]
+    emptied = exported.replace(fault["value"], "")
+    taken = client.post("/v1/prices", content=emptied, headers=CSV)
+
+    assert (refused.status_code, refused.json()["code"]) == (422, "invalid_rows")
+    assert fault["field"] == "withdrawn_at"
+    assert "empty the cell" in fault["remedy"]
+    assert exported.splitlines()[fault["row"]].count(fault["value"]) == 1
+    assert taken.status_code == 201
+
+
 @pytest.mark.parametrize(
     ("body", "code", "row"),
     [

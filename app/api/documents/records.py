@@ -54,6 +54,9 @@ class RecordFile(Generic[Record]):
         Columns of an export, before the others, that an upload ignores.
     example, csv_example
         An example record, and a CSV file of records.
+    withdrawn_at
+        The read-only column that says since when a record has been withdrawn, if they can be. An
+        upload refuses such a row: it would bring the record into force again.
     """
 
     schema: type[Record]
@@ -61,6 +64,7 @@ class RecordFile(Generic[Record]):
     read_only: tuple[str, ...]
     example: Mapping[str, Any]
     csv_example: str
+    withdrawn_at: str = ""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -132,9 +136,26 @@ class RecordFile(Generic[Record]):
             for number, row in enumerate(rows, start=1)
             if len(row) != len(names)
         ]
-        if uneven:
-            raise InvalidRowsError(uneven, bad_rows=len(uneven), total_rows=len(rows))
+        faults = uneven or self._withdrawn(rows, names)
+        if faults:
+            raise InvalidRowsError(faults, bad_rows=len(faults), total_rows=len(rows))
         return [self._filled(zip(names, row, strict=True)) for row in rows]
+
+    def _withdrawn(self, rows: Sequence[Sequence[str]], names: Sequence[str]) -> list[Fault]:
+        if self.withdrawn_at not in names:
+            return []
+        column = names.index(self.withdrawn_at)
+        return [
+            Fault(
+                "This row was withdrawn.",
+                "Leave it out, or empty the cell to bring it into force again.",
+                row=number,
+                field=self.withdrawn_at,
+                value=row[column].strip(),
+            )
+            for number, row in enumerate(rows, start=1)
+            if row[column].strip()
+        ]
 
     def _check_header(self, names: Sequence[str]) -> None:
         if len(names) > _MAX_COLUMNS:
