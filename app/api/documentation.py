@@ -79,9 +79,15 @@ class _Pages:
         loaded = f"style-src 'sha256-{digest}'; img-src data:"
         return f"default-src 'none'; {loaded}; frame-ancestors 'none'"
 
+    def render(self, template: str, **values: Any) -> bytes:
+        text = self.environment.get_template(template).render(style=self.style, **values)
+        return text.encode()
+
+    def respond(self, page: bytes) -> HTMLResponse:
+        return HTMLResponse(page, headers={"Content-Security-Policy": self.policy})
+
     def answer(self, template: str, **values: Any) -> HTMLResponse:
-        document = self.environment.get_template(template).render(style=self.style, **values)
-        return HTMLResponse(document, headers={"Content-Security-Policy": self.policy})
+        return self.respond(self.render(template, **values))
 
 
 @cache
@@ -137,8 +143,8 @@ def _encoded_document(*, requires_keys: bool) -> bytes:
 
 
 @cache
-def _reference() -> HTMLResponse:
-    return _pages().answer("reference.html", api=_document())
+def _reference() -> bytes:
+    return _pages().render("reference.html", api=_document())
 
 
 @router.get("/openapi.json")
@@ -149,4 +155,4 @@ async def show_document(services: ServicesDep) -> Response:
 
 @router.get("/docs")
 async def show_reference() -> HTMLResponse:
-    return _reference()
+    return _pages().respond(_reference())

@@ -175,13 +175,15 @@ class AccessService:
         is_verified = self._tokens is not None and is_token(token)
         return None if is_verified or len(token) > _MAX_TOKEN_LENGTH else _sha256(token)
 
-    def answers_to(self, host: str | None) -> bool:
-        """Whether a request without a key may have this Host header.
+    def answers_to(self, authorization: str | None, host: str | None) -> bool:
+        """Whether a request with these headers may be answered, whoever sent it.
 
         Where only this machine can connect, a page of the web whose name was made to lead to it
-        (DNS rebinding) could otherwise ask, and read, whatever its user may.
+        (DNS rebinding) could otherwise ask without a key, and read, whatever its user may.
         """
-        return host is None or not self._is_local or is_local_name(host)
+        if host is None or not self._is_local or _bearer_token(authorization) is not None:
+            return True
+        return is_local_name(host)
 
     def at_hand(self, name: str) -> Principal | None:
         """Return the same as `authenticate`, None where that would wait or refuse."""

@@ -297,6 +297,19 @@ def test_name_that_others_can_give_this_machine_is_refused_without_a_key(
     assert (answer.status_code, echo.calls) == (status, int(status == 201))
 
 
+@pytest.mark.parametrize("authorization", ["Basic YWRhOg==", "Bearer", "", "Bearer x"])
+@before_any_row
+def test_header_that_names_no_key_makes_no_name_good(
+    database: Database, settings: Settings, authorization: str
+) -> None:
+    headers = {"Host": "fare.example:8000", "Authorization": authorization}
+
+    with echoing_client(settings, Services(ServiceContext(database, settings))) as (client, echo):
+        answer = client.get("/v1/echo", headers=headers)
+
+    assert (answer.status_code, echo.calls) == (401 if authorization[:6] == "Bearer" else 403, 0)
+
+
 @before_any_row
 def test_refused_name_is_told_with_what_helps(database: Database, settings: Settings) -> None:
     services = Services(ServiceContext(database, settings))

@@ -180,7 +180,7 @@ def _layers(services: Services) -> list[Callable[[ASGIApp], ASGIApp]]:
     return [
         lambda app: BodyMiddleware(app, _LIMIT),
         lambda app: IdempotencyMiddleware(app, services.idempotency, authorization_of),
-        lambda app: AuthenticationMiddleware(app, authenticate, lambda _host: True),
+        lambda app: AuthenticationMiddleware(app, authenticate, lambda _authorization, _host: True),
         lambda app: RateLimitMiddleware(app, per_minute=10, rates=services.rates),
         within_exchanges,
     ]

@@ -153,23 +153,43 @@ def open_page(browser: Browser) -> Iterator[OpenPage]:
         watch.check(origins)
 
 
+def _remove_workloads(service: str) -> None:
+    url = f"{service}/v1/workloads"
+    while found := patient_http.get(url).json()["workloads"]:
+        for workload in found:
+            patient_http.delete(f"{url}/{workload['workload']}").raise_for_status()
+
+
+# Services and fitters take seconds to start: tests share two, and leave them without a workload.
+@pytest.fixture(scope="session")
+def services_to_visit(
+    sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[str, str]]:
+    """Yield the URLs of two services with a fitter."""
+    one, two = (_copy(sqlite_template, tmp_path_factory.mktemp("visited")) for _ in range(2))
+    with (
+        running_service(one, "--with-fitter") as first,
+        running_service(two, "--with-fitter") as second,
+    ):
+        yield first.url, second.url
+
+
 @pytest.fixture
-def empty_service(sqlite_template: Path, tmp_path: Path) -> Iterator[str]:
-    """Yield the URL of a service that nobody has used, with a fitter."""
-    with running_service(_copy(sqlite_template, tmp_path), "--with-fitter") as service:
-        yield service.url
+def empty_service(services_to_visit: tuple[str, str]) -> Iterator[str]:
+    """Yield the URL of a service without a workload, with a fitter."""
+    url, _ = services_to_visit
+    yield url
+    _remove_workloads(url)
 
 
 @pytest.fixture(scope="module")
-def published_service(
-    sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[str]:
+def published_service(services_to_visit: tuple[str, str]) -> Iterator[str]:
     """Yield the URL of a service that has a regressor for `PUBLISHED`."""
-    url = _copy(sqlite_template, tmp_path_factory.mktemp("published"))
-    with running_service(url, "--with-fitter") as service:
-        upload_csv(service.url, measured_csv(PUBLISHED))
-        _fit(service.url, PUBLISHED, "log_linear", "scaling_law")
-        yield service.url
+    _, url = services_to_visit
+    upload_csv(url, measured_csv(PUBLISHED))
+    _fit(url, PUBLISHED, "log_linear", "scaling_law")
+    yield url
+    _remove_workloads(url)
 
 
 @pytest.fixture

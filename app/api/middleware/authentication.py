@@ -1,7 +1,7 @@
 """Identifies the caller of each request before its body is read, and again after a slow body."""
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -34,11 +34,14 @@ class AuthenticationMiddleware:
     authenticate
         Returns the caller that an Authorization header names.
     answers_to
-        Whether a request without that header may have a Host header.
+        Whether a request with these headers, Authorization and Host, may be answered.
     """
 
     def __init__(
-        self, app: ASGIApp, authenticate: Authenticate, answers_to: Callable[[str | None], bool]
+        self,
+        app: ASGIApp,
+        authenticate: Authenticate,
+        answers_to: Callable[[str | None, str | None], bool],
     ) -> None:
         self._app = app
         self._authenticate = authenticate
@@ -50,12 +53,13 @@ class AuthenticationMiddleware:
             return
         state: dict[str, Any] = scope["state"]
         headers = exchange_of(scope).headers
-        header = headers.get(b"authorization")
-        authorization = None if header is None else header.decode("latin-1")
+        authorization, host = decoded(headers, b"authorization"), decoded(headers, b"host")
         try:
-            if header is None:
+            # A browser asks the service before it lets a foreign page send the header.
+            if authorization is None:
                 _refuse_foreign_change(scope["method"], headers.get(b"sec-fetch-site"))
-                self._refuse_foreign_name(headers.get(b"host"))
+            if not self._answers_to(authorization, host):
+                raise ForeignNameError(host or "")
             state["principal"] = await self._authenticate(authorization)
         except DomainError as error:
             await problems.respond_to(error, instance=scope["path"])(scope, receive, send)
@@ -71,11 +75,6 @@ class AuthenticationMiddleware:
 
         await self._app(scope, receive_again, send)
 
-    def _refuse_foreign_name(self, header: bytes | None) -> None:
-        host = None if header is None else header.decode("latin-1")
-        if host is not None and not self._answers_to(host):
-            raise ForeignNameError(host)
-
     async def _reauthenticate(self, authorization: str | None) -> None:
         """Refuse a caller that was admitted when the request began and would not be now.
 
@@ -87,6 +86,12 @@ class AuthenticationMiddleware:
             raise
         except DomainError:
             return
+
+
+def decoded(headers: Mapping[bytes, bytes], name: bytes) -> str | None:
+    """Return the text of a header, None if there is none."""
+    value = headers.get(name)
+    return None if value is None else value.decode("latin-1")
 
 
 def _refuse_foreign_change(method: str, site: bytes | None) -> None:

@@ -15,6 +15,7 @@ from app.api.encoded.cache import MAX_BODY_BYTES, EncodedAnswers
 from app.api.encoded.forecasts import answer_from_memory, cached_answer
 from app.api.forecasts import PATH
 from app.api.metrics.counters import Count
+from app.api.middleware.authentication import decoded
 from app.api.middleware.exchanges import json_head
 from app.api.middleware.metrics import RequestMetrics
 from app.api.requests.bodies import parse_json
@@ -143,13 +144,9 @@ class DirectAnswers:
 
     def _caller_of(self, headers: Mapping[bytes, bytes]) -> str | None:
         """Return the name by which a caller is known, None if the application must look."""
-        access, header, host = (
-            self._services.access, headers.get(b"authorization"), headers.get(b"host")
-        )  # fmt: skip
-        if header is not None:
-            return access.name_of(header.decode("latin-1"))
-        is_admitted = access.answers_to(None if host is None else host.decode("latin-1"))
-        return access.name_of(None) if is_admitted else None
+        access = self._services.access
+        authorization, host = decoded(headers, b"authorization"), decoded(headers, b"host")
+        return access.name_of(authorization) if access.answers_to(authorization, host) else None
 
     def head_of(self, data: bytes) -> tuple[Head, int] | None:
         """Return the known head at the beginning of data, and where it ends."""
