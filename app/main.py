@@ -96,7 +96,6 @@ def _application(lifespan: Lifespan[FastAPI], tracing: TracerProvider | None) ->
         summary="Forecasts of the time and cost of training machine-learning models",
         version=version("trainfare"),
         lifespan=lifespan,
-        routes=_ROUTES,
         license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
         separate_input_output_schemas=False,
         # A redirection would contain the caller's Host header, which anyone can set.
@@ -168,6 +167,7 @@ def build_app(
         trace_services(services, tracing)
     app.state.services = services
     problems.install(app)
+    app.router.routes.extend(_ROUTES)
     sources = _add_middleware(app, services, watch)
     health.install_health(app, sources, siblings)
     return app
