@@ -18,15 +18,19 @@ from trainfare_client.settings import read_settings
 
 _ROOT = Path(__file__).parents[2]
 _MAX_LOOKS = 2000
+_PLACE = "place"
+"""A resource of which each worker takes one."""
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    # One each: what Ray keeps reserved for workers that died would starve the next test.
-    cluster = Cluster(
-        initialize_head=True, head_node_args={"num_cpus": 2, "include_dashboard": False}
-    )
-    cluster.add_node(num_cpus=2)
+    # Ray keeps what workers had that died; there is enough of this for all tests.
+    node = {"num_cpus": 2, "resources": {_PLACE: 100}}
+    with pytest.MonkeyPatch.context() as patch:
+        # By default workers give way to everything else, here to tests that run beside these.
+        patch.setenv("RAY_worker_niceness", "0")
+        cluster = Cluster(initialize_head=True, head_node_args={**node, "include_dashboard": False})
+        cluster.add_node(**node)
     # The workers import this module, wherever the user's script runs.
     surroundings = {"env_vars": {"PYTHONPATH": str(_ROOT)}}
     ray.init(address=cluster.address, log_to_driver=False, runtime_env=surroundings)
@@ -42,7 +46,7 @@ def _trainer(
         loop,
         train_loop_config=config,
         scaling_config=ray.train.ScalingConfig(
-            num_workers=2, resources_per_worker={"CPU": 2}, placement_strategy="SPREAD"
+            num_workers=2, resources_per_worker={_PLACE: 1}, placement_strategy="STRICT_SPREAD"
         ),
         run_config=ray.train.RunConfig(storage_path=str(folder), callbacks=callbacks),
     )
