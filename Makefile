@@ -11,8 +11,6 @@ PYTEST_ALL := $(BIN)/python tests/support/postgresql.py $(BIN)/pytest -n 2 --slo
 UV_COMPILE := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-header --no-annotate --no-strip-extras --upgrade
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
-# Python compiles what is imported of the tools and frameworks; pip would compile all, on one core.
-UNCOMPILED := --no-compile
 # Two fits or tests at once must not each take all cores.
 export OMP_NUM_THREADS ?= 1
 MAKEFLAGS += --no-print-directory
@@ -120,7 +118,7 @@ $(VENV)/.installed: requirements.lock pyproject.toml | $(BIN)/python
 
 $(VENV)/.installed-dev: requirements-dev.lock client/pyproject.toml $(VENV)/.installed
 	@echo "Installing the locked development tools (once) ..."
-	@$(PIP_INSTALL) $(UNCOMPILED) --require-hashes -r requirements-dev.lock
+	@$(PIP_INSTALL) --require-hashes -r requirements-dev.lock
 	@$(PIP_INSTALL) --no-deps --no-build-isolation -e client
 	@touch $@
 
@@ -134,7 +132,7 @@ $(LAUNCHERS)/.installed: CONTENT := SkyPilot for the launchers' tests (once, abo
 $(FRAMEWORKS)/.installed $(IMPORTERS)/.installed $(LAUNCHERS)/.installed: client/pyproject.toml | $(BIN)/python
 	@echo "Installing $(CONTENT) ..."
 	@$(PYTHON) -m venv $(@D)
-	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check $(UNCOMPILED) --require-hashes \
+	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes \
 		$(addprefix -r ,$(filter %.lock,$^))
 	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check \
 		--no-deps --no-build-isolation -e client
