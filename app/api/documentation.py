@@ -2,7 +2,6 @@
 
 import base64
 import hashlib
-import json
 import re
 from dataclasses import dataclass
 from functools import cache
@@ -10,11 +9,13 @@ from html import escape
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
 
+import orjson
 from fastapi import APIRouter, Response
 from fastapi.responses import HTMLResponse
 
 from app.api import problem_kinds
 from app.api.dependencies import ServicesDep
+from app.api.negotiation import JSON
 from app.api.problem_kinds import KINDS, ProblemKind
 from app.domain.errors import NotFoundError
 
@@ -129,8 +130,7 @@ async def show_problem(code: str) -> HTMLResponse:
 
 def _document() -> dict[str, Any]:
     """Return the OpenAPI document of a service that requires keys."""
-    text = files("app.api").joinpath("openapi.json").read_text(encoding="utf-8")
-    document: dict[str, Any] = json.loads(text)
+    document: dict[str, Any] = orjson.loads(files("app.api").joinpath("openapi.json").read_bytes())
     return document
 
 
@@ -139,7 +139,7 @@ def _encoded_document(*, requires_keys: bool) -> bytes:
     document = _document()
     if not requires_keys:
         document["security"].append({})
-    return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
+    return orjson.dumps(document)
 
 
 @cache
@@ -150,7 +150,7 @@ def _reference() -> bytes:
 @router.get("/openapi.json")
 async def show_document(services: ServicesDep) -> Response:
     document = _encoded_document(requires_keys=services.access.requires_keys)
-    return Response(document, media_type="application/json")
+    return Response(document, media_type=JSON)
 
 
 @router.get("/docs")
