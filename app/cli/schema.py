@@ -36,7 +36,9 @@ def migrate_schema(settings: Settings, revision: str = "head", *, overwrite: boo
             _require_no_data(database, revision)
         before, after = migrate(database, revision)
     except MigrationBlockedError as error:
-        raise RefusedError(str(error), "Look for long transactions: docs/runbook.md.") from None
+        message = f"{error} Steps before that are done, and the service goes on as before."
+        remedy = "Try again; if it stays so, look for long transactions: docs/runbook.md."
+        raise RefusedError(message, remedy) from None
     finally:
         database.close()
     if before == after:

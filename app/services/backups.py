@@ -263,7 +263,9 @@ class BackupService:
                     stores.dumps.write(table, archive.rows())
                 archive.finish()
         except MigrationBlockedError as error:
-            raise BackupError(str(error), "Stop the service and its fitters first.") from None
+            raise BackupError(
+                f"{error} Nothing was changed.", "Stop the service and its fitters first."
+            ) from None
         except RefusedRowError as error:
             raise BackupError(f"{error} Nothing was changed.", _FIX_ROW) from error
         return summary

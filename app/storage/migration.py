@@ -3,10 +3,14 @@
 Alembic is imported only where it migrates, so that asking for the revision starts fast.
 """
 
+import math
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 import sqlalchemy as sa
@@ -33,7 +37,10 @@ _VERSION = sa.table("alembic_version", sa.column("version_num", sa.String))
 
 _ADVISORY_LOCK = 0x7472_6661_7265
 """Makes two instances that start at once migrate one after the other on PostgreSQL."""
-
+_TRY_TO_LOCK: Final = sa.select(sa.func.pg_try_advisory_xact_lock(_ADVISORY_LOCK))
+_PAUSE_S: Final = 0.2
+"""Between two attempts at that lock. A statement that waited for it would hold a snapshot, which
+`CREATE INDEX CONCURRENTLY` of the instance that has the lock would wait for in turn."""
 
 _ADDED_PARTS: Final = {
     "add_table": "table",
@@ -56,10 +63,10 @@ LOCK_TIMEOUT_S: Final = 10.0
 
 
 class MigrationBlockedError(RuntimeError):
-    """A migration did not get a lock; nothing was changed."""
+    """A step of a migration did not get a lock; nothing of it was done."""
 
     def __init__(self, reason: str) -> None:
-        super().__init__(f"The migration {reason}. Nothing was changed: try again.")
+        super().__init__(f"The migration {reason}.")
 
 
 def _folder() -> Path:
@@ -109,6 +116,9 @@ def migrate(
 ) -> tuple[str | None, str | None]:
     """Bring the schema up (or down) to `revision`; a second caller waits for the first.
 
+    On PostgreSQL each step is a transaction: no lock that one takes outlasts it, however long the
+    next one counts. On SQLite, which locks the whole file anyway, all are one.
+
     Returns
     -------
     tuple
@@ -117,7 +127,8 @@ def migrate(
     Raises
     ------
     MigrationBlockedError
-        If it does not get a lock on PostgreSQL within `lock_timeout_s`; nothing was changed.
+        If a step does not get a lock on PostgreSQL within `lock_timeout_s`; the steps before it
+        are done, and nothing of it.
     SchemaAheadError
         If the database is at a revision that this version does not know.
     ForeignTablesError
@@ -125,13 +136,72 @@ def migrate(
     ForeignOrderError
         If the empty database sorts identifiers by the rules of a language.
     """
+    wanted = head_revision() if revision == "head" else revision
+    reached = None if wanted == "base" else wanted
+    with _alone(database):
+        before, after = _advance(database, wanted, lock_timeout_s)
+        while after != reached:
+            _, after = _advance(database, wanted, lock_timeout_s)
+    return before, after
+
+
+def _advance(
+    database: Database, wanted: str, lock_timeout_s: float
+) -> tuple[str | None, str | None]:
+    """Migrate a step towards `wanted`, on SQLite all of them; return the revisions around it."""
+    _prepare(database, wanted)
     with (
         _whole_tables(database) as connection,
-        _migrating(database, connection, lock_timeout_s) as run,
+        _migrating(connection, lock_timeout_s) as run,
     ):
         before = _revision(connection)
-        run(revision)
+        run(wanted if database.is_sqlite else _next(before, wanted))
         return before, _revision(connection)
+
+
+def _prepare(database: Database, wanted: str) -> None:
+    """Let the next step up do what does not lock out writers, but cannot be in a transaction."""
+    if database.is_sqlite:
+        return
+    before = current_revision(database)
+    if before not in {None, *known_revisions()} or goes_down(before, wanted):
+        return
+    prepare = getattr(_module(_next(before, wanted)), "prepare", None)
+    if prepare is None:
+        return
+    engine = database.engine.execution_options(isolation_level="AUTOCOMMIT")
+    with database.translating_errors(), engine.connect() as connection:
+        prepare(connection)
+
+
+def _next(before: str | None, wanted: str) -> str:
+    """Return the revision one step nearer to `wanted`, `before` itself if that is it."""
+    order = ["base", *sorted(known_revisions())]
+    here, there = order.index(before or "base"), order.index(wanted)
+    return order[here + (there > here) - (there < here)]
+
+
+def _module(revision: str) -> ModuleType:
+    (file,) = (_folder() / "versions").glob(f"{revision}_*.py")
+    return import_module(f"migrations.versions.{file.stem}")
+
+
+@contextmanager
+def _alone(database: Database) -> Iterator[None]:
+    """Keep other instances from migrating; on SQLite the transaction does so."""
+    if database.is_sqlite:
+        yield
+        return
+    guard = database.with_own_connection(math.inf)
+    try:
+        with guard.translating_errors(), guard.engine.connect() as connection:
+            while not connection.scalar(_TRY_TO_LOCK):
+                connection.rollback()
+                time.sleep(_PAUSE_S)
+            connection.exec_driver_sql("SET LOCAL idle_in_transaction_session_timeout = 0")
+            yield
+    finally:
+        guard.close()
 
 
 @contextmanager
@@ -152,9 +222,10 @@ def rebuilding(database: Database, revision: str) -> Iterator[Stores]:
         If the empty database sorts identifiers by the rules of a language.
     """
     with (
+        _alone(database),
         database.translating_errors(),
         database.engine.connect() as connection,
-        _migrating(database, connection, LOCK_TIMEOUT_S) as run,
+        _migrating(connection, LOCK_TIMEOUT_S) as run,
     ):
         if _revision(connection) not in {None, revision}:
             run("base")
@@ -185,16 +256,12 @@ def _whole_tables(database: Database) -> Iterator[sa.Connection]:
 
 
 @contextmanager
-def _migrating(
-    database: Database, connection: sa.Connection, lock_timeout_s: float
-) -> Iterator[Callable[[str], None]]:
-    """Yield a function that migrates in a transaction which excludes other migrations."""
+def _migrating(connection: sa.Connection, lock_timeout_s: float) -> Iterator[Callable[[str], None]]:
+    """Yield a function that migrates in one transaction."""
     config = _config()
     config.attributes["lock_timeout_s"] = lock_timeout_s
     config.attributes["connection"] = connection
     with _blocked(lock_timeout_s), connection.begin():
-        if not database.is_sqlite:
-            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_ADVISORY_LOCK)))
         known = _revision(connection)
         if known is not None and known not in known_revisions():
             raise _mismatch(known)

@@ -20,6 +20,7 @@ _ROWS_AT_ONCE = 1000
 
 
 def upgrade() -> None:
+    rows = _count(op.get_bind())  # before its reference to `workload` locks out writers there
     table = op.create_table(
         "run_count",
         sa.Column("workload_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite")),
@@ -33,7 +34,6 @@ def upgrade() -> None:
         ),
         sa.PrimaryKeyConstraint("workload_id", name=op.f("pk_run_count")),
     )
-    rows = _count(op.get_bind())
     for start in range(0, len(rows), _ROWS_AT_ONCE):
         op.bulk_insert(table, rows[start : start + _ROWS_AT_ONCE])
 

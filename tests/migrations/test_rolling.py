@@ -1,11 +1,14 @@
 """Migrations run beside a service of the version before: they queue nobody and break nothing."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 import sqlalchemy as sa
 from alembic.config import Config
 
 from app.cli.failures import RefusedError
 from app.cli.schema import migrate_schema
+from app.services.wiring import Services
 from app.settings import Settings
 from app.storage.database import Database
 from app.storage.migration import (
@@ -17,6 +20,8 @@ from app.storage.migration import (
     missing_parts,
     require_head,
 )
+from tests.support.locks import has_to_wait
+from tests.support.regressors import publish_regressor
 
 _SHORT_S = 0.2
 # Until here nobody ran the service; from here on the version before serves during a migration.
@@ -37,7 +42,7 @@ def test_migration_that_waits_for_a_lock_gives_up_cleanly_and_can_be_retried(
     with postgresql.engine.connect() as reader:
         reader.execute(sa.text("SELECT 1 FROM price"))  # its transaction stays open
 
-        with pytest.raises(MigrationBlockedError, match="Nothing was changed"):
+        with pytest.raises(MigrationBlockedError, match=r"waited 0\.2 s for a lock"):
             migrate(postgresql, lock_timeout_s=_SHORT_S)
 
         assert current_revision(postgresql) == "0008"
@@ -46,6 +51,45 @@ def test_migration_that_waits_for_a_lock_gives_up_cleanly_and_can_be_retried(
 
     migrate(postgresql, lock_timeout_s=_SHORT_S)
     require_head(postgresql)
+
+
+def test_migration_that_waits_holds_no_lock_of_the_steps_before(postgresql: Database) -> None:
+    migrate(postgresql, "0008")
+    with postgresql.engine.connect() as reader:
+        reader.execute(sa.text("SELECT 1 FROM fit"))  # what 0011 alters, after 0009 and 0010
+
+        with pytest.raises(MigrationBlockedError):
+            migrate(postgresql, lock_timeout_s=_SHORT_S)
+
+        assert current_revision(postgresql) == "0010"
+
+    assert migrate(postgresql, lock_timeout_s=_SHORT_S) == ("0010", head_revision())
+
+
+_INSERT_FORECAST = sa.text(
+    "INSERT INTO forecast (id, workload_id, regressor_version, created_at, request, answer)"
+    " SELECT :id, workload_id, version, now(), '{}', '{}' FROM regressor"
+)
+
+
+def test_forecasts_are_recorded_while_their_index_is_built(
+    postgresql: Database, services: Services
+) -> None:
+    publish_regressor(services, "resnet")
+    migrate(postgresql, "0017")
+    with postgresql.engine.connect() as early, ThreadPoolExecutor(1) as pool:
+        early.execute(_INSERT_FORECAST, {"id": "fc_early"})  # its transaction stays open
+        migrating = pool.submit(migrate, postgresql)
+        assert has_to_wait(postgresql, migrating)
+        with postgresql.engine.begin() as late:
+            late.exec_driver_sql("SET LOCAL lock_timeout = '5s'")
+            late.execute(_INSERT_FORECAST, {"id": "fc_late"})
+        early.commit()
+
+        assert migrating.result(30) == ("0017", head_revision())
+
+    with postgresql.engine.connect() as reader:
+        assert reader.scalar(sa.text("SELECT count(*) FROM forecast")) == 2
 
 
 def test_migration_that_ends_a_deadlock_can_be_retried(
@@ -59,7 +103,7 @@ def test_migration_that_ends_a_deadlock_can_be_retried(
 
     with monkeypatch.context() as patch:
         patch.setattr("app.storage.migration._run", end_as_in_a_deadlock)
-        with pytest.raises(MigrationBlockedError, match=r"waited for each other.*try again"):
+        with pytest.raises(MigrationBlockedError, match="waited for each other"):
             migrate(postgresql)
 
     migrate(postgresql)
