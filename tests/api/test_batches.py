@@ -52,6 +52,32 @@ def test_answers_come_in_order_and_agree_with_single_ones(
     assert answers["forecasts"][3]["forecast"] == single.json()
 
 
+def test_a_large_batch_is_answered_like_each_of_its_entries_alone(
+    client: TestClient, published: Services
+) -> None:
+    # So much text of one form is read column by column.
+    refs: list[Any] = ["a ü", 1.5, None, True, *range(700)]
+    entries = [
+        {
+            "configuration": {"workers": 1 + row % 8, "gpu_type": ("T4", "V100-16GB")[row % 2]},
+            "work": {"dataset_size": 1000 + row},
+            "confidence": 0.8,
+        }
+        for row in range(len(refs))
+    ]
+    requests = [{"ref": ref, **entry} for ref, entry in zip(refs, entries, strict=True)]
+
+    fields = ["work", "duration_seconds", "cost"]
+    answers = batch(client, requests, fields=fields)["forecasts"]
+
+    assert len(orjson.dumps(requests)) > 2**16
+    assert [entry["ref"] for entry in answers] == refs
+    for row in (0, 1, 2, 3, 350, len(refs) - 1):
+        asked = {**DEFAULTS, **entries[row], "record": False}
+        alone = client.post("/v1/forecasts", json=asked).json()
+        assert answers[row]["forecast"] == {name: alone[name] for name in fields}
+
+
 def test_types_that_few_runs_have_are_named_in_batches_as_alone(
     client: TestClient, services: Services
 ) -> None:
