@@ -1,5 +1,7 @@
 """Runs tell how many samples their target took; forecasts say what the target takes elsewhere."""
 
+from math import copysign, hypot, log
+from statistics import NormalDist
 from typing import Any
 
 import pytest
@@ -68,15 +70,33 @@ def test_target_takes_more_epochs_with_a_larger_batch(learned: TestClient) -> No
 
 
 def test_time_to_the_target_is_the_time_of_its_epochs(learned: TestClient) -> None:
-    answer = ask(learned, 256, pricing={"price_per_hour": "36"})
+    work = {"dataset_size": SIZE, "epochs": 3, "batch_size": 256}
 
-    target, epoch = answer["to_target"], answer["duration_seconds"]
-    ratio = target["duration_seconds"]["median"] / epoch["median"]
-    assert ratio == pytest.approx(target["epochs"]["median"], rel=1e-5)
-    width = target["duration_seconds"]["upper"] / target["duration_seconds"]["lower"]
-    assert width > epoch["upper"] / epoch["lower"]
-    assert width > target["epochs"]["upper"] / target["epochs"]["lower"]
-    assert float(target["cost"]["median"]) > float(answer["cost"]["median"])
+    answer = ask(learned, 256, work=work, confidence=0.8, pricing={"price_per_hour": "36"})
+
+    target, asked = answer["to_target"], answer["duration_seconds"]
+    reached = target["duration_seconds"]
+    ratio = reached["median"] / asked["median"]
+    assert ratio == pytest.approx(target["epochs"]["median"] / 3, rel=1e-5)
+    assert float(target["cost"]["median"]) == pytest.approx(reached["median"] / 25, abs=0.01)
+    for side in ("lower", "upper"):
+        halves = [log(band[side] / band["median"]) for band in (asked, target["samples"])]
+        width = log(reached[side] / reached["median"])
+        assert width == pytest.approx(copysign(hypot(*halves), halves[0]), rel=1e-4)
+        assert target["epochs"][side] == pytest.approx(target["samples"][side] / SIZE)
+
+
+def test_samples_to_the_target_lie_evenly_around_their_median(learned: TestClient) -> None:
+    sure, unsure = ask(learned, 256), ask(learned, 256, confidence=0.5)
+
+    widths = []
+    for answer, confidence in ((sure, 0.9), (unsure, 0.5)):
+        samples = answer["to_target"]["samples"]
+        assert samples["confidence"] == confidence
+        assert samples["lower"] * samples["upper"] == pytest.approx(samples["median"] ** 2)
+        widths.append(log(samples["upper"] / samples["median"]))
+    quantiles = NormalDist().inv_cdf(0.95), NormalDist().inv_cdf(0.75)
+    assert widths[0] / widths[1] == pytest.approx(quantiles[0] / quantiles[1], rel=1e-3)
 
 
 def test_more_workers_reach_the_target_sooner(learned: TestClient) -> None:
