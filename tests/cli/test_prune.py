@@ -129,3 +129,12 @@ def test_unknown_project_is_refused(terminal: Terminal) -> None:
 
     assert result.exit_code == 1
     assert "nobody" in result.err
+
+
+@pytest.mark.usefixtures("recorded")
+def test_other_projects_keep_all_of_theirs(terminal: Terminal) -> None:
+    terminal.type("keys", "create", "--name", "ci", "--scope", "read", "--project", "vision")
+
+    result = terminal.type("prune", "--forecasts-older-than=90d", "--project=vision", "--json")
+
+    assert result.document == {"removed": {"forecasts": 0, "answers": 0}}
