@@ -2,23 +2,27 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, is_dataclass
-from itertools import product
+from dataclasses import asdict, is_dataclass, replace
+from decimal import Decimal
+from itertools import chain, product
 
 import pytest
 
 from app.domain.access import DEFAULT_PROJECT
 from app.domain.alike import column_of
+from app.domain.billing import Serverless
 from app.domain.configurations import Configuration, Purchase, Scenario, Work
-from app.domain.forecasts import ForecastRequest, SpotTerms
+from app.domain.exchange_rates import ExchangeRate
+from app.domain.forecasts import Forecast, ForecastRequest, SpotTerms
 from app.domain.identifiers import Slug
+from app.domain.prices import ANY_PRICE, PriceQuery
 from app.services.answering import columns, rows
 from app.services.answering.answers import answer_all
 from app.services.answering.columns import AnswerColumns
 from app.services.served_regressors import ServedRegressor
 from app.services.serving import RegressorCache
 from app.services.wiring import Services
-from tests.support.prices import NOW, make_book, make_price
+from tests.support.prices import NOW, make_book, make_price, on_t4
 from tests.support.regressors import publish_regressor
 
 
@@ -104,3 +108,28 @@ def test_what_is_not_asked_for_is_not_computed(served: ServedRegressor) -> None:
 
     assert len(columns.figures.durations) == len(calm)
     assert not {"offers", "bills", "support", "chances_to_fit", "warnings"} & vars(columns).keys()
+
+
+def test_each_question_is_bought_where_its_own_duration_costs_least(
+    served: ServedRegressor,
+) -> None:
+    terms = Serverless(Decimal(16), Decimal("0.0000166667"))
+    book = make_book(
+        make_price(instance_type="function", serverless=terms, price_per_hour=terms.per_hour),
+        make_price(price_per_hour=Decimal("0.80"), gpu_count=1, billing_step_s=3600),
+        rates=[ExchangeRate("USD", "EUR", Decimal("0.5"), NOW, "test")],
+    )
+    asked = [
+        ForecastRequest(Slug("fitted"), Scenario(on_t4(), Work(size)), pricing=pricing)
+        for pricing in (ANY_PRICE, PriceQuery(purchase=Purchase.ON_DEMAND))
+        for size in (20.0, 40_000.0)
+    ]
+
+    answers = [
+        answer_all(requests, replace(served, currency="EUR"), book, NOW)
+        for requests in (asked[:2], asked)
+    ]
+
+    costs = [each.cost for each in chain.from_iterable(answers) if isinstance(each, Forecast)]
+    bought = [(each.price.instance_type, each.currency) for each in costs if each is not None]
+    assert bought == [("function", "EUR"), ("box.4", "EUR")] * 3
