@@ -7,12 +7,15 @@ import subprocess
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
+from app.cli.connection import Connection
 from app.cli.failures import UsageError
 from app.cli.machine import Machine, gpu_names, this_machine
 from app.cli.profiling.log import SessionLog
+from app.cli.profiling.requests import PlanOptions
 from app.cli.profiling.training import (
     CommandRunner,
     end_group,
@@ -176,6 +179,48 @@ def test_this_machine_has_processors() -> None:
 )
 def test_gpus_are_those_that_the_driver_lists(command: tuple[str, ...], names: list[str]) -> None:
     assert gpu_names(command) == names
+
+
+def test_request_of_a_plan_has_all_options_and_the_workers_of_this_machine() -> None:
+    machine = Machine(processors=6, gpus=T4)
+    connection = Mock(spec=Connection)
+    connection.get.return_value = {"parameters": {"torch": {"type": "category"}}}
+    options = PlanOptions(["workers=16", "param.torch=1.10", "epochs=2"], None, "5", "0.1", 0.2)
+
+    found = options.request("w", machine, connection)
+
+    assert found.workload == "w"
+    assert found.body == {
+        "target": {
+            "configuration": {"workers": 16},
+            "work": {"epochs": 2},
+            "parameters": {"torch": "1.10"},
+        },
+        "search": {"workers": [1, 2, 4], "nodes": [1]},
+        "budget": "5",
+        "stop": {"width": 0.2},
+        "pricing": {"price_per_hour": "0.1"},
+    }
+
+
+def test_request_of_a_plan_keeps_the_search_that_is_given() -> None:
+    search = ["workers=3,5", "nodes=1,2", "batch_size=8,16", "gpu_type=T4", "param.depth=1,2"]
+    options = PlanOptions(["gpu_type=T4"], search, None, None, None)
+    connection = Mock(spec=Connection)
+    connection.get.return_value = {"parameters": {"depth": {"type": "number"}}}
+
+    found = options.request("w", Machine(processors=6, gpus=T4), connection)
+
+    assert found.body == {
+        "target": {"configuration": {"gpu_type": "T4"}, "work": {}, "parameters": {}},
+        "search": {
+            "workers": [3, 5],
+            "nodes": [1, 2],
+            "batch_sizes": [8, 16],
+            "gpu_types": ["T4"],
+            "parameters": {"depth": [1, 2]},
+        },
+    }
 
 
 def test_fields_are_plain_and_leave_out_what_is_unknown() -> None:
