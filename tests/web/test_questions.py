@@ -173,7 +173,7 @@ def test_question_about_a_run_holds_nothing_of_the_question_before(
     page.get_by_role("button", name="configuration of bare").click()
 
     expect(page.locator("#answer .sentence")).to_contain_text("2 workers would take about 3 min")
-    expect(page).to_have_url(re.compile(r"\?workers=2&confidence=0.9$"))
+    expect(page).to_have_url(re.compile(r"\?workers=2&confidence=0.9&gpu_type=&param.layout=$"))
     expect(page.locator("[name='gpu_type'] option:checked")).to_have_text("(none)")
     expect(page.locator("#question [name='purchase'] option:checked")).to_have_text("on demand")
 
@@ -188,6 +188,11 @@ def test_category_can_be_left_open_where_measured_runs_left_it(
     page.get_by_label("GPU", exact=True).select_option("(none)")
 
     expect(page.locator("#answer .sentence")).to_contain_text("2 workers would take about 3 min")
+
+    page.reload()
+
+    assert "2 workers would take about 3 min" in answer_of(page)
+    expect(page.locator("[name='gpu_type'] option:checked")).to_have_text("(none)")
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ const PRICING = ["provider", "region", "price_per_hour", "currency"];
 const HARDWARE = ["gpu_type", "instance_type", "provider", "region", "purchase", "nodes"];
 // The service accepts only digits here, browsers also 1e3.
 const COUNTS = ["workers", "nodes"];
+const isFilledIn = (name) => ["gpu_type", "workers", ...WORK].includes(name) || name.startsWith("param.");
 const HOUR = 3600;
 
 /** Hours that no deadline reaches: the limit of the field. */
@@ -146,6 +147,12 @@ export function readFields(form) {
   const currency = form.dataset.currency || (fields.price_per_hour && form.dataset.money);
   if (currency) fields.currency = currency;
   return fields;
+}
+
+/** Return the query of the page's address; what was left open is empty in it, or the page would fill it in. */
+export function addressOf(form, fields) {
+  const open = [...new FormData(form).keys()].filter((name) => isFilledIn(name) && !(name in fields));
+  return `?${new URLSearchParams([...Object.entries(fields), ...open.map((name) => [name, ""])])}`;
 }
 
 const LISTED = /,|^\s*".*"\s*$/s;

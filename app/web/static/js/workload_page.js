@@ -10,7 +10,7 @@ import { Fitting } from "./fitting.js";
 import { percent, plural, timeNode } from "./format.js";
 import { currentKey } from "./key.js";
 import { problemPanel } from "./problem.js";
-import { buildQuestion, queryOf, questionOf, readFields, writeFields } from "./question.js";
+import { addressOf, buildQuestion, queryOf, questionOf, readFields, writeFields } from "./question.js";
 import "./readiness.js";
 import { headlineAccuracy, showRegressor } from "./regressor.js";
 import { whenShownAgain } from "./returning.js";
@@ -51,7 +51,7 @@ function curlLine(fields) {
 
 const forecast = latest(async (signal) => {
   const fields = readFields(form);
-  history.replaceState(null, "", `?${new URLSearchParams(fields)}`);
+  history.replaceState(null, "", addressOf(form, fields));
   const place = byId("answer");
   place.setAttribute("aria-busy", "true");
   const answer = await get(`${path}/forecast`, { ...queryOf(fields), explain: true }, { signal });
