@@ -171,6 +171,24 @@ def test_long_name_of_a_gpu_needs_no_sideways_scrolling(
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
 
 
+def test_long_words_need_no_sideways_scrolling(empty_service: str, open_page: OpenPage) -> None:
+    word = "net_" * 24
+    page = open_page(f"{empty_service}/", width=390)
+    drop(page, f"{word}.csv", f"workload,duration_seconds\n{word},5\n")
+    chip = page.locator("#upload-result .chips a")
+    expect(chip).to_have_text(word)
+    too_wide = "document.documentElement.scrollWidth > window.innerWidth"
+
+    assert not page.evaluate(too_wide)
+
+    told = {"description": f"https://tracking.example/{word}"}
+    patient_http.put(f"{empty_service}/v1/workloads/{word}", json=told).raise_for_status()
+    chip.click()
+    expect(page.locator("#facts")).to_contain_text(word)
+
+    assert not page.evaluate(too_wide)
+
+
 def test_duration_of_the_best_stands_on_one_line(
     published_service: str, open_page: OpenPage
 ) -> None:
