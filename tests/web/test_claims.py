@@ -74,6 +74,24 @@ def test_forecasts_that_are_equal_are_not_called_faster_or_dearer(
     expect(last).to_contain_text("costs $1.13 more")
 
 
+def test_bands_of_several_confidences_are_told_apart(
+    published_service: str, open_page: OpenPage
+) -> None:
+    question = "gpu_type=T4&workers=1&dataset_size=400000&batch_size=256&epochs=2"
+    page = open_page(f"{published_service}/workloads/{PUBLISHED}?{question}")
+    rows = page.locator("#comparison tbody tr")
+    answer_of(page)
+    page.locator("#add").click()
+    expect(rows.first).not_to_contain_text("confidence")
+
+    page.goto(f"{published_service}/workloads/{PUBLISHED}?{question}&confidence=0.5")
+    answer_of(page)
+    page.locator("#add").click()
+
+    expect(rows).to_contain_text(["confidence 90%", "confidence 50%"])
+    expect(rows.first).not_to_contain_text("version")
+
+
 def test_price_names_all_machines_and_what_it_was_converted_from(
     published_service: str, open_page: OpenPage
 ) -> None:

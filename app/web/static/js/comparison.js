@@ -2,7 +2,7 @@
 
 import { basisBadge, bandText, carbonText } from "./answer.js";
 import { fill, h, table } from "./dom.js";
-import { durationNode, hardware, label, money, moneyNode, number } from "./format.js";
+import { durationNode, hardware, label, money, moneyNode, number, percent } from "./format.js";
 import { recall, remember } from "./memory.js";
 import { fieldsOf } from "./question.js";
 
@@ -16,9 +16,12 @@ const HEADINGS = [
   { text: "Remove", hidden: true },
 ];
 
+/** Return all by which entries may differ: the bands also by their confidence, the forecasts by the regressor's version. */
+const toldOf = (entry) => ({ ...fieldsOf(entry), confidence: percent(entry.duration_seconds.confidence), version: entry.regressor_version });
+
 /** Return the ways in which entries differ beyond the hardware, for short labels. */
 function differing(entries) {
-  const all = entries.map((entry) => fieldsOf(entry));
+  const all = entries.map(toldOf);
   const names = [...new Set(all.flatMap((fields) => Object.keys(fields)))];
   const hardwareFields = ["gpu_type", "instance_type", "workers"];
   return names.filter((name) => !hardwareFields.includes(name) && new Set(all.map((fields) => String(fields[name] ?? ""))).size > 1);
@@ -44,7 +47,7 @@ function cheapest(entries) {
   return { cost: Math.min(...costs.map((cost) => Number(cost.median))), currency: [...currencies][0] };
 }
 
-const identityOf = (entry) => JSON.stringify([fieldsOf(entry), entry.cost?.price_per_hour]);
+const identityOf = (entry) => JSON.stringify([toldOf(entry), entry.cost?.price_per_hour]);
 
 /** A table of forecasts that users add to and remove from. */
 export class Comparison {
@@ -81,7 +84,7 @@ export class Comparison {
   }
 
   row(entry, names, best) {
-    const fields = fieldsOf(entry);
+    const fields = toldOf(entry);
     const details = names.map((name) => `${label(name)} ${fields[name] ?? "–"}`).join(", ");
     const mark = (isBest, text) => (isBest ? h("small", { class: "mark" }, text) : null);
     const seconds = entry.duration_seconds.median;
