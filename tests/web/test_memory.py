@@ -48,3 +48,20 @@ def test_key_is_kept_and_forgotten_without_storage(
     page.get_by_role("button", name="Forget the API key").click()
 
     expect(page.locator("#key-dialog")).to_be_visible()
+
+
+def test_what_a_forgotten_key_was_told_is_not_compared(
+    published_service: str, open_page: OpenPage
+) -> None:
+    page = open_page(f"{published_service}/problems")
+    page.route("**/v1/**", answer_with_a_key)
+    page.goto(f"{published_service}/workloads/{PUBLISHED}")
+    for _ in range(2):
+        page.locator("#key-input").fill("tf_typed")
+        page.get_by_role("button", name="Use this key").click()
+        answer_of(page)
+        expect(page.locator("#comparison tbody tr")).to_have_count(0)
+        page.locator("#add").click()
+        expect(page.locator("#comparison tbody tr")).to_have_count(1)
+
+        page.get_by_role("button", name="Forget the API key").click()

@@ -1,7 +1,7 @@
 /** Keeps the API key of this tab, and asks for one if the service requires it. */
 
 import { byId } from "./dom.js";
-import { recall, remember } from "./memory.js";
+import { forgetAll, recall, remember } from "./memory.js";
 import { whenShownAgain } from "./returning.js";
 
 const STORE = "trainfare.key";
@@ -17,7 +17,7 @@ function showForget() {
   const place = byId("change-key");
   place.hidden = currentKey() === null;
   place.querySelector("button").onclick = () => {
-    remember(STORE, null);
+    forgetAll();
     location.reload();
   };
 }

@@ -12,13 +12,22 @@ export function recall(name) {
   }
 }
 
-/** Remember a text; null forgets it. */
+/** Remember a text. */
 export function remember(name, text) {
   refused.delete(name);
   try {
-    if (text === null) sessionStorage.removeItem(name);
-    else sessionStorage.setItem(name, text);
+    sessionStorage.setItem(name, text);
   } catch {
     refused.set(name, text);
+  }
+}
+
+/** Forget all texts. */
+export function forgetAll() {
+  refused.clear();
+  try {
+    sessionStorage.clear();
+  } catch {
+    // Nothing was remembered there.
   }
 }
