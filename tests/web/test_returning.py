@@ -4,7 +4,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.support import patient_http
-from tests.web.conftest import PUBLISHED, OpenPage, answer_of, answer_with_a_key
+from tests.web.conftest import PUBLISHED, OpenPage, answer_of, answer_with_a_key, publish
 
 pytestmark = pytest.mark.browser
 
@@ -41,6 +41,41 @@ def test_question_whose_requests_were_lost_is_asked_again(
     expect(page.locator(".problem")).to_have_count(0)
     expect(page.locator("#runs tbody tr").first).to_be_visible()
     expect(page.get_by_role("button", name="Fit again")).to_be_visible()
+
+
+def test_page_tells_of_the_runs_that_a_new_fit_has_seen(
+    empty_service: str, open_page: OpenPage
+) -> None:
+    runs = [{"workload": "grown", "duration_seconds": 5, "configuration": {"gpu_type": "T4"}}]
+    publish(empty_service, runs)
+    page = open_page(f"{empty_service}/workloads/grown?gpu_type=T4&workers=1&confidence=0.8")
+    answer_of(page)
+    more = [{**runs[0], "configuration": {"gpu_type": "lab-chip", "workers": 4}}]
+    publish(empty_service, more)
+    question = page.locator("#question")
+
+    page.get_by_role("button", name="Fit again").click()
+
+    expect(page.locator("#facts")).to_contain_text("version 3")
+    expect(question).to_contain_text("measured: 1 to 4")
+    expect(question.locator("optgroup[label=Measured]")).to_contain_text("lab-chip")
+    expect(question.locator("[name=confidence]")).to_have_value("0.8")
+    expect(page.locator("#runs tbody tr")).to_have_count(2)
+    expect(page.locator("#curve-plot")).to_be_visible()
+    expect(page.locator("#front-plot")).to_be_visible()
+
+
+def test_failure_to_show_what_was_published_is_told(
+    empty_service: str, open_page: OpenPage
+) -> None:
+    publish(empty_service, [{"workload": "lost", "duration_seconds": 5}])
+    page = open_page(f"{empty_service}/workloads/lost")
+    answer_of(page)
+    page.route("**/v1/workloads/lost", lambda route: route.abort())
+
+    page.get_by_role("button", name="Fit again").click()
+
+    expect(page.locator("#problem .problem")).to_contain_text("does not answer")
 
 
 def test_what_a_forgotten_key_has_shown_does_not_come_back(

@@ -99,13 +99,19 @@ async function knownGpus(detail) {
   return gpus.map((gpu) => gpu.gpu_type).sort();
 }
 
+/** What the sections offer and tell is what was measured: it changes with the runs. */
+const featuresOf = (detail) => JSON.stringify(detail.features);
+
 function installSections(workload, gpus, question) {
+  // Answers to the sections before must not come late.
+  sections?.drawCurve(null);
+  sections?.search(null);
   // The address may ask for another currency than the workload's.
   const detail = { ...workload, currency: question.currency || workload.currency };
   buildQuestion(form, detail, gpus, question, debounced(ask, 150));
   const drawCurve = installCurve(detail);
   const search = installChoices(detail, gpus, use);
-  sections = { drawCurve, search, questionOf: (scenario) => questionOf(detail, scenario) };
+  sections = { drawCurve, search, questionOf: (scenario) => questionOf(detail, scenario), features: featuresOf(detail) };
 }
 
 function showUnfitted(runs) {
@@ -122,14 +128,14 @@ const refresh = latest(async (signal) => {
   if (!isFitted) showUnfitted(detail.runs.succeeded ?? 0);
   else {
     fill(byId("problem"));
-    if (!sections) {
+    if (sections?.features !== featuresOf(detail)) {
       const [gpus, { runs }] = await Promise.all([knownGpus(detail), newestRuns()]);
       const question = await firstQuestion(detail, runs);
       if (signal.aborted) return undefined;
       installSections(detail, gpus, question);
     }
     ask();
-    showRegressor(detail, refresh);
+    showRegressor(detail, show);
   }
   return detail;
 });
@@ -140,7 +146,7 @@ async function show() {
     const [detail, runs] = await Promise.all([refresh(), newestRuns()]);
     if (!detail) return;
     showRuns(workload, runs, use);
-    fitting ??= new Fitting(detail, refresh);
+    fitting ??= new Fitting(detail, show);
   } catch (error) {
     fill(byId("problem"), problemPanel(error, h("a", { href: "/", role: "button", class: "secondary" }, "All workloads")));
   }
