@@ -200,6 +200,22 @@ def test_limit_of_years_is_rounded_up(published_service: str, open_page: OpenPag
     assert said == ["1 year", "1.01 years", "159 years"]
 
 
+def test_names_and_instants_are_told_shortly(published_service: str, open_page: OpenPage) -> None:
+    page = open_page(f"{published_service}/")
+
+    said = page.evaluate(
+        f"import({_module('format.js')}).then(({{ ago, someOf }}) => ["
+        "...[30, 100, 80_000, 1_200_000].map((past) => ago(new Date(Date.now() - past * 1000)"
+        ".toISOString())), ago('2020-02-03T04:05:06Z'),"
+        " someOf([...'abcd'], 'workload'), someOf([...'abcde'], 'workload')])"
+    )
+
+    assert said == [
+        *("just now", "1 min ago", "22 h ago", "13 d ago", "2020-02-03"),
+        *("a, b, c, d", "a, b, c and 2 more workloads"),
+    ]
+
+
 @pytest.mark.parametrize("days", [(0.3, 4), (6, 15), (12, 300), (0.6, 400), (20, 3000)])
 def test_axis_of_long_trainings_ends_near_the_longest(
     published_service: str, open_page: OpenPage, days: tuple[float, float]

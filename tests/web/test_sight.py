@@ -5,7 +5,8 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.web.conftest import PUBLISHED, OpenPage, answer_of
+from tests.support import patient_http
+from tests.web.conftest import PUBLISHED, OpenPage, answer_of, drop
 
 pytestmark = pytest.mark.browser
 
@@ -89,3 +90,21 @@ def test_finger_hits_what_it_aims_at(published_service: str, open_page: OpenPage
         assert button.evaluate(near, 16)
         assert button.evaluate(near, -16)
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+
+
+def test_long_words_need_no_sideways_scrolling(empty_service: str, open_page: OpenPage) -> None:
+    word = "net_" * 24
+    page = open_page(f"{empty_service}/", width=390)
+    drop(page, f"{word}.csv", f"workload,duration_seconds\n{word},5\n")
+    chip = page.locator("#upload-result .chips a")
+    expect(chip).to_have_text(word)
+    too_wide = "document.documentElement.scrollWidth > window.innerWidth"
+
+    assert not page.evaluate(too_wide)
+
+    told = {"description": f"https://tracking.example/{word}"}
+    patient_http.put(f"{empty_service}/v1/workloads/{word}", json=told).raise_for_status()
+    chip.click()
+    expect(page.locator("#facts")).to_contain_text(word)
+
+    assert not page.evaluate(too_wide)

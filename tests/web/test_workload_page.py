@@ -1,5 +1,7 @@
 """What the pages show of a workload is what the service holds, on any screen, by any key."""
 
+import gzip
+import json
 from collections.abc import Iterator
 
 import pytest
@@ -51,13 +53,20 @@ def service_with_a_long_name(published_service: str) -> str:
     return published_service
 
 
-def test_whole_numbers_are_shown_in_full(empty_service: str, open_page: OpenPage) -> None:
+def test_runs_are_shown_in_full_and_counted(empty_service: str, open_page: OpenPage) -> None:
     run = {"workload": "sized", "duration_seconds": 5, "work": {"dataset_size": 1_281_167}}
-    patient_http.post(f"{empty_service}/v1/runs", json=run).raise_for_status()
+    runs = [{**run, "status": "out_of_memory"}, {**run, "parameters": {"precision": "fp16"}}]
+    patient_http.post(f"{empty_service}/v1/runs", json=runs).raise_for_status()
 
     page = open_page(f"{empty_service}/workloads/sized")
 
-    expect(page.locator("#runs tbody tr")).to_contain_text("1,281,167")
+    rows = page.locator("#runs tbody tr")
+    expect(rows.filter(has_text="dataset size 1,281,167")).to_have_count(2)
+    expect(rows.filter(has_text="precision fp16")).to_contain_text("succeeded")
+    expect(rows.filter(has_text="out of memory")).to_have_count(1)
+    expect(page.locator("#facts")).to_contain_text("2 runs")
+    page.goto(f"{empty_service}/")
+    expect(page.locator("tr[data-name=sized] .number").first).to_have_text("1 +1")
 
 
 def test_configuration_of_a_run_is_asked_about_once_that_can_be_answered(
@@ -99,7 +108,7 @@ def test_first_answer_that_takes_its_time_is_announced(
     assert page.locator("#answer").evaluate(wheel) != "inline-block"
 
 
-def test_list_tells_when_the_published_regressor_was_fitted(
+def test_list_tells_when_the_published_regressor_was_fitted_and_how_well(
     published_service: str, open_page: OpenPage
 ) -> None:
     runs = {"workload": "bare", "duration_seconds": 5}
@@ -110,6 +119,8 @@ def test_list_tells_when_the_published_regressor_was_fitted(
 
     fitted = page.locator(f"tr[data-name={PUBLISHED}] .fitted time")
     expect(fitted).to_have_attribute("datetime", detail["regressor"]["fitted_at"])
+    error = float(f"{detail['regressor']['accuracy']['interpolation'] * 100:.2g}")
+    expect(page.locator(f"tr[data-name={PUBLISHED}] .accuracy")).to_have_text(f"{error:g}%")
     expect(page.locator("tr[data-name=bare] .fitted")).to_have_text("–")  # noqa: RUF001 - shown so
 
 
@@ -123,6 +134,7 @@ def test_first_question_is_about_a_run_that_fits_may_use(
     page = open_page(f"{service_with_excluded_runs}/workloads/{PUBLISHED}")
 
     answer_of(page)
+    expect(page.locator("#runs tbody tr").first).to_contain_text("left out of fits")
     [asked] = runs
     expect(page.locator("#question [name=gpu_type]")).to_have_value(
         asked["configuration"]["gpu_type"]
@@ -169,24 +181,6 @@ def test_long_name_of_a_gpu_needs_no_sideways_scrolling(
     page.wait_for_load_state("networkidle")
 
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
-
-
-def test_long_words_need_no_sideways_scrolling(empty_service: str, open_page: OpenPage) -> None:
-    word = "net_" * 24
-    page = open_page(f"{empty_service}/", width=390)
-    drop(page, f"{word}.csv", f"workload,duration_seconds\n{word},5\n")
-    chip = page.locator("#upload-result .chips a")
-    expect(chip).to_have_text(word)
-    too_wide = "document.documentElement.scrollWidth > window.innerWidth"
-
-    assert not page.evaluate(too_wide)
-
-    told = {"description": f"https://tracking.example/{word}"}
-    patient_http.put(f"{empty_service}/v1/workloads/{word}", json=told).raise_for_status()
-    chip.click()
-    expect(page.locator("#facts")).to_contain_text(word)
-
-    assert not page.evaluate(too_wide)
 
 
 def test_duration_of_the_best_stands_on_one_line(
@@ -289,10 +283,24 @@ def test_good_rows_are_not_offered_where_all_are_bad(
 ) -> None:
     page = open_page(f"{published_service}/")
 
-    drop(page, "bad.csv", "workload,duration_seconds\nbad,8m\nbad,0:10\n")
+    drop(page, "bad.csv", "workload,duration_seconds\n" + "bad,8m\n" * 60)
 
-    expect(page.locator("#upload-result .problem")).to_contain_text("2 of 2 rows are invalid")
+    expect(page.locator("#upload-result .problem")).to_contain_text("60 of 60 rows are invalid")
+    expect(page.locator("#upload-result .faults")).to_contain_text("… and 10 more.")
     expect(page.locator("#upload-result button")).to_have_count(0)
+
+
+def test_packed_file_is_read_by_its_name(empty_service: str, open_page: OpenPage) -> None:
+    row = {"workload": "packed", "external_id": "a", "duration_seconds": 5}
+    text = "".join(json.dumps({**row, "external_id": name}) + "\n" for name in ("a", "b", "c"))
+    patient_http.post(f"{empty_service}/v1/runs", json=row).raise_for_status()
+    page = open_page(f"{empty_service}/")
+
+    packed = gzip.compress(text.encode())
+    page.set_input_files("#file", {"name": "runs.NDJSON.gz", "mimeType": "", "buffer": packed})
+
+    told = page.locator("#upload-result")
+    expect(told).to_contain_text("runs.NDJSON.gz: 2 new runs, 1 run known already.")
 
 
 def test_file_of_another_type_than_its_name_says_is_told_to_be_renamed(
