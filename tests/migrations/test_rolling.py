@@ -127,6 +127,8 @@ def test_operator_is_told_that_a_lock_is_held(postgresql: Database, settings: Se
         with pytest.raises(RefusedError, match=f"waited {LOCK_TIMEOUT_S:g} s") as refused:
             migrate_schema(settings)
 
+    assert "Steps before that are done" in str(refused.value)
+    assert refused.value.remedy.startswith("Try again")
     assert "runbook" in refused.value.remedy
 
 
