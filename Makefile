@@ -1,7 +1,7 @@
 # `make help` lists the commands.
 VENV ?= .venv
-PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11; do \
-	if $$python -c 'import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info < (3, 15))' >/dev/null 2>&1; \
+PYTHON ?= $(shell for python in python3 python3.15 python3.14 python3.13 python3.12 python3.11; do \
+	if $$python -c 'import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info < (3, 16))' >/dev/null 2>&1; \
 	then echo $$python; break; fi; done)
 PORT ?= $(or $(TRAINFARE_PORT),8000)
 ARGS ?=
@@ -105,7 +105,7 @@ clean: ## remove the environment and the caches, not the data in var/
 
 $(BIN)/python:
 	@if [ -z "$(PYTHON)" ]; then \
-		echo "Python 3.11 to 3.14 with its venv module is needed:" \
+		echo "Python 3.11 to 3.15 with its venv module is needed:" \
 			"install it (Debian: apt-get install python3 python3-venv) or set PYTHON=..."; exit 1; fi
 	@echo "Creating $(VENV) ..."
 	@$(PYTHON) -m venv $(VENV)

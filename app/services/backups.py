@@ -5,17 +5,15 @@ rows (one array per line), then an end with the number of rows and the SHA-256 o
 """
 
 import hashlib
-import io
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import IO, Any, Final
 
 import orjson
-import zstandard
 
 from app.domain.availability_errors import (
     ForeignTablesError,
@@ -23,6 +21,7 @@ from app.domain.availability_errors import (
     SchemaMismatchError,
 )
 from app.domain.backups import BackupError, BackupSummary, RefusedRowError, TableDump
+from app.domain.zstd import CompressionParameter, ZstdError, ZstdFile
 from app.services.context import ServiceContext
 from app.storage.migration import (
     MigrationBlockedError,
@@ -34,7 +33,10 @@ from app.storage.migration import (
 )
 
 _FORMAT: Final = "trainfare backup 1"
-_LEVEL: Final = 6
+_COMPRESSION: Final[Mapping[int, int]] = {
+    CompressionParameter.compression_level: 6,
+    CompressionParameter.checksum_flag: 1,
+}
 _PRIVATE: Final = 0o600
 _LONGEST_LINE: Final = 1 << 29
 """Bytes; the largest artefact in base64 takes two thirds of this."""
@@ -54,7 +56,7 @@ def _damaged(path: Path, reason: object) -> BackupError:
 class _LineWriter:
     """Writes JSON lines and remembers their hash."""
 
-    def __init__(self, file: IO[bytes]) -> None:
+    def __init__(self, file: ZstdFile) -> None:
         self._file = file
         self._hash = hashlib.sha256()
 
@@ -70,7 +72,7 @@ class _LineWriter:
 class _ArchiveReader:
     """Reads an archive from its start, once."""
 
-    def __init__(self, path: Path, lines: IO[bytes]) -> None:
+    def __init__(self, path: Path, lines: ZstdFile) -> None:
         self._path = path
         self._lines = lines
         self._hash = hashlib.sha256()
@@ -129,12 +131,11 @@ class _ArchiveReader:
 @contextmanager
 def _reading(path: Path) -> Iterator[_ArchiveReader]:
     try:
-        with path.open("rb") as file:
-            stream = zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True)
-            yield _ArchiveReader(path, io.BufferedReader(stream))
+        with path.open("rb") as file, ZstdFile(file) as stream:
+            yield _ArchiveReader(path, stream)
     except OSError as error:
         raise BackupError(f"Cannot read {path}: {error.strerror}.", "Check the path.") from error
-    except (zstandard.ZstdError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ZstdError, EOFError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise _damaged(path, error) from error
 
 
@@ -221,9 +222,8 @@ class BackupService:
 
     def _write(self, file: IO[bytes], name: str) -> BackupSummary:
         created_at, count = self._context.now(), 0
-        compressor = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True)
         with (
-            compressor.stream_writer(file, closefd=False) as stream,
+            ZstdFile(file, "wb", options=_COMPRESSION) as stream,
             self._context.database.reading() as stores,
         ):
             lines = _LineWriter(stream)

@@ -6,9 +6,9 @@ import tracemalloc
 from pathlib import Path
 
 import pytest
-import zstandard
 from trainfare_client import Client
 
+from app.domain import zstd
 from client.tests.importing import Importing
 from client.tests.spark_logs import SparkStory, word_count
 
@@ -204,7 +204,7 @@ def test_log_is_read_plain_and_compressed_and_in_parts(
 ) -> None:
     content = word_count().end(60).write(tmp_path / "plain").read_bytes()
     (tmp_path / "packed.gz").write_bytes(gzip.compress(content))
-    frames = [zstandard.compress(part) for part in (content[:700], content[700:], b"")]
+    frames = [zstd.compress(part) for part in (content[:700], content[700:], b"")]
     (tmp_path / "packed.zstd").write_bytes(b"".join(frames))
     folder = tmp_path / "eventlog_v2_app-1"
     folder.mkdir()
@@ -212,7 +212,7 @@ def test_log_is_read_plain_and_compressed_and_in_parts(
     (folder / "appstatus_app-1").touch()
     for number in range(1, len(lines) + 1):
         part = folder / f"events_{number}_app-1.zstd"
-        part.write_bytes(zstandard.compress(lines[number - 1]))
+        part.write_bytes(zstd.compress(lines[number - 1]))
 
     rows = importing.dry(
         "spark", tmp_path / "plain", tmp_path / "packed.gz", tmp_path / "packed.zstd", folder
@@ -278,9 +278,9 @@ def _with_bad_line(content: bytes) -> bytes:
     ("spoil", "said"),
     [
         (_cut, "its compressed data ends too early"),
-        (lambda content: zstandard.compress(content)[:-20], "its compressed data ends too early"),
+        (lambda content: zstd.compress(content)[:-20], "its compressed data ends too early"),
         (lambda content: gzip.compress(content)[:-8] + b"x" * 8, "It is broken: "),
-        (lambda content: zstandard.compress(content)[:4] + b"\xff" * 50, "It is broken: "),
+        (lambda content: zstd.compress(content)[:4] + b"\xff" * 50, "It is broken: "),
         (lambda content: b"LZ4Block" + content, "It is compressed as lz4 blocks"),
         (_with_bad_line, ":3: It is not JSON"),
         (lambda content: content + b'{"Event":"Spark', "It is not JSON"),
@@ -315,8 +315,8 @@ def test_end_that_spark_was_still_compressing_is_no_fault(
     importing: Importing, tmp_path: Path
 ) -> None:
     content = word_count().text.encode()
-    packer = zstandard.ZstdCompressor().compressobj()
-    begun = packer.compress(content) + packer.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK)
+    packer = zstd.ZstdCompressor()
+    begun = packer.compress(content, packer.FLUSH_BLOCK)
     file = tmp_path / "app-1.zstd.inprogress"
     file.write_bytes(begun)
 
@@ -329,7 +329,7 @@ def test_end_that_spark_was_still_compressing_is_no_fault(
     ("pack", "stuff", "said"),
     [
         (gzip.compress, b" " * (20 << 20), "more than 1,000 times its size"),
-        (zstandard.compress, b"\0" * (20 << 20), "more than 1,000 times its size"),
+        (zstd.compress, b"\0" * (20 << 20), "more than 1,000 times its size"),
         (bytes, b"\0" * (65 << 20), "longer than 64 MiB"),
     ],
 )

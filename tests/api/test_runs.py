@@ -4,10 +4,10 @@ import gzip
 from collections.abc import Callable
 
 import pytest
-import zstandard
 from fastapi.testclient import TestClient
 from httpx2 import Response
 
+from app.domain import zstd
 from app.domain.access import DEFAULT_PROJECT
 from app.services.wiring import Services
 from tests.support.clock import FakeClock
@@ -23,7 +23,7 @@ def _upload(client: TestClient, **changes: object) -> str:
 
 
 @pytest.mark.parametrize("media_type", ["text/csv", "application/json", "application/x-ndjson"])
-@pytest.mark.parametrize(("name", "pack"), [("gzip", gzip.compress), ("zstd", zstandard.compress)])
+@pytest.mark.parametrize(("name", "pack"), [("gzip", gzip.compress), ("zstd", zstd.compress)])
 @before_any_row
 def test_compressed_upload_that_does_not_say_so_is_told_the_header(
     client: TestClient, media_type: str, name: str, pack: Callable[[bytes], bytes]

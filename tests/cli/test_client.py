@@ -5,10 +5,10 @@ import os
 from pathlib import Path
 
 import pytest
-import zstandard
 
 from app.cli.client import check_fit
 from app.cli.failures import FitFailedError
+from app.domain import zstd
 from app.domain.recommendations import Objective
 from tests.support import patient_http
 from tests.support.terminal import Terminal
@@ -124,7 +124,7 @@ def test_compressed_files_are_uploaded(terminal: Terminal, profile: Path) -> Non
     packed = profile.with_name("packed.csv.gz")
     packed.write_bytes(gzip.compress(profile.read_bytes()))
     dense = profile.with_name("dense.csv.zst")
-    dense.write_bytes(zstandard.compress(profile.read_bytes()))
+    dense.write_bytes(zstd.compress(profile.read_bytes()))
 
     result = terminal.type("upload", packed, dense, "--json")
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
-import zstandard
 from fastapi.testclient import TestClient
 
+from app.domain import zstd
 from app.domain.access import DEFAULT_PROJECT, Scope
 from app.domain.backups import BackupError
 from app.domain.identifiers import Slug
@@ -266,7 +266,7 @@ def _write(path: Path, lines: list[object]) -> None:
     text = b"".join(json.dumps(line).encode() + b"\n" for line in lines)
     rows = sum(isinstance(line, list) for line in lines)
     end = {"end": {"rows": rows, "sha256": hashlib.sha256(text).hexdigest()}}
-    path.write_bytes(zstandard.compress(text + json.dumps(end).encode() + b"\n"))
+    path.write_bytes(zstd.compress(text + json.dumps(end).encode() + b"\n"))
 
 
 def test_backup_of_a_newer_version_is_refused(services: Services, tmp_path: Path) -> None:
@@ -287,13 +287,13 @@ def _flip(whole: bytes) -> bytes:
 
 
 def _reword(whole: bytes) -> bytes:
-    plain = zstandard.ZstdDecompressor().decompressobj().decompress(whole)
-    return zstandard.compress(plain.replace(b'"fitted"', b'"fatted"'))
+    plain = zstd.ZstdDecompressor().decompress(whole)
+    return zstd.compress(plain.replace(b'"fitted"', b'"fatted"'))
 
 
 def _drop_end(whole: bytes) -> bytes:
-    plain = zstandard.ZstdDecompressor().decompressobj().decompress(whole)
-    return zstandard.compress(plain[: plain.rindex(b'{"end"')])
+    plain = zstd.ZstdDecompressor().decompress(whole)
+    return zstd.compress(plain[: plain.rindex(b'{"end"')])
 
 
 def _lengthen(whole: bytes) -> bytes:
@@ -301,15 +301,15 @@ def _lengthen(whole: bytes) -> bytes:
 
 
 def _add_frame(whole: bytes) -> bytes:
-    return whole + zstandard.compress(b"[1]\n")
+    return whole + zstd.compress(b"[1]\n")
 
 
 def _other(_whole: bytes) -> bytes:
-    return zstandard.compress(b'["no backup"]\n')
+    return zstd.compress(b'["no backup"]\n')
 
 
 def _scalar(_whole: bytes) -> bytes:
-    return zstandard.compress(
+    return zstd.compress(
         b'{"format":"trainfare backup 1","revision":"0001",'
         b'"created_at":"2026-01-01T00:00:00+00:00"}\n7\n'
     )
@@ -341,7 +341,7 @@ def test_line_that_does_not_end_is_refused_before_it_is_read(
     services: Services, tmp_path: Path
 ) -> None:
     path, part = tmp_path / "bomb.tfb", b" " * (1 << 24)
-    with path.open("wb") as file, zstandard.ZstdCompressor().stream_writer(file) as stream:
+    with path.open("wb") as file, zstd.ZstdFile(file, "wb") as stream:
         for _ in range(33):
             stream.write(part)
 

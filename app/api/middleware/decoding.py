@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING, Final, Protocol
 from app.domain.errors import InvalidRequestError
 
 if TYPE_CHECKING:
-    import zstandard
+    from app.domain.zstd import ZstdDecompressor
 
 _PIECE_BYTES: Final = 1 << 18
 _GZIP_WINDOW: Final = 31
-_ZSTD_MAX_WINDOW: Final = 1 << 23
-# A block of 4 bytes may expand to 128 KiB, so 256 bytes expand to at most 8 MiB at once.
-_ZSTD_SLICE_BYTES: Final = 256
+_ZSTD_MAX_WINDOW_LOG: Final = 23
 _MAX_MEMBERS: Final = 10_000
 """Starting a member takes microseconds, even if it has a few bytes and no content."""
 
@@ -74,34 +72,32 @@ class ZstdDecoder:
     """Decodes zstd, including several concatenated frames."""
 
     def __init__(self) -> None:
-        import zstandard  # noqa: PLC0415 - most web processes never get such a body
+        from app.domain import zstd  # noqa: PLC0415 - most web processes never get such a body
 
-        self._zstandard = zstandard
+        self._zstd = zstd
         self._frame = self._new_frame()
         self._frames = 1
         self._has_begun = False
 
-    def _new_frame(self) -> "zstandard.ZstdDecompressionObj":
-        decompressor = self._zstandard.ZstdDecompressor(max_window_size=_ZSTD_MAX_WINDOW)
-        return decompressor.decompressobj()
+    def _new_frame(self) -> "ZstdDecompressor":
+        window = int(self._zstd.DecompressionParameter.window_log_max)
+        return self._zstd.ZstdDecompressor(options={window: _ZSTD_MAX_WINDOW_LOG})
 
     def decode(self, chunk: bytes) -> Iterator[bytes]:
         """Yield the decoded data of `chunk` in pieces of bounded size."""
-        for start in range(0, len(chunk), _ZSTD_SLICE_BYTES):
-            rest = chunk[start : start + _ZSTD_SLICE_BYTES]
-            while rest:
-                if self._frame.eof:
-                    self._frame = self._new_frame()
-                    self._frames += 1
-                    _check_members(self._frames)
-                self._has_begun = True
-                try:
-                    piece = self._frame.decompress(rest)
-                except self._zstandard.ZstdError as error:
-                    raise _corrupt("zstd", error) from error
-                if piece:
-                    yield piece
-                rest = self._frame.unused_data if self._frame.eof else b""
+        while chunk or not (self._frame.eof or self._frame.needs_input):
+            if self._frame.eof:
+                self._frame = self._new_frame()
+                self._frames += 1
+                _check_members(self._frames)
+            self._has_begun = True
+            try:
+                piece = self._frame.decompress(chunk, _PIECE_BYTES)
+            except self._zstd.ZstdError as error:
+                raise _corrupt("zstd", error) from error
+            if piece:
+                yield piece
+            chunk = self._frame.unused_data
 
     def is_complete(self) -> bool:
         """Whether the encoded stream may end here."""

@@ -20,8 +20,6 @@ MAX_RATIO: Final = 1000
 """The largest factor by which a compressed source may grow: endless repetitions of the same lines
 stay below it, zeros do not."""
 _RATIO_FROM_BYTES: Final = 16 << 20
-# A kilobyte of zstd is at most 32 MiB of data: a block of 4 bytes can stand for 128 KiB.
-_ZSTD_BYTES: Final = 1 << 10
 _SHOWN_FROM_BYTES: Final = 8 << 20
 _BUFFER_BYTES: Final = 1 << 18
 _MAGIC_BYTES: Final = 8
@@ -167,55 +165,52 @@ class Source:
 
 
 class _Zstd:
-    """Decompresses frame after frame, a kilobyte at a time."""
+    """Decompresses frame after frame."""
 
     def __init__(self, path: str, source: _CountingReader) -> None:
         self._path = path
         self._source = source
-        self._module = _zstandard(path)
-        self._frame: Any = None
-        self._input = b""
-        self._output = memoryview(b"")
+        self._module = _zstd(path)
+        self._frame: Any = self._module.ZstdDecompressor()
 
     def read(self, size: int) -> bytes:
-        while not self._output:
-            piece, self._input = self._input[:_ZSTD_BYTES], self._input[_ZSTD_BYTES:]
-            if not piece:
-                self._input = self._source.read(_BUFFER_BYTES)
-                if self._input:
-                    continue
-                if self._frame is not None:
+        output = b""
+        while not output:
+            piece: bytes = self._frame.unused_data
+            if self._frame.eof or self._frame.needs_input:
+                piece = piece or self._source.read(_BUFFER_BYTES)
+                if not piece and self._frame.eof:
+                    break
+                if not piece:
                     raise _truncated(self._path)
-                return b""
-            self._output = memoryview(self._decompress(piece))
-        taken, self._output = self._output[:size], self._output[size:]
-        return bytes(taken)
+            if self._frame.eof:
+                self._frame = self._module.ZstdDecompressor()
+            output = self._decompress(piece, size)
+        return output
 
-    def _decompress(self, piece: bytes) -> bytes:
-        if self._frame is None:
-            self._frame = self._module.ZstdDecompressor().decompressobj()
+    def _decompress(self, piece: bytes, size: int) -> bytes:
         try:
-            output: bytes = self._frame.decompress(piece)
+            output: bytes = self._frame.decompress(piece, size)
         except self._module.ZstdError as error:
             raise SourceError(
                 self._path, f"It is broken: {error}.", "Copy it again; check it with zstd -t."
             ) from None
-        if self._frame.eof:
-            self._input = self._frame.unused_data + self._input
-            self._frame = None
         return output
 
 
-def _zstandard(path: str) -> Any:
-    try:
-        import zstandard  # noqa: PLC0415 - only sources in zstd need it
-    except ImportError:
-        raise SourceError(
-            path,
-            "It is compressed with zstd, which this Python cannot read.",
-            "pip install zstandard, or unpack it with zstd -d.",
-        ) from None
-    return zstandard
+def _zstd(path: str) -> Any:
+    if sys.version_info >= (3, 14):
+        from compression import zstd  # noqa: PLC0415 - only sources in zstd need it
+    else:
+        try:
+            from backports import zstd  # noqa: PLC0415 - as above
+        except ImportError:
+            raise SourceError(
+                path,
+                "It is compressed with zstd, which this Python cannot read.",
+                "pip install backports.zstd, or unpack it with zstd -d.",
+            ) from None
+    return zstd
 
 
 def _truncated(path: str) -> TruncatedError:
