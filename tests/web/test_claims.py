@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.support import patient_http
-from tests.web.conftest import PUBLISHED, OpenPage, answer_of
+from tests.web.conftest import PUBLISHED, OpenPage, answer_of, publish
 
 pytestmark = pytest.mark.browser
 _TITLES = "(all) => all.map((each) => each.title)"
@@ -311,3 +311,30 @@ def test_search_and_limits_are_asked_as_they_are_shown(
     asked = (second.get_attribute("aria-label") or "").removeprefix("Ask about ")
     second.click()
     expect(page.locator("#answer .hardware")).to_have_text(asked)
+
+
+def test_curve_along_nodes_ends_where_each_worker_has_its_own(
+    empty_service: str, open_page: OpenPage
+) -> None:
+    runs = [
+        {
+            "workload": "spread",
+            "configuration": {"workers": workers, "nodes": nodes},
+            "duration_seconds": 60 + 800 / workers,
+        }
+        for workers, nodes in ((2, 1), (2, 2), (6, 1), (6, 4))
+    ]
+    unspread = [
+        {**run, "workload": "untold", "configuration": {"nodes": nodes}}
+        for run, nodes in zip(runs, (1, 2, 3, 4), strict=True)
+    ]
+    for each in (runs, unspread):
+        publish(empty_service, each)
+    page, plot = open_page(f"{empty_service}/workloads/spread?workers=6"), "#curve-plot"
+    page.get_by_label("Along").select_option("nodes")
+    expect(page.locator(plot)).to_have_attribute("aria-label", re.compile(" at 6;"))
+
+    page.goto(f"{empty_service}/workloads/untold")
+    page.get_by_label("Along").select_option("nodes")
+
+    expect(page.locator(plot)).to_have_attribute("aria-label", re.compile(" at 16;"))

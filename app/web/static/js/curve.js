@@ -21,13 +21,21 @@ function axesOf(detail) {
   return names.includes("workers") ? names : ["workers", ...names];
 }
 
+/** Return the most nodes that the workers of a question can be on; runs that do not tell their workers tell no limit. */
+function mostNodes({ features }, fields) {
+  if (features.nodes.max > features.workers.max) return Infinity;
+  return Math.max(Number(fields.workers ?? 1), Number(fields.nodes) || 1);
+}
+
 /** Return the range to draw, the number of points, and whether the axis is linear from 0, which it is if 0 was measured. */
-function rangeOf(detail, over, questionValue) {
+function rangeOf(detail, over, fields) {
+  const questionValue = fields[over];
   const feature = detail.features[over] ?? { min: 1, max: 1 };
   const highest = Math.max(feature.max, Number(questionValue) || 0);
   if (WHOLE.includes(over)) {
     const to = 2 ** Math.ceil(Math.log2(Math.max(highest * 2, feature.max * BEYOND, 8)));
-    return { from: 1, to, points: 64, isLinear: false };
+    const most = over === "nodes" ? mostNodes(detail, fields) : Infinity;
+    return { from: 1, to: Math.min(to, most), points: 64, isLinear: false };
   }
   const to = highest * BEYOND;
   // The points have constant ratios, so many are needed for a curve that is even on a linear axis.
@@ -142,7 +150,7 @@ export function installCurve(detail) {
       fill(place, unanswered());
       return;
     }
-    const range = rangeOf(detail, over.value, fields[over.value]);
+    const range = rangeOf(detail, over.value, fields);
     to.placeholder = String(Number(range.to.toPrecision(6)));
     to.min = range.from;
     to.step = WHOLE.includes(over.value) ? 1 : "any";
