@@ -73,6 +73,15 @@ def test_first_question_is_about_hardware_that_the_regressor_knows(
     assert "T4 would take about" in answer_of(page)
     expect(page.locator("#front")).to_contain_text("The cheapest")
 
+    page.get_by_label("GPUs").select_option("known")
+
+    verdict = page.locator("#front strong")
+    expect(verdict).not_to_have_text(re.compile("T4"))
+    expect(page.locator("#front .problem")).to_have_count(0)
+    page.get_by_label("GPU", exact=True).select_option("V100-16GB")
+    page.get_by_label("GPUs").select_option("measured")
+    expect(page.locator("#front tbody")).to_contain_text("V100-16GB")
+
 
 def test_nothing_of_the_question_before_stands_below_one_without_an_answer(
     published_service: str, open_page: OpenPage

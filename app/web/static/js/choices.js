@@ -16,6 +16,8 @@ const REASONS = {
   price_unknown: "no price known", energy_unknown: "no energy known", carbon_unknown: "no grid factor known",
   exchange_rate_unknown: "no exchange rate known", spot_infeasible: "would never end on spot capacity",
 };
+/** Refusals of a GPU that the regressor does not know by its name. */
+const UNKNOWN_NAMES = ["unknown_gpu", "ambiguous_gpu"];
 const LIMIT = 300;
 const SHOWN = 6;
 const HOUR = 3600;
@@ -68,6 +70,19 @@ function readSearch(form, detail, gpus, fields) {
   if (values.deadline_h) document.deadline_s = Number(values.deadline_h) * HOUR;
   if (values.budget) document.budget = values.budget;
   return document;
+}
+
+/** Search; a GPU whose name runs have brought since the fit is left out, as where no names are sent. */
+async function recommendationFor(document, options) {
+  try {
+    return await post("/v1/recommendations", document, options);
+  } catch (error) {
+    const names = document.search.gpu_types ?? [];
+    const refused = (error.document?.errors ?? []).map((fault) => fault.value);
+    const others = names.filter((name) => !refused.includes(name));
+    if (!UNKNOWN_NAMES.includes(error.code) || others.length === names.length) throw error;
+    return recommendationFor({ ...document, search: { ...document.search, gpu_types: others } }, options);
+  }
 }
 
 const pointOf = (forecast) => ({
@@ -163,7 +178,7 @@ export function installChoices(detail, gpus, use) {
       fill(place, unanswered());
       return;
     }
-    const recommendation = await post("/v1/recommendations", readSearch(form, detail, gpus, fields), { signal });
+    const recommendation = await recommendationFor(readSearch(form, detail, gpus, fields), { signal });
     const ranked = recommendation.ranked.map((entry) => entry.forecast);
     const front = recommendation.pareto.map((entry) => entry.forecast).filter((forecast) => forecast.cost);
     const priced = ranked.filter((forecast) => forecast.cost);
