@@ -338,3 +338,22 @@ def test_curve_along_nodes_ends_where_each_worker_has_its_own(
     page.get_by_label("Along").select_option("nodes")
 
     expect(page.locator(plot)).to_have_attribute("aria-label", re.compile(" at 16;"))
+
+
+def test_chart_is_not_said_to_draw_all_configurations(
+    published_service: str, open_page: OpenPage
+) -> None:
+    page = open_page(f"{published_service}/workloads/{PUBLISHED}")
+    plot = page.locator("#front-plot")
+    expect(plot).to_have_attribute("aria-label", re.compile("duration of 12 configurations, "))
+
+    page.locator("#search [name=gpus]").select_option("known")
+    expect(plot).to_have_attribute("aria-label", re.compile(r"duration of \d{3} configurations, "))
+    page.locator("#search [name=objective]").select_option("duration")
+
+    some = re.compile(r"duration of (\d+) of (\d+) configurations, ")
+    expect(plot).to_have_attribute("aria-label", some)
+    told = some.search(plot.get_attribute("aria-label") or "")
+    assert told is not None
+    # All known hardware is searched, 300 are drawn, of these the ones with a price.
+    assert int(told[1]) <= 300 < int(told[2])

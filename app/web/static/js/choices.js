@@ -194,7 +194,9 @@ export function installChoices(detail, gpus, use) {
       rejections(recommendation),
     );
     if (priced.length) {
-      const text = `Cost against duration of ${plural(priced.length, "configuration")}, ${front.length} of them on the Pareto front; the best are in the table below.`;
+      const qualified = recommendation.considered - recommendation.rejected_count;
+      const drawn = `${priced.length < qualified ? `${number(priced.length)} of ` : ""}${plural(qualified, "configuration")}`;
+      const text = `Cost against duration of ${drawn}, ${front.length} of them on the Pareto front; the best are in the table below.`;
       await draw(plot, text, (colours) => options(priced, front, ranked[0], colours));
     }
   });
