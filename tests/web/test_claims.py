@@ -357,3 +357,18 @@ def test_chart_is_not_said_to_draw_all_configurations(
     assert told is not None
     # All known hardware is searched, 300 are drawn, of these the ones with a price.
     assert int(told[1]) <= 300 < int(told[2])
+
+
+def test_one_of_a_kind_is_told_in_the_singular(published_service: str, open_page: OpenPage) -> None:
+    url = f"{published_service}/v1/workloads/{PUBLISHED}/fits"
+    asked = {"regressors": ["log_linear"], "publish": "never"}
+    fit = patient_http.post(url, json=asked, headers={"Prefer": "wait=60"}).json()
+    fit["candidates"] = fit["candidates"][:1]
+    page = open_page(f"{published_service}/workloads/{PUBLISHED}")
+    answer_of(page)
+    page.route("**/fits", lambda route: route.fulfill(status=202, json=fit))
+    page.route("**/v1/fits/*", lambda route: route.fulfill(json=fit))
+
+    page.get_by_role("button", name="Fit again").click()
+
+    expect(page.locator("#fit .note")).to_contain_text("; 1 candidate in ")

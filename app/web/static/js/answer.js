@@ -117,9 +117,9 @@ function facts(forecast) {
   if (energy) lines.push([forecast.energy.basis === "data_sheet" ? "Energy, at most" : "Energy", energy]);
   if (target) {
     const band = target.duration_seconds;
-    const epochs = number(Number(target.epochs.median.toPrecision(3)));
+    const epochs = plural(Number(target.epochs.median.toPrecision(3)), "epoch");
     const cost = target.cost ? [", ", moneyNode(target.cost.median, target.cost.currency)] : [];
-    lines.push(["To the target", h("span", {}, durationNode(band.median), ` (${bandText(band)}), ${epochs} epochs`, ...cost)]);
+    lines.push(["To the target", h("span", {}, durationNode(band.median), ` (${bandText(band)}), ${epochs}`, ...cost)]);
   }
   if (forecast.explanation?.length) {
     lines.push(["Where the time goes", forecast.explanation.map((part) => `${label(part.term)} ${chance(part.share)}`).join(", ")]);

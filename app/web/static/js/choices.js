@@ -142,7 +142,7 @@ function rejections(recommendation) {
 
 /** Return what would have to change, in the form's words and units and rounded up so that it suffices. */
 function changeText({ constraint, asked, needed, message }, currency) {
-  if (constraint === "deadline_s") return `The deadline would have to be ${number(roundedUp(needed / HOUR))} hours instead of ${number(asked / HOUR)}.`;
+  if (constraint === "deadline_s") return `The deadline would have to be ${plural(roundedUp(needed / HOUR), "hour")} instead of ${number(asked / HOUR)}.`;
   if (constraint === "budget") return `The budget would have to be ${number(needed)} ${currency} instead of ${number(asked)}.`;
   if (constraint === "require_within_range") return "It lies beyond the measured range: measure it, or untick “only inside the measured range”.";
   if (constraint !== "pricing.price_per_hour") return message;

@@ -2,7 +2,7 @@
 
 import { get, post, request, workloadPath } from "./api.js";
 import { byId, fill, h } from "./dom.js";
-import { number, percent, timeNode } from "./format.js";
+import { number, percent, plural, timeNode } from "./format.js";
 import { problemPanel } from "./problem.js";
 
 const PAUSE_MS = 700;
@@ -92,7 +92,7 @@ export class Fitting {
       // The last step says why: it was not to be, the published one is better, or another was published meanwhile.
       const reason = fit.step?.split("not published: ")[1] ?? "another one is";
       const what = fit.published === false ? `was fitted but not published: ${reason}` : "is published";
-      this.offer(h("span", { class: "note", role: "status" }, `Version ${fit.regressor_version} ${what}; ${fit.candidates.length} candidates in ${number(Number(seconds.toPrecision(2)))} s, `, timeNode(fit.ended_at), "."));
+      this.offer(h("span", { class: "note", role: "status" }, `Version ${fit.regressor_version} ${what}; ${plural(fit.candidates.length, "candidate")} in ${number(Number(seconds.toPrecision(2)))} s, `, timeNode(fit.ended_at), "."));
       this.whenPublished();
       return;
     }
