@@ -218,6 +218,8 @@ def test_address_says_at_what_confidence_and_in_what_money(
 
     assert told in answer_of(page)
     expect(page).to_have_url(re.compile(f"{asked}$"))
+    shown = page.locator("[name=confidence] option:checked")
+    expect(shown).to_have_text("85%" if "0.85" in asked else "90%")
 
 
 def test_limits_that_would_do_are_told_in_the_units_of_the_form_and_suffice(

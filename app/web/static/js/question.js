@@ -2,12 +2,12 @@
 
 import { get, latest } from "./api.js";
 import { NONE, VERBATIM, field, fill, h, offer, select } from "./dom.js";
-import { label, number } from "./format.js";
+import { label, number, percent } from "./format.js";
 import { checkNumbers, withAddressValue } from "./numbers.js";
 
 const WORK = ["dataset_size", "batch_size", "epochs"];
 const PURCHASES = [["", "on demand"], ["spot", "spot"], ["reserved", "reserved"], ["owned", "owned"]];
-const CONFIDENCES = [0.5, 0.8, 0.9, 0.95, 0.99].map((level) => [level, `${level * 100}%`]);
+const CONFIDENCES = [0.5, 0.8, 0.9, 0.95, 0.99];
 const PRICING = ["provider", "region", "price_per_hour", "currency"];
 const HARDWARE = ["gpu_type", "instance_type", "provider", "region", "purchase", "nodes"];
 // The service accepts only digits here, browsers also 1e3.
@@ -55,6 +55,12 @@ function parameterField(name, feature, all, chosen, unit) {
   return field(label(name), select(name, [...feature.values.map((value) => [value, value]), ...openChoice(feature, all)], chosen ?? feature.values[0]));
 }
 
+/** Return the choice of a confidence, also of another one that the address asks for. */
+function confidenceField(asked) {
+  const levels = new Set([...CONFIDENCES, ...(Number(asked) ? [Number(asked)] : [])]);
+  return field("Confidence", select("confidence", [...levels].map((level) => [level, percent(level)]), Number(asked) || asked));
+}
+
 /** Return seconds in hours; anything that is not a number is returned unchanged. */
 const hoursOf = (seconds) => (Number(seconds) ? Number(seconds) / HOUR : seconds);
 
@@ -69,7 +75,7 @@ function priceFields(currency, chosen) {
       "div",
       { class: "grid-fields" },
       field("Purchase", select("purchase", PURCHASES, chosen.purchase === "on_demand" ? "" : chosen.purchase)),
-      field("Confidence", select("confidence", CONFIDENCES, chosen.confidence ?? 0.9)),
+      confidenceField(chosen.confidence ?? 0.9),
       field("Provider", text("provider", "providers")),
       field("Region", text("region", "regions")),
       field(`Own price per hour (${currency})`, own, "of one instance where one is named, else of one worker", "wide"),
