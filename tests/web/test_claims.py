@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.support import patient_http
-from tests.web.conftest import PUBLISHED, OpenPage, answer_of, publish
+from tests.web.conftest import PUBLISHED, OpenPage, answer_of, drop, publish
 
 pytestmark = pytest.mark.browser
 _TITLES = "(all) => all.map((each) => each.title)"
@@ -313,6 +313,25 @@ def test_search_and_limits_are_asked_as_they_are_shown(
     expect(page.locator("#answer .hardware")).to_have_text(asked)
 
 
+def test_chart_is_not_said_to_draw_all_configurations(
+    published_service: str, open_page: OpenPage
+) -> None:
+    page = open_page(f"{published_service}/workloads/{PUBLISHED}")
+    plot = page.locator("#front-plot")
+    expect(plot).to_have_attribute("aria-label", re.compile("duration of 12 configurations, "))
+
+    page.locator("#search [name=gpus]").select_option("known")
+    expect(plot).to_have_attribute("aria-label", re.compile(r"duration of \d{3} configurations, "))
+    page.locator("#search [name=objective]").select_option("duration")
+
+    some = re.compile(r"duration of (\d+) of (\d+) configurations, ")
+    expect(plot).to_have_attribute("aria-label", some)
+    told = some.search(plot.get_attribute("aria-label") or "")
+    assert told is not None
+    # All known hardware is searched, 300 are drawn, of these the ones with a price.
+    assert int(told[1]) <= 300 < int(told[2])
+
+
 def test_curve_along_nodes_ends_where_each_worker_has_its_own(
     empty_service: str, open_page: OpenPage
 ) -> None:
@@ -340,25 +359,6 @@ def test_curve_along_nodes_ends_where_each_worker_has_its_own(
     expect(page.locator(plot)).to_have_attribute("aria-label", re.compile(" at 16;"))
 
 
-def test_chart_is_not_said_to_draw_all_configurations(
-    published_service: str, open_page: OpenPage
-) -> None:
-    page = open_page(f"{published_service}/workloads/{PUBLISHED}")
-    plot = page.locator("#front-plot")
-    expect(plot).to_have_attribute("aria-label", re.compile("duration of 12 configurations, "))
-
-    page.locator("#search [name=gpus]").select_option("known")
-    expect(plot).to_have_attribute("aria-label", re.compile(r"duration of \d{3} configurations, "))
-    page.locator("#search [name=objective]").select_option("duration")
-
-    some = re.compile(r"duration of (\d+) of (\d+) configurations, ")
-    expect(plot).to_have_attribute("aria-label", some)
-    told = some.search(plot.get_attribute("aria-label") or "")
-    assert told is not None
-    # All known hardware is searched, 300 are drawn, of these the ones with a price.
-    assert int(told[1]) <= 300 < int(told[2])
-
-
 def test_one_of_a_kind_is_told_in_the_singular(published_service: str, open_page: OpenPage) -> None:
     url = f"{published_service}/v1/workloads/{PUBLISHED}/fits"
     asked = {"regressors": ["log_linear"], "publish": "never"}
@@ -372,3 +372,20 @@ def test_one_of_a_kind_is_told_in_the_singular(published_service: str, open_page
     page.get_by_role("button", name="Fit again").click()
 
     expect(page.locator("#fit .note")).to_contain_text("; 1 candidate in ")
+
+
+def test_upload_counts_the_workloads_and_rows_that_it_does_not_name(
+    empty_service: str, open_page: OpenPage
+) -> None:
+    page = open_page(f"{empty_service}/")
+
+    rows = "".join(f"net-{number:02},5,4,1\n" for number in range(14))
+    drop(page, "many.csv", f"workload,duration_seconds,nodes,workers\n{rows}")
+
+    told = page.locator("#upload-result")
+    expect(told.locator(".chips li")).to_have_text(
+        [*(f"net-{number:02}" for number in range(12)), "and 2 more"]
+    )
+    expect(told.locator(".warning")).to_contain_text(
+        "(14 rows: 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, …) Send `workers`"
+    )

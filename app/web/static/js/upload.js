@@ -6,6 +6,7 @@ import { number, plural } from "./format.js";
 import { faultTable, problemPanel } from "./problem.js";
 
 const TYPES = { csv: "text/csv", json: "application/json", ndjson: "application/x-ndjson", jsonl: "application/x-ndjson" };
+const CHIPS = 12;
 const ENCODINGS = { gz: "gzip", zst: "zstd" };
 
 /** Return the content headers for a file by its name. */
@@ -32,10 +33,11 @@ async function send(file, query) {
 function workloadLinks(runs) {
   const names = [...new Set((runs ?? []).map((run) => run.workload))].sort();
   if (!names.length) return null;
-  const links = names.slice(0, 12).map((name) =>
+  const links = names.slice(0, CHIPS).map((name) =>
     h("li", {}, h("a", { href: `/workloads/${encodeURIComponent(name)}` }, name)),
   );
-  return h("ul", { class: "chips", "aria-label": "Workloads of this file" }, links);
+  const more = names.length > CHIPS ? h("li", {}, `and ${number(names.length - CHIPS)} more`) : null;
+  return h("ul", { class: "chips", "aria-label": "Workloads of this file" }, links, more);
 }
 
 function oddities(warnings) {
