@@ -351,3 +351,18 @@ def test_parameter_may_be_negative_on_the_keys_of_a_phone(
 
     answer_of(page)
     expect(page).to_have_url(re.compile("param.shift=-1"))
+
+
+def test_hint_of_a_parameter_tells_its_unit(empty_service: str, open_page: OpenPage) -> None:
+    runs = [
+        {"workload": "deep", "parameters": {"depth": depth}, "duration_seconds": 20 + depth}
+        for depth in (1000, 2000, 3000)
+    ]
+    publish(empty_service, runs)
+    declared = {"parameters": {"depth": {"type": "number", "unit": "km"}}}
+    patient_http.put(f"{empty_service}/v1/workloads/deep", json=declared).raise_for_status()
+
+    page = open_page(f"{empty_service}/workloads/deep")
+
+    depth = page.get_by_label("depth", exact=True)
+    expect(depth).to_have_accessible_description("measured: 1,000 to 3,000 km")
