@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.support import patient_http
-from tests.web.conftest import PUBLISHED, OpenPage, answer_of, drop
+from tests.web.conftest import MARKUP, PUBLISHED, OpenPage, answer_of, drop
 
 pytestmark = pytest.mark.browser
 
@@ -108,3 +108,14 @@ def test_long_words_need_no_sideways_scrolling(empty_service: str, open_page: Op
     expect(page.locator("#facts")).to_contain_text(word)
 
     assert not page.evaluate(too_wide)
+
+
+def test_influential_runs_are_named_in_full(published_service: str, open_page: OpenPage) -> None:
+    page = open_page(f"{published_service}/workloads/{PUBLISHED}", width=390)
+    names = page.locator("#answer .run-name")
+    answer_of(page)
+    expect(names.first).to_contain_text(MARKUP)
+
+    cut = "all => all.filter((each) => each.scrollWidth > each.clientWidth).length"
+    assert names.evaluate_all(cut) == 0
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
