@@ -132,6 +132,19 @@ def test_answer_of_a_stranger_is_told_whatever_the_error_is_made_of(
     expect(page.locator("#answer .problem")).to_contain_text("Something other than the service")
 
 
+def test_refusal_of_a_stranger_is_not_told_by_a_number_alone(
+    published_service: str, open_page: OpenPage
+) -> None:
+    page = open_page(f"{published_service}/workloads/{PUBLISHED}")
+    answer_of(page)
+    page.route("**/forecast?**", lambda route: route.fulfill(status=502, body="<html>"))
+
+    page.get_by_role("button", name="Forecast").click()
+
+    told = "HTTP 502 came with no document, perhaps from a proxy"
+    expect(page.locator("#answer .problem")).to_contain_text(told)
+
+
 def test_key_that_no_header_takes_is_asked_for_again(
     published_service: str, open_page: OpenPage
 ) -> None:

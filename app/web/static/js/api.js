@@ -12,6 +12,8 @@ export class Problem extends Error {
   }
 }
 
+const foreign = ({ status }) => `HTTP ${status} came with no document, perhaps from a proxy between this page and the service.`;
+
 async function problemOf(response) {
   try {
     const document = await response.json();
@@ -19,7 +21,8 @@ async function problemOf(response) {
   } catch {
     // Something between us and the service answered; the status is all there is.
   }
-  return new Problem({ title: `HTTP ${response.status}`, detail: response.statusText, code: "http" });
+  // HTTP/2 has no texts for statuses.
+  return new Problem({ title: `HTTP ${response.status} ${response.statusText}`, detail: foreign(response), code: "http" });
 }
 
 const unreachable = () =>
@@ -71,7 +74,7 @@ export async function documentIn(response) {
   throw new Problem({
     code: "stranger",
     title: "Something other than the service answered",
-    detail: `HTTP ${response.status} came with no document, perhaps from a proxy between this page and the service.`,
+    detail: foreign(response),
     remedy: "Load the page again; if a login has expired, it is then asked for.",
   });
 }
