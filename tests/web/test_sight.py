@@ -119,3 +119,17 @@ def test_influential_runs_are_named_in_full(published_service: str, open_page: O
     cut = "all => all.filter((each) => each.scrollWidth > each.clientWidth).length"
     assert names.evaluate_all(cut) == 0
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+
+
+def test_long_names_take_some_lines_of_a_phones_list(
+    empty_service: str, open_page: OpenPage
+) -> None:
+    names = ["b-" * 49 + "b", "d_" * 49 + "d"]
+    runs = [{"workload": name, "duration_seconds": 5} for name in names]
+    patient_http.post(f"{empty_service}/v1/runs", json=runs).raise_for_status()
+    page = open_page(f"{empty_service}/", width=390)
+
+    for name in names:
+        box = page.get_by_role("link", name=name).bounding_box()
+        assert box is not None
+        assert 140 < box["width"] < 300
