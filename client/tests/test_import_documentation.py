@@ -11,6 +11,7 @@ from trainfare_client import Client
 from trainfare_client.importers.sources import SOURCES
 
 from client.tests.kubernetes_objects import exported, job, node, pod, template
+from client.tests.mlflow_stores import written_database
 from client.tests.wandb_logs import exit_record, run_record, written_run
 
 pytestmark = pytest.mark.lengthy
@@ -49,16 +50,8 @@ def _kubernetes(folder: Path) -> None:
 
 
 def _mlflow(folder: Path) -> None:
-    """A store with one run."""
-    experiment = folder / "mlruns" / "7"
-    params = experiment / "r1" / "params"
-    params.mkdir(parents=True)
-    (params / "depth").write_text("4")
-    (params / "learning_rate").write_text("0.1")
-    (experiment / "meta.yaml").write_text("experiment_id: '7'\nname: mlflow-page\n")
-    (experiment / "r1" / "meta.yaml").write_text(
-        "run_id: r1\nstatus: 3\nstart_time: 1795259000000\nend_time: 1795259001000\n"
-    )
+    """A database with one run."""
+    written_database(folder / "mlflow.db", "mlflow-page", depth="4", learning_rate="0.1")
 
 
 def _wandb(folder: Path) -> None:

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from client.tests.importing import Importing, written
+from client.tests.mlflow_stores import STARTED_MS, written_database
 
-_START_MS = 1_795_259_000_000
 _PARAMS = {"batch_size": "32", "max_epochs": "3", "world_size": "4", "lr": "0.1", "a/b": "x"}
 
 
@@ -19,8 +19,8 @@ def _file_run(folder: Path, run_id: str = "r1", **changes: Any) -> Path:
         "artifact_uri": "file:///nowhere",
         "run_id": run_id,
         "run_name": "'it''s a run'",
-        "start_time": _START_MS,
-        "end_time": _START_MS + 61_500,
+        "start_time": STARTED_MS,
+        "end_time": STARTED_MS + 61_500,
         "status": 3,
         "lifecycle_stage": "active",
         "tags": "[]",
@@ -51,8 +51,8 @@ def _answer(**changes: Any) -> dict[str, Any]:
         "run_id": "r1",
         "experiment_id": "7",
         "status": "FINISHED",
-        "start_time": str(_START_MS),
-        "end_time": _START_MS + 61_500,
+        "start_time": str(STARTED_MS),
+        "end_time": STARTED_MS + 61_500,
         "lifecycle_stage": "active",
         **changes,
     }
@@ -104,33 +104,8 @@ def test_store_experiment_run_and_export_tell_the_same(
     assert all(row == rows[0] for row in rows)
 
 
-def _database(file: Path) -> Path:
-    with closing(sqlite3.connect(file)) as database:
-        database.executescript(
-            f"""
-            CREATE TABLE experiments (experiment_id INTEGER, name TEXT);
-            CREATE TABLE runs (run_uuid TEXT, status TEXT, start_time BIGINT, end_time BIGINT,
-                lifecycle_stage TEXT, experiment_id INTEGER);
-            CREATE TABLE params (key TEXT, value TEXT, run_uuid TEXT);
-            CREATE TABLE tags (key TEXT, value TEXT, run_uuid TEXT);
-            CREATE TABLE metrics (key TEXT, value DOUBLE, is_nan BOOLEAN, run_uuid TEXT);
-            CREATE TABLE latest_metrics (key TEXT, value DOUBLE, is_nan BOOLEAN, run_uuid TEXT);
-            INSERT INTO experiments VALUES (7, 'Digits');
-            INSERT INTO runs VALUES ('r1', 'FINISHED', {_START_MS}, {_START_MS + 500}, 'active', 7);
-            INSERT INTO runs VALUES ('r2', 'RUNNING', {_START_MS}, NULL, 'active', 7);
-            INSERT INTO params VALUES ('lr', '0.1', 'r1');
-            INSERT INTO tags VALUES ('mlflow.source.git.commit', '1f2e3d', 'r1');
-            INSERT INTO metrics VALUES ('peak_memory_bytes', 7, 0, 'r1');
-            INSERT INTO metrics VALUES ('peak_memory_bytes', 5, 0, 'r1');
-            INSERT INTO latest_metrics VALUES ('peak_memory_bytes', 5, 0, 'r1');
-            INSERT INTO latest_metrics VALUES ('loss', 0, 1, 'r1');
-            """
-        )
-    return file
-
-
 def test_database_becomes_runs(importing: Importing, tmp_path: Path) -> None:
-    answer = importing("mlflow", _database(tmp_path / "mlflow.db"), "--dry-run")
+    answer = importing("mlflow", written_database(tmp_path / "mlflow.db", lr="0.1"), "--dry-run")
 
     (row,) = answer.rows
     assert row["workload"] == "digits"
@@ -147,7 +122,7 @@ def test_metrics_that_are_no_numbers_are_left_out_wherever_they_stand(
     written(run / "metrics" / "gpu_utilization", "1 0.9 0\n2 nan 1\n")
     written(run / "metrics" / "peak_memory_bytes", "1 inf 0\n")
     written(run / "metrics" / "epochs", "1 0 0\n")
-    database = _database(tmp_path / "mlflow.db")
+    database = written_database(tmp_path / "mlflow.db", lr="0.1")
     with closing(sqlite3.connect(database)) as connection:
         endless = "('peak_memory_bytes', 1.7976931348623157e308, 0, 'r1')"
         connection.execute(f"INSERT INTO metrics VALUES {endless}")
@@ -169,7 +144,7 @@ def test_metrics_that_are_no_numbers_are_left_out_wherever_they_stand(
 
 def test_long_metrics_are_read_to_their_end(importing: Importing, tmp_path: Path) -> None:
     run = _file_run(_store(tmp_path))
-    lines = [f"{_START_MS + step} {step / 8} {step}\n" for step in range(1, 50_001)]
+    lines = [f"{STARTED_MS + step} {step / 8} {step}\n" for step in range(1, 50_001)]
     written(run / "metrics" / "loss", "".join(lines))
     written(run / "metrics" / "gpu_utilization", "".join([*lines, "1 0.5 0\n"]))
 
@@ -266,7 +241,7 @@ def test_further_pages_are_told(importing: Importing, tmp_path: Path) -> None:
         ('{"runs": 3}', "runs[0]: It is not a run"),
         ("SQLite format 3\0" + "x" * 2000, "It is not a database of MLflow"),
         (json.dumps(_answer(start_time=1 << 59)), "beyond the year 9999"),
-        (json.dumps(_answer(end_time=_START_MS)), "The duration 0.0"),
+        (json.dumps(_answer(end_time=STARTED_MS)), "The duration 0.0"),
         (json.dumps({"runs": []}), "There are no runs to import."),
     ],
 )
@@ -290,6 +265,7 @@ def test_folder_that_is_no_store_is_refused(importing: Importing, tmp_path: Path
     worse = importing("mlflow", tmp_path / "bad" / "mlruns", "--dry-run")
 
     assert "There are no runs of MLflow in it." in empty.err
+    assert "Newer versions keep them in the database mlflow.db" in empty.err
     assert "There are no runs of MLflow in it." in broken.err
     assert "'nothing' is not a value of a metric." in worse.err
 

@@ -21,7 +21,10 @@ _META: Final = "meta.yaml"
 _MAX_BYTES: Final = 1 << 20
 _ENTRY: Final = re.compile(r"([A-Za-z_]\w*):(?: (.*))?")
 _STATUSES: Final = {"1": "RUNNING", "2": "SCHEDULED", "3": "FINISHED", "4": "FAILED", "5": "KILLED"}
-_REMEDY: Final = "Name MLflow's folder mlruns, or one of its experiments or runs."
+_REMEDY: Final = (
+    "Name MLflow's folder mlruns, or one of its experiments or runs. Newer versions keep them in"
+    " the database mlflow.db, and only artifacts in mlruns: name the database then."
+)
 
 
 @dataclass
