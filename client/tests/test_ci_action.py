@@ -343,13 +343,13 @@ def test_six_lines_of_curl_end_as_the_gate_says(
     write_runs(repository, workload, factor=factor, build="run")
     runs = json.loads((repository / "run.json").read_text())
     (repository / "report.json").write_text(json.dumps({"commit": "1f2e", "runs": runs}))
+    asked = {**environment, "TRAINFARE_URL": service_url, "TRAINFARE_API_KEY": api_key}
 
-    code, log = _bash(
-        block,
-        repository,
-        {**environment, "TRAINFARE_URL": service_url, "TRAINFARE_API_KEY": api_key},
-    )
+    code, log = _bash(f"{block}echo 'The step goes on.'\n", repository, asked)
+    comment = (repository / "comment.md").read_text()
+    lenient, _ = _bash(f"set +e\n{block}", repository, {**asked, "TRAINFARE_API_KEY": "unknown"})
 
     assert len(block.splitlines()) <= 6
     assert code == expected, log
-    assert "### Training cost" in (repository / "comment.md").read_text()
+    assert lenient == 22, "The service refused the report."
+    assert "### Training cost" in comment
