@@ -71,3 +71,21 @@ def test_a_number_beyond_all_leaves_the_rest_of_a_batch(flagged: TestClient) -> 
 
     assert answer["failed"] == 1
     assert answer["forecasts"][1]["problem"]["errors"][0]["field"] == "param.flag"
+
+
+@pytest.mark.parametrize("part", ["target", "candidates"])
+def test_a_number_beyond_all_is_refused_before_the_first_fit(client: TestClient, part: str) -> None:
+    post_json(client, [make_json_run(parameters={"flag": 1})])
+    asked = {"configuration": {"workers": 2}, "parameters": {"flag": 1}}
+    beyond = {**asked, "parameters": {"flag": 1e300}}
+    plan = {"target": asked, "candidates": [asked]}
+
+    answer = client.post(
+        f"/v1/workloads/{WORKLOAD}/profiling-plans",
+        json={**plan, part: [beyond] if part == "candidates" else beyond},
+    )
+
+    assert answer.status_code == 422, answer.text
+    [fault] = answer.json()["errors"]
+    assert fault["field"] == "param.flag"
+    assert "1e+90" in fault["remedy"]

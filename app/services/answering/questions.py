@@ -210,7 +210,7 @@ def _refuse_unknown(parameters: Mapping[str, ParameterValue], report: FitReport)
 def _typed(name: str, value: ParameterValue, report: FitReport) -> ParameterValue:
     levels = report.category_levels.get(PARAMETER + name)
     if levels is None:
-        return _as_number(name, value)
+        return as_number(name, value)
     return value if isinstance(value, str) else _as_level(value, levels)
 
 
@@ -224,7 +224,14 @@ def _is_number(value: ParameterValue) -> bool:
     return not isinstance(value, str) and abs(value) <= MAX_PARAMETER
 
 
-def _as_number(name: str, value: ParameterValue) -> float:
+def as_number(name: str, value: ParameterValue) -> float:
+    """Return the value of a numeric parameter.
+
+    Raises
+    ------
+    InvalidRequestError
+        If it is no number, or beyond `MAX_PARAMETER`.
+    """
     try:
         number = float(value)
     except ValueError:

@@ -19,6 +19,7 @@ from app.pricing.resolution import PriceBook
 from app.services.answering.durations import features_of, interrupted, offers_for, predict
 from app.services.answering.evaluation import fits_probability
 from app.services.answering.interruptions import InterruptedForecast
+from app.services.answering.questions import as_number
 from app.services.profiling_plans.candidates import Identity, identity_of
 from app.services.served_regressors import ServedRegressor
 from app.services.tables.frames import hardware_descriptions, scenario_features
@@ -244,7 +245,16 @@ Ground = FittedGround | ColdGround
 
 
 def canonical_scenario(scenario: Scenario) -> Scenario:
-    """Return a scenario with the GPU name as uploads store it."""
+    """Return a scenario with the GPU name as uploads store it.
+
+    Raises
+    ------
+    InvalidRequestError
+        If a number among its parameters is too large to be stored.
+    """
+    for parameter, value in scenario.parameters.items():
+        if not isinstance(value, str):
+            as_number(parameter, value)
     gpu_type = scenario.configuration.gpu_type
     if gpu_type is None:
         return scenario
