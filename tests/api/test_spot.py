@@ -67,6 +67,34 @@ def test_on_demand_question_with_spot_terms_is_told_both(
     assert ask(client)["purchases"] == []
 
 
+@pytest.mark.parametrize("price", ["0.50", None])
+def test_question_about_reserved_capacity_is_told_it_beside_spot(
+    client: TestClient, published: Services, price: str | None
+) -> None:
+    store_prices(client)
+    pricing = {"purchase": "reserved", "region": "lab", "spot": {"interruptions_per_hour": 0.1}}
+    if price is not None:
+        reserved = {"gpu_type": "T4", "gpu_count": 1, "region": "lab", "purchase": "reserved"}
+        client.post("/v1/prices", json={**reserved, "price_per_hour": price})
+
+    own, spot = ask(client, pricing=pricing)["purchases"]
+
+    assert (own["cost"] is None) is (price is None)
+    assert [own["purchase"], spot["purchase"]] == ["reserved", "spot"]
+
+
+def test_every_call_may_be_taken_away_whatever_the_nodes(
+    client: TestClient, published: Services
+) -> None:
+    terms = {"memory_gb": "4", "price_per_gb_second": "0.00001667"}
+    pricing = {"purchase": "spot", "spot": {"interruptions_per_hour": 0.1}, "serverless": terms}
+    configuration = {"gpu_type": "T4", "workers": 8, "nodes": 2}
+
+    answer = ask(client, configuration=configuration, pricing=pricing)
+
+    assert answer["spot"]["interruptions_per_hour"] == pytest.approx(0.8)
+
+
 def test_refused_spot_stands_beside_what_can_end(client: TestClient, published: Services) -> None:
     terms = {"interruptions_per_hour": 60, "checkpoint_interval_s": 1e6}
 

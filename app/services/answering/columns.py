@@ -187,18 +187,18 @@ class AnswerColumns:
         )
         others = AnswerColumns(requests, scenarios, self.served, self.book, self.now)
         for position, (row, is_on_spot) in enumerate(zip(rows, on_spot, strict=True)):
-            own_option = self._option(row, is_on_spot=is_on_spot)
-            other_option = others._option(position, is_on_spot=not is_on_spot)
+            own_option, other_option = self._option(row), others._option(position)
             options[row] = (other_option, own_option) if is_on_spot else (own_option, other_option)
         return options
 
-    def _option(self, row: int, *, is_on_spot: bool) -> PurchaseOption:
-        requested = Purchase.SPOT if is_on_spot else Purchase.ON_DEMAND
+    def _option(self, row: int) -> PurchaseOption:
+        request = self.requests[row]
+        asked = request.pricing.purchase_of(request.scenario.configuration) or Purchase.ON_DEMAND
         refusal = self.refusals.get(row)
         if refusal is not None:
-            return PurchaseOption(requested, None, None, str(refusal))
+            return PurchaseOption(asked, None, None, str(refusal))
         cost = self.cost_of(row)
-        purchase = requested if cost is None else cost.price.purchase
+        purchase = asked if cost is None else cost.price.purchase
         return PurchaseOption(purchase, self.figures.durations[row], cost)
 
     @once
