@@ -56,6 +56,7 @@ def test_utilisation_and_building_scale_the_design_power(
 
     assert energy["kilowatt_hours"] == pytest.approx(0.6 * whole, rel=1e-3)
     assert energy["basis"] == "utilization"
+    assert energy["power_usage_effectiveness"] == 1.2
 
 
 def test_given_power_and_intensity_go_before_everything(
@@ -81,9 +82,11 @@ def test_energy_of_unknown_hardware_is_unknown_and_says_what_to_give(
     fit(services, "plain")
     question = {"workload": "plain", "configuration": {"workers": 2}, "work": {}, "parameters": {}}
 
-    energy = ask(client, **question, energy={"kg_co2e_per_kwh": 0.4})["energy"]
+    terms = {"kg_co2e_per_kwh": 0.4, "power_usage_effectiveness": 1.5}
+    energy = ask(client, **question, energy=terms)["energy"]
 
     assert (energy["kilowatt_hours"], energy["kg_co2e"], energy["basis"]) == (None, None, None)
+    assert energy["power_usage_effectiveness"] == 1.5
     assert "give energy.watts_per_worker" in energy["reason"]
 
 
@@ -125,6 +128,37 @@ def test_built_in_factor_holds_where_its_provider_tells_it(
     assert "region-carbon-info" in energy["grid_factor"]["source"]
     assert elsewhere["kg_co2e"] is None
     assert "gcp moon-1" in elsewhere["reason"]
+
+
+@pytest.mark.parametrize(
+    ("of_configuration", "of_pricing", "factor"),
+    [
+        ({"region": "europe-west9"}, {}, 0.0163),
+        ({"region": "elsewhere"}, {"region": "europe-west9"}, 0.0163),
+        ({}, {"region": "lab"}, 0.05),
+        ({}, {}, 0.05),
+    ],
+)
+def test_region_of_the_question_goes_before_that_of_the_offer(
+    client: TestClient,
+    published: Services,
+    of_configuration: dict[str, str],
+    of_pricing: dict[str, str],
+    factor: float,
+) -> None:
+    own = {"provider": "gcp", "region": "lab"}
+    price = {**own, "gpu_type": "T4", "gpu_count": 1, "price_per_hour": "0.000001"}
+    stored = client.post("/v1/prices", json=price)
+    client.post("/v1/grid-factors", json={**own, "kg_co2e_per_kwh": "0.05"})
+
+    answer = ask(
+        client,
+        configuration={"gpu_type": "T4", "workers": 2, **of_configuration},
+        pricing={"provider": "gcp", **of_pricing},
+    )
+
+    assert stored.status_code == 201, stored.text
+    assert answer["energy"]["kg_co2e_per_kwh"] == factor
 
 
 def test_own_factor_that_names_most_of_the_place_counts(
