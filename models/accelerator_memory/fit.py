@@ -34,6 +34,12 @@ N_DRAWS = 64
 _LAPSE = 0.01
 """Share of outcomes that have another cause than memory."""
 
+_FARTHEST = 100.0
+"""Greatest distance of a parameter from its prior's mean, in deviations: log density -5000.
+
+The sampler proposes points beyond where the posterior is a narrow ridge. They are refused, but some
+overflow."""
+
 
 def fit_memory_law(
     runs: MemoryRuns, hardware: Mapping[str, HardwareDescription] | None = None, *, seed: int = 0
@@ -89,7 +95,8 @@ def fit_memory_law(
     means, sds = prior_of(features, len(latent))
 
     def log_density(z: FloatArray) -> FloatArray:
-        parameters = Parameters.of(means + sds * z, features, len(latent))
+        within = np.clip(z, -_FARTHEST, _FARTHEST)
+        parameters = Parameters.of(means + sds * within, features, len(latent))
         density: FloatArray = observations.log_likelihood(parameters) - 0.5 * (z**2).sum(axis=1)
         return density
 

@@ -95,6 +95,26 @@ def test_peaks_go_on_as_powers_of_a_parameter() -> None:
     assert beyond < 0.2
 
 
+def test_peaks_that_follow_the_law_exactly_are_fitted_without_an_overflow() -> None:
+    rng, n = np.random.default_rng(1), 20
+    batch = np.exp2(rng.integers(0, 10, n).astype(np.float64))
+    numeric = {
+        "batch_size": batch,
+        "param.depth": np.exp(rng.normal(0, 0.1, n)),
+        "param.width": np.exp(rng.normal(0, 20, n)),
+    }
+    gpus = rng.choice(["small", "large", "mine"], n).tolist()
+    precisions = rng.choice(["fp32", "fp16", "bf16"], n).tolist()
+    features = FeatureTable(numeric, {"gpu_type": gpus, "param.precision": precisions}, n)
+    peaks = np.where(rng.random(n) < 0.4, np.nan, GIB * (1 + 0.05 * batch))
+
+    law = law_of(MemoryRuns(features, np.zeros(n, dtype=np.bool_), peaks), seed=1)
+
+    fitting, beyond = ask(law, batch_size=[256.0, 512.0])
+    assert fitting > 0.8
+    assert beyond < 0.2
+
+
 @pytest.mark.parametrize("measured", [True, False])
 def test_weights_that_are_spread_over_workers_fit_on_more_of_them(*, measured: bool) -> None:
     features, is_out, peak = sharded_runs(30, seed=0)
