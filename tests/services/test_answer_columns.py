@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import asdict, is_dataclass, replace
 from decimal import Decimal
 from itertools import chain, product
@@ -133,3 +134,19 @@ def test_each_question_is_bought_where_its_own_duration_costs_least(
     costs = [each.cost for each in chain.from_iterable(answers) if isinstance(each, Forecast)]
     bought = [(each.price.instance_type, each.currency) for each in costs if each is not None]
     assert bought == [("function", "EUR"), ("box.4", "EUR")] * 3
+
+
+@pytest.mark.parametrize("n_factory", [0, 1])
+def test_factory_prior_is_told_where_it_contributed(
+    served: ServedRegressor, n_factory: int
+) -> None:
+    portfolio = copy(served.portfolio)
+    assert portfolio.report.pooling is not None
+    pooling = replace(portfolio.report.pooling, factory=n_factory)
+    portfolio.report = replace(portfolio.report, pooling=pooling)
+    request = ForecastRequest(Slug("fitted"), Scenario(on_t4(), Work(1000.0)))
+
+    (answer,) = answer_all([request], replace(served, portfolio=portfolio), make_book(), NOW)
+
+    assert isinstance(answer, Forecast)
+    assert answer.support.factory_prior is (n_factory > 0)
