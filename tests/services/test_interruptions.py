@@ -73,6 +73,15 @@ def test_work_that_cannot_end_names_an_interval_that_would_do() -> None:
     assert refusals[0].checkpoint_interval_s < 3600.0
 
 
+@pytest.mark.parametrize("scale", [8.0, 40.0])
+def test_work_that_cannot_end_and_is_hardly_known_is_refused(scale: float) -> None:
+    terms = SpotTerms(interruptions_per_hour=40.0, checkpoint_interval_s=1e9)
+
+    _, refusals = with_interruptions(make_forecast(0.1, scale), {1: (terms, 1)})
+
+    assert list(refusals) == [1]
+
+
 def test_report_tells_the_terms_of_the_whole_job() -> None:
     report = report_of(_WORK_S, SpotTerms(interruptions_per_hour=0.1), 4)
     calm = report_of(_WORK_S, SpotTerms(interruptions_per_hour=0.0), 4)

@@ -189,8 +189,11 @@ def with_interruptions(
                 )
         relative = moments.standard_deviation_s / moments.expected_s
         log_variance = np.log1p(np.minimum(relative, MAX_FACTOR) ** 2)
-        log_median[indices] = np.log(moments.expected_s) - log_variance / 2
-        scale[indices] = np.sqrt((stretch * scale[indices]) ** 2 + log_variance)
+        stretched = np.sqrt((stretch * scale[indices]) ** 2 + log_variance)
+        # A row that is refused stays as it was: its numbers may be beyond all bounds.
+        is_kept = factors <= MAX_FACTOR
+        log_median[indices[is_kept]] = (np.log(moments.expected_s) - log_variance / 2)[is_kept]
+        scale[indices[is_kept]] = stretched[is_kept]
     interrupted = np.array(sorted(curves), dtype=np.intp)
     adjusted = replace(forecast, log_median=log_median, scale=scale)
     table = np.array([curves[row] for row in interrupted.tolist()]).reshape(-1, len(_SCORES))
