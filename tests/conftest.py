@@ -7,6 +7,7 @@ import signal
 import threading
 import uuid
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import psycopg
@@ -31,6 +32,9 @@ from tests.support.postgresql import folder_in_memory
 POSTGRESQL_URL = os.environ.get("TRAINFARE_TEST_POSTGRESQL_URL")
 """A superuser's URL; `make test` starts a server and sets it."""
 
+_WITH_RAY = ("*/ray_cluster.py", "*/ray_nodes.py", "*/test_ray_*.py", "*/tests/soak/*")
+"""What imports Ray, which has no build for Python 3.15 yet."""
+
 hypothesis_settings.register_profile(
     "project", deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
@@ -44,7 +48,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--slow", action="store_true", help="run the statistical checks too")
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
+    if find_spec("ray") is None:
+        config.option.ignore_glob = [*(config.option.ignore_glob or []), *_WITH_RAY]
     # Nothing that is imported or collected becomes garbage: looking for cycles in it is lost time.
     gc.disable()
     share_compiled_statements()
