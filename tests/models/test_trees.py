@@ -40,7 +40,12 @@ def text() -> str:
     X = _rows(300, 0)
     y = 2 * X[:, 0] + np.sin(3 * X[:, 1]) + 0.3 * X[:, 3] + X[:, 4] % 3
     model = lightgbm.LGBMRegressor(
-        n_estimators=40, num_leaves=15, learning_rate=0.05, min_child_samples=10, verbosity=-1
+        n_estimators=40,
+        num_leaves=15,
+        learning_rate=0.05,
+        min_child_samples=10,
+        n_jobs=1,
+        verbosity=-1,
     )
     names = [f"x{index}" for index in range(5)]
     model.fit(X, y, feature_name=names, categorical_feature=names[3:])
