@@ -32,7 +32,7 @@ from tests.support.postgresql import folder_in_memory
 POSTGRESQL_URL = os.environ.get("TRAINFARE_TEST_POSTGRESQL_URL")
 """A superuser's URL; `make test` starts a server and sets it."""
 
-_WITH_RAY = ("*/ray_cluster.py", "*/ray_nodes.py", "*/test_ray_*.py", "*/tests/soak/*")
+_WITH_RAY = ("*/ray_cluster.py", "*/ray_nodes.py", "*/test_ray_*.py", "*/soak/*")
 """What imports Ray, which has no build for Python 3.15 yet."""
 
 hypothesis_settings.register_profile(
