@@ -311,6 +311,7 @@ def test_table_comes_by_standard_input_and_compressed(
         (b'a,b\n"1,2\n', "It is not CSV"),
         (b"workload,duration_seconds\n", "There are no runs to import."),
         (b"workload\nw\n", "duration is not known"),
+        (b"workload,duration_seconds\nw,\n", "duration is empty"),
         (b"duration_seconds\n1\n", "workload is not known"),
     ],
 )

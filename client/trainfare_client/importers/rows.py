@@ -84,7 +84,7 @@ class RowFile:
             fields: dict[str, Cell] = {
                 name: cell for name, cell in mapped.items() if cell not in {None, ""}
             }
-            _check(fields)
+            _check(fields, is_told="duration_seconds" in mapped)
             if not _normalize_status(fields):
                 report.leave_out("runs that have not ended")
                 return None
@@ -143,10 +143,10 @@ class RowFile:
         self._file.close()
 
 
-def _check(fields: Mapping[str, Cell]) -> None:
+def _check(fields: Mapping[str, Cell], *, is_told: bool) -> None:
     if not fields.get("workload"):
         raise RowError("The run's workload is not known.", "Name it with --workload.")
-    _check_duration(fields)
+    _check_duration(fields, is_told=is_told)
 
 
 def _normalize_status(fields: dict[str, Cell]) -> bool:
@@ -164,10 +164,15 @@ def _normalize_status(fields: dict[str, Cell]) -> bool:
     return status is not None
 
 
-def _check_duration(fields: Mapping[str, Cell]) -> None:
+def _check_duration(fields: Mapping[str, Cell], *, is_told: bool) -> None:
     if "duration_seconds" not in fields:
         if "started_at" in fields and "ended_at" in fields:
             return
+        if is_told:
+            raise RowError(
+                "The run's duration is empty.",
+                "Fill it in, or leave such runs out: --skip-invalid.",
+            )
         raise RowError(
             "The run's duration is not known.",
             "Map it, such as --map duration_seconds=elapsed_ms*0.001.",
