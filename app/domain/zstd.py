@@ -3,32 +3,8 @@
 import sys
 
 if sys.version_info >= (3, 14):
-    from compression.zstd import (
-        CompressionParameter,
-        DecompressionParameter,
-        ZstdCompressor,
-        ZstdDecompressor,
-        ZstdError,
-        ZstdFile,
-        compress,
-    )
+    from compression import zstd
 else:
-    from backports.zstd import (
-        CompressionParameter,
-        DecompressionParameter,
-        ZstdCompressor,
-        ZstdDecompressor,
-        ZstdError,
-        ZstdFile,
-        compress,
-    )
+    from backports import zstd
 
-__all__ = [
-    "CompressionParameter",
-    "DecompressionParameter",
-    "ZstdCompressor",
-    "ZstdDecompressor",
-    "ZstdError",
-    "ZstdFile",
-    "compress",
-]
+__all__ = ["zstd"]

@@ -21,7 +21,7 @@ from app.domain.availability_errors import (
     SchemaMismatchError,
 )
 from app.domain.backups import BackupError, BackupSummary, RefusedRowError, TableDump
-from app.domain.zstd import CompressionParameter, ZstdError, ZstdFile
+from app.domain.zstd import zstd
 from app.services.context import ServiceContext
 from app.storage.migration import (
     MigrationBlockedError,
@@ -34,8 +34,8 @@ from app.storage.migration import (
 
 _FORMAT: Final = "trainfare backup 1"
 _COMPRESSION: Final[Mapping[int, int]] = {
-    CompressionParameter.compression_level: 6,
-    CompressionParameter.checksum_flag: 1,
+    zstd.CompressionParameter.compression_level: 6,
+    zstd.CompressionParameter.checksum_flag: 1,
 }
 _PRIVATE: Final = 0o600
 _LONGEST_LINE: Final = 1 << 29
@@ -56,7 +56,7 @@ def _damaged(path: Path, reason: object) -> BackupError:
 class _LineWriter:
     """Writes JSON lines and remembers their hash."""
 
-    def __init__(self, file: ZstdFile) -> None:
+    def __init__(self, file: zstd.ZstdFile) -> None:
         self._file = file
         self._hash = hashlib.sha256()
 
@@ -72,7 +72,7 @@ class _LineWriter:
 class _ArchiveReader:
     """Reads an archive from its start, once."""
 
-    def __init__(self, path: Path, lines: ZstdFile) -> None:
+    def __init__(self, path: Path, lines: zstd.ZstdFile) -> None:
         self._path = path
         self._lines = lines
         self._hash = hashlib.sha256()
@@ -131,11 +131,11 @@ class _ArchiveReader:
 @contextmanager
 def _reading(path: Path) -> Iterator[_ArchiveReader]:
     try:
-        with path.open("rb") as file, ZstdFile(file) as stream:
+        with path.open("rb") as file, zstd.ZstdFile(file) as stream:
             yield _ArchiveReader(path, stream)
     except OSError as error:
         raise BackupError(f"Cannot read {path}: {error.strerror}.", "Check the path.") from error
-    except (ZstdError, EOFError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (zstd.ZstdError, EOFError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise _damaged(path, error) from error
 
 
@@ -223,7 +223,7 @@ class BackupService:
     def _write(self, file: IO[bytes], name: str) -> BackupSummary:
         created_at, count = self._context.now(), 0
         with (
-            ZstdFile(file, "wb", options=_COMPRESSION) as stream,
+            zstd.ZstdFile(file, "wb", options=_COMPRESSION) as stream,
             self._context.database.reading() as stores,
         ):
             lines = _LineWriter(stream)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from trainfare_client import Client
 
-from app.domain import zstd
+from app.domain.zstd import zstd
 from client.tests.importing import Importing
 from client.tests.spark_logs import SparkStory, word_count
 

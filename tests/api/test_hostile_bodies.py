@@ -12,8 +12,8 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from app.api.documents import records
-from app.domain import zstd
 from app.domain.spelling import nearest_field
+from app.domain.zstd import zstd
 from app.main import build_app
 from app.services.context import ServiceContext
 from app.services.wiring import Services

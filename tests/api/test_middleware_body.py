@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.api.middleware.decoding import DECODERS, GzipDecoder, ZstdDecoder
-from app.domain import zstd
 from app.domain.errors import InvalidRequestError
+from app.domain.zstd import zstd
 from app.services.context import ServiceContext
 from app.services.wiring import Services
 from app.settings import Settings

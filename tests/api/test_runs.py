@@ -7,8 +7,8 @@ import pytest
 from fastapi.testclient import TestClient
 from httpx2 import Response
 
-from app.domain import zstd
 from app.domain.access import DEFAULT_PROJECT
+from app.domain.zstd import zstd
 from app.services.wiring import Services
 from tests.support.clock import FakeClock
 from tests.support.engines import before_any_row

@@ -8,8 +8,8 @@ import pytest
 
 from app.cli.client import check_fit
 from app.cli.failures import FitFailedError
-from app.domain import zstd
 from app.domain.recommendations import Objective
+from app.domain.zstd import zstd
 from tests.support import patient_http
 from tests.support.terminal import Terminal
 

@@ -10,10 +10,10 @@ import pytest
 import sqlalchemy as sa
 from fastapi.testclient import TestClient
 
-from app.domain import zstd
 from app.domain.access import DEFAULT_PROJECT, Scope
 from app.domain.backups import BackupError
 from app.domain.identifiers import Slug
+from app.domain.zstd import zstd
 from app.main import build_app
 from app.services.backups import BackupService
 from app.services.context import ServiceContext

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from app.domain.errors import InvalidRequestError
 
 if TYPE_CHECKING:
-    from app.domain.zstd import ZstdDecompressor
+    from app.domain.zstd import zstd
 
 _PIECE_BYTES: Final = 1 << 18
 _GZIP_WINDOW: Final = 31
@@ -72,14 +72,14 @@ class ZstdDecoder:
     """Decodes zstd, including several concatenated frames."""
 
     def __init__(self) -> None:
-        from app.domain import zstd  # noqa: PLC0415 - most web processes never get such a body
+        from app.domain.zstd import zstd  # noqa: PLC0415 - most web processes never get one
 
         self._zstd = zstd
         self._frame = self._new_frame()
         self._frames = 1
         self._has_begun = False
 
-    def _new_frame(self) -> "ZstdDecompressor":
+    def _new_frame(self) -> "zstd.ZstdDecompressor":
         window = int(self._zstd.DecompressionParameter.window_log_max)
         return self._zstd.ZstdDecompressor(options={window: _ZSTD_MAX_WINDOW_LOG})
 
