@@ -13,7 +13,7 @@ from trainfare_client.importers.faults import SourceError
 from trainfare_client.progress import ProgressBar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 STDIN: Final = "-"
 MAX_RATIO: Final = 1000
@@ -101,19 +101,23 @@ class Source:
     def __init__(self, path: str, source: _CountingReader) -> None:
         self._path = path
         self._source = source
-        self._is_compressed = True
-        self._stream = self._decompressed()
+        self._tool: str | None = None
+        self._faults: tuple[type[Exception], ...] = ()
+        self._read_piece = self._reader()
         self._count = 0
 
-    def _decompressed(self) -> Any:
+    def _reader(self) -> Callable[[int], bytes]:
+        """Return what reads up to so many decompressed bytes, also before a cut."""
         magic = self._source.magic
         if magic.startswith(_GZIP):
-            return gzip.GzipFile(fileobj=self._source, mode="rb")  # type: ignore[call-overload] # it only reads
+            self._tool, self._faults = "gzip", (gzip.BadGzipFile, zlib.error)
+            return gzip.GzipFile(fileobj=self._source, mode="rb").read1  # type: ignore[call-overload, no-any-return] # it only reads
         if magic.startswith(_ZSTD):
-            return _Zstd(self._path, self._source)
+            zstd = _zstd(self._path)
+            self._tool, self._faults = "zstd", (zstd.ZstdError,)
+            return zstd.ZstdFile(self._source).read1  # type: ignore[no-any-return]
         self._refuse_unsupported(magic)
-        self._is_compressed = False
-        return self._source
+        return self._source.read
 
     def _refuse_unsupported(self, magic: bytes) -> None:
         for prefix, name in _UNSUPPORTED_COMPRESSIONS.items():
@@ -140,7 +144,7 @@ class Source:
         piece = self._read(size)
         self._count += len(piece)
         grown = self._count > max(_RATIO_FROM_BYTES, MAX_RATIO * self._source.count)
-        if self._is_compressed and grown:
+        if self._tool is not None and grown:
             raise SourceError(
                 self._path,
                 f"It grows to more than {MAX_RATIO:,} times its size: no honest file does.",
@@ -150,52 +154,20 @@ class Source:
 
     def _read(self, size: int) -> bytes:
         try:
-            piece: bytes = self._stream.read(size)
+            piece = self._read_piece(size)
         except EOFError:
             raise _truncated(self._path) from None
-        except (gzip.BadGzipFile, zlib.error) as error:
+        except self._faults as error:
             raise SourceError(
-                self._path, f"It is broken: {error}.", "Copy it again; check it with gzip -t."
+                self._path,
+                f"It is broken: {error}.",
+                f"Copy it again; check it with {self._tool} -t.",
             ) from None
         except OSError as error:
             raise SourceError(
                 self._path, f"It cannot be read: {error}.", "Check the path."
             ) from None
         return piece
-
-
-class _Zstd:
-    """Decompresses frame after frame."""
-
-    def __init__(self, path: str, source: _CountingReader) -> None:
-        self._path = path
-        self._source = source
-        self._module = _zstd(path)
-        self._frame: Any = self._module.ZstdDecompressor()
-
-    def read(self, size: int) -> bytes:
-        output = b""
-        while not output:
-            piece: bytes = self._frame.unused_data
-            if self._frame.eof or self._frame.needs_input:
-                piece = piece or self._source.read(_BUFFER_BYTES)
-                if not piece and self._frame.eof:
-                    break
-                if not piece:
-                    raise _truncated(self._path)
-            if self._frame.eof:
-                self._frame = self._module.ZstdDecompressor()
-            output = self._decompress(piece, size)
-        return output
-
-    def _decompress(self, piece: bytes, size: int) -> bytes:
-        try:
-            output: bytes = self._frame.decompress(piece, size)
-        except self._module.ZstdError as error:
-            raise SourceError(
-                self._path, f"It is broken: {error}.", "Copy it again; check it with zstd -t."
-            ) from None
-        return output
 
 
 def _zstd(path: str) -> Any:
