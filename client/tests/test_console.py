@@ -81,6 +81,7 @@ def test_flush_names_numbers_that_were_sent_as_text(
     assert "Numbers of categories were sent as text: param.size." in capsys.readouterr().err
 
 
+@pytest.mark.lengthy
 def test_service_that_is_away_gives_its_own_exit_code(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -143,6 +143,7 @@ def test_refused_runs_are_kept_by_the_asynchronous_flush_too(
     assert asyncio.run(tell()) == 1
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("name", ["runs.xlsx", "missing.csv"])
 def test_file_that_cannot_be_uploaded_is_told(name: str, client: Client, tmp_path: Path) -> None:
     with pytest.raises(UploadFileError):

@@ -357,6 +357,7 @@ def test_paths_without_logs_are_refused(importing: Importing, tmp_path: Path) ->
     assert (empty.exit_code, gone.exit_code) == (1, 1)
 
 
+@pytest.mark.lengthy
 def test_memory_does_not_grow_with_the_log(importing: Importing, tmp_path: Path) -> None:
     def peak_bytes(tasks: int) -> int:
         story = word_count()

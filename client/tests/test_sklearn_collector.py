@@ -42,6 +42,7 @@ def _sorted_classes() -> tuple[Any, Any]:
     return X, y
 
 
+@pytest.mark.lengthy
 def test_clone_of_the_wrapper_records_its_own_fits(
     client: Client, settings: ClientSettings, workload: str
 ) -> None:

@@ -113,6 +113,7 @@ def test_revoked_key_is_refused_within_seconds(
     assert "revoked" in answer.json()["detail"]
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(("long_s", "status"), [(-1.0, 401), (60.0, 201)])
 def test_key_that_was_revoked_while_a_body_was_sent_is_refused(
     keyed: Services,

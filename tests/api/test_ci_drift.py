@@ -10,6 +10,7 @@ from tests.support.clock import FakeClock
 __all__ = ["published"]
 
 
+@pytest.mark.lengthy
 @pytest.mark.usefixtures("published")
 def test_failed_build_is_told_that_durations_crept_up_before_it(
     client: TestClient, clock: FakeClock

@@ -177,6 +177,7 @@ def test_runs_that_somebody_keeps_out_stay_out_when_their_branch_is_promoted(
     assert kept == {noisy: "a neighbour", answer["runs"][2]["run_id"]: "warm-up"}
 
 
+@pytest.mark.lengthy
 @pytest.mark.usefixtures("published")
 def test_small_shifts_that_add_up_are_a_warning(client: TestClient, clock: FakeClock) -> None:
     rng = np.random.default_rng(1)

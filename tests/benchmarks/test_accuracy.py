@@ -110,6 +110,7 @@ def test_tasks_are_drawn_anew_for_each_seed_and_their_sides_share_nothing(tmp_pa
     assert draw_tasks(folder / "runs.csv", "own", seed=2) != tasks
 
 
+@pytest.mark.lengthy
 def test_command_judges_profiles_prints_goals_and_draws(
     profiles: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -131,6 +132,7 @@ def test_command_judges_profiles_prints_goals_and_draws(
     assert all("<svg" in path.read_text() for path in plots.iterdir())
 
 
+@pytest.mark.lengthy
 def test_command_judges_data_sets_with_peers_in_several_processes(
     profiles: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

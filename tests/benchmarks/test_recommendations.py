@@ -5,7 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 
+
+@pytest.mark.lengthy
 def test_what_is_recommended_is_the_best_that_can_run(tmp_path: Path) -> None:
     # A machine has 4 GPUs, so that 5 workers and more do not fit on one.
     lines = ["workload,gpu_type,instance_type,nodes,workers,dataset_size,duration_seconds"]

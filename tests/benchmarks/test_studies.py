@@ -50,6 +50,7 @@ def test_grid_holds_the_workloads_that_the_study_asks_about() -> None:
     assert sum(len(profile.configurations) for profile in profiles) == 172
 
 
+@pytest.mark.lengthy
 def test_trainings_of_language_models_on_one_gpu_forecast_another_one() -> None:
     task = _other_gpu_task("language-model", "succeeded")
 

@@ -41,6 +41,7 @@ def _run(*arguments: str, given: bytes = b"") -> subprocess.CompletedProcess[byt
     )
 
 
+@pytest.mark.lengthy
 def test_backup_goes_through_a_pipe(terminal: Terminal, tmp_path: Path) -> None:
     terminal.type("keys", "create", "--name", "ci", "--scope", "read", "--project", "team")
 
@@ -58,6 +59,7 @@ def test_backup_goes_through_a_pipe(terminal: Terminal, tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {"trainfare.db", "new"}
 
 
+@pytest.mark.lengthy
 def test_half_a_backup_from_a_pipe_is_refused_and_changes_nothing(
     terminal: Terminal, tmp_path: Path
 ) -> None:

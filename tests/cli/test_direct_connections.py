@@ -91,6 +91,7 @@ def test_question_is_answered_after_the_request_before_it(stage: Stage) -> None:
     assert [status_of(answer) for answer in answers] == [404, 200]
 
 
+@pytest.mark.lengthy
 def test_body_that_looks_like_a_question_is_not_answered(stage: Stage) -> None:
     head = request(b"", line="POST /v1/nothing HTTP/1.1", length=len(PLAIN))
 

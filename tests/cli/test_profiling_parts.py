@@ -343,6 +343,7 @@ def _runs(pid: int) -> bool:
     return state not in {"X", "Z"}
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(("is_interrupted", "status"), [(False, "timed_out"), (True, "cancelled")])
 def test_what_a_shell_started_is_ended_with_it(
     tmp_path: Path, status: str, *, is_interrupted: bool

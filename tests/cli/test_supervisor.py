@@ -114,6 +114,7 @@ def test_child_for_which_there_is_no_room_is_refused_by_name(
         Child("fitter", Settings(), "fitter")
 
 
+@pytest.mark.lengthy
 def test_pause_grows_while_fitters_die_young_and_falls_back_after_one_that_lasted(
     stop: threading.Event, caplog: pytest.LogCaptureFixture
 ) -> None:

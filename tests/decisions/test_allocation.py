@@ -32,12 +32,14 @@ from tests.support.allocations import (
 )
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("n_kinds", [1, 2])
 @pytest.mark.parametrize("part", range(4))
 def test_least_sum_equals_brute_force(n_kinds: int, part: int) -> None:
     assert_least_of_all(allocate, total, n_kinds, range(50 * part, 50 * (part + 1)), rel=1e-9)
 
 
+@pytest.mark.lengthy
 def test_least_sum_over_many_types_equals_brute_force(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(allocation_bounds, "_MANY_HEADS", 0)
     monkeypatch.setattr(allocation_bounds, "_ADDED_A_JOB", 1)
@@ -289,6 +291,7 @@ def scarce(rng: np.random.Generator, gpus: int, size: float) -> Options:
     return Options(job, kind, counts, -size * rng.uniform(0.0, 1.0, 6) * counts)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("gpus", [4, 64, 8192])
 @pytest.mark.parametrize("size", [1e-9, 1e-7, 1e-5, 1e-3, 1e3])
 def test_values_of_any_size_keep_the_least_sum(gpus: int, size: float) -> None:

@@ -21,6 +21,7 @@ from tests.support.allocations import (
 )
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("n_kinds", [1, 2])
 @pytest.mark.parametrize("part", range(4))
 def test_least_largest_value_equals_brute_force(n_kinds: int, part: int) -> None:

@@ -306,6 +306,7 @@ def test_fits_with_the_same_seed_are_byte_identical_in_any_order() -> None:
     assert dumps(fit(runs)) == dumps(fit(runs.take(order)))
 
 
+@pytest.mark.lengthy
 def test_large_workload_is_fitted_within_its_bound() -> None:
     generator = np.random.default_rng(0)
     rows: list[dict[str, float | str]] = [

@@ -95,6 +95,7 @@ def test_of_many_categories_only_those_that_split_the_runs_alike_are_left_out() 
     assert all(by_column[name] for name in [*codes, *coarser][10:])
 
 
+@pytest.mark.lengthy
 def test_order_of_many_configurations_does_not_depend_on_names_of_many_levels() -> None:
     n_rows, rng = 20_000, np.random.default_rng(0)
     codes = {f"param.{index}": rng.integers(0, 5, n_rows).tolist() for index in range(30)}

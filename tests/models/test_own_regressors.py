@@ -189,6 +189,7 @@ def lines() -> Iterator[str]:
     CANDIDATES.pop("extra_trees", None)
 
 
+@pytest.mark.lengthy
 def test_ten_lines_of_the_page_add_a_regressor(lines: str) -> None:
     runs = make_runs(grid((1, 2, 4, 8), (1000, 2000, 4000)))
     questions = make_runs(grid((1, 3, 16))).features
@@ -206,6 +207,7 @@ def test_ten_lines_of_the_page_add_a_regressor(lines: str) -> None:
         )
 
 
+@pytest.mark.lengthy
 def test_added_regressor_is_served_without_scikit_learn(lines: str) -> None:
     exec(lines, {"CANDIDATES": CANDIDATES})
     artefact = dumps(fit(make_runs(grid()), regressors=["extra_trees"]))

@@ -129,6 +129,7 @@ def test_named_version_of_the_image_is_that_of_the_manifests() -> None:
     assert set(re.findall(r"REGISTRY/trainfare:([\d.]+)", guide)) == {image["newTag"]}
 
 
+@pytest.mark.lengthy
 def test_every_named_python_is_tried_in_a_fresh_clone(tmp_path: Path) -> None:
     [recipe] = re.findall(r"^pythons:.*\n\t\$\(BIN\)/python (.+)$", _MAKEFILE, re.MULTILINE)
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}

@@ -46,6 +46,7 @@ def _random_offer(random: np.random.Generator) -> Offer:
     return Offer(price, int(random.integers(1, 100)), extras)
 
 
+@pytest.mark.lengthy
 def test_line_items_of_ten_thousand_random_requests_add_up_to_the_last_digit() -> None:
     random = np.random.default_rng(7)
 

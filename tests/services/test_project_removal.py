@@ -201,6 +201,7 @@ def test_keys_and_uploads_are_refused_from_the_beginning(
     assert (read_anew.status_code, read_anew.json()["code"]) == (401, "unauthenticated")
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(
     ("path", "body"),
     [
