@@ -18,6 +18,7 @@ from app.domain.errors import (
 )
 from app.domain.identifiers import ProjectId, RegressorKey, Slug, WorkloadId
 from app.domain.instants import elapsed
+from app.domain.regressors import ArtifactRemovedError
 from app.pricing.energy import MeasuredPowers
 from app.services.context import ServiceContext
 from app.services.recently_used import CacheFigures
@@ -32,6 +33,7 @@ from app.services.served_regressors import (
 from app.storage.stores import Stores
 from models import FORMAT_VERSION
 
+_CANNOT_ANSWER: Final = (ArtifactRemovedError, NotFoundError, RegressorUnavailableError)
 _BYTES_BESIDE: Final = 50_000
 """Added to each artefact's bytes: what a regressor takes in memory is up to twice the sum."""
 
@@ -250,7 +252,7 @@ class RegressorCache:
                 return self.get(project_id, slug, version, power=power)
             held = self.in_memory(project_id, slug, version, self._context.now())
             return held or self._read_with(stores, (project_id, slug), version, power)
-        except (NotFoundError, NoRegressorError, RegressorUnavailableError):
+        except (*_CANNOT_ANSWER, NoRegressorError):
             return None
 
     def _renewed(self, key: _Key, version: int | None, pointer: _Pointer) -> ServedRegressor:
@@ -326,7 +328,7 @@ class RegressorCache:
         try:
             with self._context.database.reading() as stores:
                 return self._load(stores, (project_id, slug), version, pointer)
-        except (NotFoundError, RegressorUnavailableError):
+        except _CANNOT_ANSWER:
             return None
 
     def _keep(self, served: ServedRegressor) -> None:

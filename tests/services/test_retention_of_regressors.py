@@ -10,7 +10,9 @@ from threading import Event
 import pytest
 from fastapi.testclient import TestClient
 
+from app.api.documents.ci import report_document
 from app.domain.access import DEFAULT_PROJECT, Principal, Project, Scope
+from app.domain.ci import CiReportRequest
 from app.domain.errors import NotFoundError
 from app.domain.fits import PublishMode
 from app.domain.identifiers import ProjectId, Slug, WorkloadId
@@ -22,7 +24,7 @@ from app.services.wiring import Services
 from tests.support.clock import FakeClock
 from tests.support.other_formats import EARLIER, put_format
 from tests.support.queries import recorded_queries
-from tests.support.regressors import QUICK, fit, store_runs
+from tests.support.regressors import QUICK, fit, law_seconds, store_runs
 
 _MONTH = timedelta(days=30)
 _DAY_S = 86_400.0
@@ -181,6 +183,35 @@ def test_removed_version_is_refused_and_the_others_answer(
     checks = {check.name: check for check in services.diagnosis.diagnose()}
     assert checks["artefacts"].is_ok
     assert checks["regressors"].is_ok
+
+
+@pytest.mark.usefixtures("workload_id")
+def test_runs_of_removed_versions_are_passed_over_where_runs_are_judged(
+    client: TestClient, services: Services, clock: FakeClock
+) -> None:
+    run = {
+        "workload": "w",
+        "duration_seconds": law_seconds(2, 1000),
+        "configuration": {"gpu_type": "T4", "workers": 2},
+        "work": {"dataset_size": 1000},
+        "parameters": {"precision": "fp16"},
+    }
+    for _ in range(3):
+        fit_versions(services, clock, 1)
+        assert client.post("/v1/runs", json=run).is_success
+    clock.advance(40 * _DAY_S)
+    assert prune(services) == 2
+    restarted = Services(services.context)
+
+    found = restarted.accuracy.accuracy(DEFAULT_PROJECT, _W, timedelta(days=90))
+    request = CiReportRequest([run], _W)
+    report = restarted.ci.report(DEFAULT_PROJECT, request, report_document)
+
+    assert found.overall is not None
+    assert found.drift is not None
+    assert (found.overall.runs, found.not_judged) == (1, 12 + 2)
+    assert found.drift.regressor_version == 3
+    assert report["verdict"] == "pass"
 
 
 @pytest.mark.usefixtures("workload_id")
