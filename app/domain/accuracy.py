@@ -16,9 +16,9 @@ LEVELS: Final = (0.5, 0.8, 0.9, 0.95)
 class ForecastSource(StrEnum):
     """Which earlier forecast a run is compared with.
 
-    A recorded one that the run names by its identifier; the latest recorded one before the run with
-    the same configuration and work; or the forecast of the regressor that was published when the
-    run arrived.
+    A recorded one that the run names by its identifier; the latest recorded one of the window with
+    the same configuration and work that no earlier run has followed; or the forecast of the
+    regressor that was published when the run arrived.
     """
 
     NAMED = "named"

@@ -55,20 +55,34 @@ class _EarlierForecast:
     source: ForecastSource
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Timeline:
-    """Recorded forecasts of one scenario in the order in which they were made."""
+    """Recorded forecasts of one scenario in the order in which they were made.
+
+    Each is compared with the runs that arrive next. A question that was asked once would otherwise
+    decide for ever how runs of it are judged, though regressors since then answer it differently.
+    """
 
     created_at: list[datetime] = field(default_factory=list)
     versions: list[int] = field(default_factory=list)
+    _arrival: datetime | None = None
+    _n_earlier: int = 0
+    _version: int | None = None
 
     def add(self, forecast: RecordedForecast) -> None:
         self.created_at.append(forecast.created_at)
         self.versions.append(forecast.regressor_version)
 
-    def version_before(self, instant: datetime) -> int | None:
-        n_earlier = bisect_left(self.created_at, instant)
-        return self.versions[n_earlier - 1] if n_earlier else None
+    def version_before(self, arrival: datetime) -> int | None:
+        """Return the version that answered last between a run and the one before it, if one did.
+
+        Runs are asked for in the order of their arrival; those of one instant arrive together.
+        """
+        if arrival != self._arrival:
+            n_earlier = bisect_left(self.created_at, arrival)
+            self._version = self.versions[n_earlier - 1] if n_earlier > self._n_earlier else None
+            self._arrival, self._n_earlier = arrival, n_earlier
+        return self._version
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +135,8 @@ class AccuracyService:
         """
         self._ledger.flush()
         end = self._context.now()
-        wanted = RunFilter(RunStatus.SUCCEEDED, created_after=end - window, excluded=False)
+        start = end - window
+        wanted = RunFilter(RunStatus.SUCCEEDED, created_after=start, excluded=False)
         with self._context.database.reading() as stores:
             workload = require_workload(stores, project_id, slug)
             page = stores.runs.newest_measured(workload, wanted, limit=MAX_RUNS)
@@ -132,17 +147,17 @@ class AccuracyService:
                 workload.workload_id,
                 sorted({run.forecast_id for run in runs if run.forecast_id is not None}),
                 sorted(set(digests)),
-                since=min((run.created_at for run in runs), default=end) - _CLOCKS_DIFFER,
+                since=start - _CLOCKS_DIFFER,
             )
             power = stores.runs.measured_power(workload.workload_id)
         load = partial(self._regressors.find, project_id, slug, power=power)
-        earlier = _newest_versions(_earlier_forecasts(runs, digests, recorded, publications))
+        earlier = _newest_versions(_earlier_forecasts(runs, digests, recorded, publications, start))
         book = self._prices.book(project_id) if need_prices(runs) else None
         judged = _judge(runs, earlier, load, book)
         by_source = {run_id: forecast.source for run_id, forecast in earlier.items()}
         return AccuracyReport(
             workload=slug,
-            start=end - window,
+            start=start,
             end=end,
             not_judged=len(runs) - len(judged.run_ids),
             is_truncated=page.next_key is not None,
@@ -159,19 +174,21 @@ def _earlier_forecasts(
     digests: Sequence[str],
     recorded: Sequence[RecordedForecast],
     publications: Sequence[Publication],
+    start: datetime,
 ) -> dict[RunId, _EarlierForecast]:
     version_by_id = {forecast.forecast_id: forecast.regressor_version for forecast in recorded}
     timelines: defaultdict[str | None, _Timeline] = defaultdict(_Timeline)
     for forecast in recorded:
-        timelines[forecast.scenario_sha256].add(forecast)
+        if forecast.created_at >= start:
+            timelines[forecast.scenario_sha256].add(forecast)
     published = PublishedVersions(publications)
     earlier: dict[RunId, _EarlierForecast] = {}
     for run, digest in zip(runs, digests, strict=True):
+        matched = timelines[digest].version_before(run.created_at)
         version = version_by_id.get(run.forecast_id) if run.forecast_id is not None else None
         source = ForecastSource.NAMED
         if version is None:
-            version = timelines[digest].version_before(run.created_at)
-            source = ForecastSource.MATCHED
+            version, source = matched, ForecastSource.MATCHED
         if version is None:
             version = published.version_before(run.created_at)
             source = ForecastSource.STANDING

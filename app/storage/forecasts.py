@@ -134,13 +134,13 @@ class ForecastStore:
         workload_id: WorkloadId,
         forecast_ids: Sequence[str],
         scenario_sha256: Sequence[str],
-        since: datetime | None = None,
+        since: datetime,
     ) -> list[RecordedForecast]:
         """Return a workload's recorded forecasts with these identifiers or scenarios, oldest first.
 
-        Scenarios are searched among its newest `MAX_SEARCHED` forecasts; of those made before
-        `since`, only the latest of each scenario counts. If there are more than `MAX_RECORDED`, the
-        newest are returned. The digest is None for any other scenario.
+        Scenarios are searched among its newest `MAX_SEARCHED` forecasts, of those made since an
+        instant. If there are more than `MAX_RECORDED`, the newest are returned. The digest is None
+        for any other scenario.
         """
         row = ForecastRow
         by_key = {_key(digest): digest for digest in scenario_sha256}
@@ -202,24 +202,19 @@ class ForecastStore:
         return self._session.scalars(old.where(*_unnamed(project_id))).one()
 
     def _with_scenarios(
-        self, workload_id: WorkloadId, keys: Sequence[str], since: datetime | None
+        self, workload_id: WorkloadId, keys: Sequence[str], since: datetime
     ) -> sa.Select[str]:
         # One index in order of time holds all these columns: no rows are read, nothing is sorted.
+        row = ForecastRow
         newest = (
-            sa.select(ForecastRow.id, ForecastRow.scenario_sha256)
-            .where(ForecastRow.workload_id == workload_id)
-            .order_by(ForecastRow.id.desc())
+            sa.select(row.id, row.scenario_sha256)
+            .where(row.workload_id == workload_id, row.id >= earliest_identifier("fc", since))
+            .order_by(row.id.desc())
             .limit(MAX_SEARCHED)
             .subquery()
         )
         given = texts_subquery(self._session, keys)
-        key, digest = newest.c.id, newest.c.scenario_sha256
-        found = sa.select(key if since is None else sa.func.max(key)).where(digest.in_(given))
-        if since is None:
-            return found
-        # Those since then are groups of one; in one pass over the index.
-        is_new = key >= earliest_identifier("fc", since)
-        return found.group_by(digest, sa.case((is_new, key)))
+        return sa.select(newest.c.id).where(newest.c.scenario_sha256.in_(given))
 
     def _linked(
         self, forecast: ForecastRow, slug: Slug, is_same_gpu: SameGpu

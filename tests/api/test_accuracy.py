@@ -107,6 +107,33 @@ def test_runs_like_a_recorded_forecast_are_held_against_it(
     }
 
 
+def test_questions_are_held_against_the_runs_that_arrive_next(
+    client: TestClient, services: Services, clock: FakeClock
+) -> None:
+    publish_regressor(services)
+    asked = client.post("/v1/forecasts", json=scenario(4, 2000.0)).json()
+    slower = 1.5 * law_seconds(4, 2000.0)
+    for _ in range(3):
+        clock.advance(seconds=60)
+        upload(client, [run(4, 2000.0, slower), run(4, 2000.0, slower)])
+        fit(services, "fitted", QUICK)
+
+    by_source = accuracy(client)["by_source"]
+    clock.advance(seconds=60)
+    upload(client, [run(4, 2000.0, slower, forecast_id=asked["forecast_id"])])
+    named_only = accuracy(client, window="90s")["by_source"]
+
+    assert {name: each["runs"] for name, each in by_source.items()} == {
+        "matched": 2,
+        "standing": 4,
+    }
+    assert by_source["standing"]["mape"] < by_source["matched"]["mape"]
+    assert {name: each["runs"] for name, each in named_only.items()} == {
+        "named": 1,
+        "standing": 2,
+    }
+
+
 def test_runs_are_held_against_the_version_of_their_time(
     client: TestClient, services: Services, clock: FakeClock
 ) -> None:

@@ -1,5 +1,6 @@
 """The ledger finds forecasts by their names and by what they were asked for."""
 
+from collections.abc import Sequence
 from contextlib import closing
 from datetime import datetime, timedelta
 from hashlib import sha256
@@ -59,11 +60,11 @@ def record_at(
 def find(
     context: ServiceContext,
     workload_id: WorkloadId,
-    names: list[str],
+    names: Sequence[str],
     scenarios: list[str],
     since: datetime | None = None,
 ) -> list[tuple[str, str | None]]:
-    digests = list(map(digest, scenarios))
+    digests, since = list(map(digest, scenarios)), since or context.now()
     with context.database.reading() as stores:
         recorded = stores.forecasts.recorded(workload_id, names, digests, since)
     return [(each.forecast_id, each.scenario_sha256) for each in recorded]
@@ -133,21 +134,22 @@ def test_scenarios_are_looked_for_among_the_newest_and_names_everywhere(
     assert find(context, workload_id, [early], ["a"]) == [(early, digest("a")), (late, digest("a"))]
 
 
-def test_of_earlier_ones_the_latest_of_each_scenario_counts(context: ServiceContext) -> None:
+def test_scenarios_are_looked_for_since_an_instant_and_names_at_any_time(
+    context: ServiceContext,
+) -> None:
     workload_id, now = store_runs(context, "w"), context.now()
-    hours = {hour: now - timedelta(hours=hour) for hour in range(6)}
-    record_at(context, workload_id, "a", hours[5])
-    b = record_at(context, workload_id, "b", hours[4])
-    a = record_at(context, workload_id, "a", hours[3])
-    newer = [record_at(context, workload_id, "a", hours[hour]) for hour in (1, 0)]
+    hours = {hour: now - timedelta(hours=hour) for hour in range(4)}
+    old = [record_at(context, workload_id, "a", hours[hour]) for hour in (3, 2)]
+    new = [record_at(context, workload_id, "a", hours[hour]) for hour in (1, 0)]
 
-    found = find(context, workload_id, [], ["a", "b"], hours[2])
+    assert [key for key, _ in find(context, workload_id, [], ["a"], hours[1])] == new
+    assert [key for key, _ in find(context, workload_id, old[:1], ["a"], hours[1])] == [
+        old[0],
+        *new,
+    ]
 
-    assert [key for key, _ in found] == [b, a, *newer]
 
-
-@pytest.mark.parametrize("is_since", [False, True])
-def test_search_for_scenarios_reads_one_index(context: ServiceContext, *, is_since: bool) -> None:
+def test_search_for_scenarios_reads_one_index(context: ServiceContext) -> None:
     if not context.database.is_sqlite:
         pytest.skip("on PostgreSQL the plan follows the size of the table")
     workload_id = store_runs(context, "w")
@@ -159,12 +161,12 @@ def test_search_for_scenarios_reads_one_index(context: ServiceContext, *, is_sin
         lambda _, __, statement, parameters, *___: asked.append((statement, parameters)),
     )
 
-    find(context, workload_id, [], ["a"], context.now() if is_since else None)
+    find(context, workload_id, [], ["a"])
 
     [(statement, parameters)] = [each for each in asked if "scenario_sha256" in each[0]]
     with context.database.engine.connect() as connection:
         plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters).all()
     details = [row[3] for row in plan]
-    index = "COVERING INDEX ix_forecast_workload_id_id_scenario_sha256 (workload_id=?)"
+    index = "COVERING INDEX ix_forecast_workload_id_id_scenario_sha256 (workload_id=? AND id>?)"
     assert f"SEARCH forecast USING {index}" in details
     assert not any(detail.startswith("SCAN forecast") for detail in details)
