@@ -1,6 +1,6 @@
 """Change points: times from which on all runs were slower or faster than before."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,7 +18,7 @@ from models.tables import FloatArray, IntArray, RunTable
 FALSE_ALARM_RATE = 0.01
 """Probability of finding a change point where there is none, by the parametric bootstrap."""
 
-MAX_CHANGE_POINTS = 3
+MAX_CHANGE_POINTS = 12
 
 MIN_SHIFT = 0.05
 """Smaller shifts, in log units, are not reported."""
@@ -29,8 +29,9 @@ MIN_RUNS = 12
 MAX_SEARCHED = 2_000
 """Of more runs, every second, third and so on by time is searched: few show a common shift."""
 
-_MIN_ON_A_SIDE, _MAX_SPLITS = 4, 60
-"""Fewest runs before and after a split, and most splits that are tried."""
+_MIN_ON_A_SIDE, _ENOUGH_ON_A_SIDE, _MAX_SPLITS = 4, 12, 60
+"""Fewest runs before and after a split in short and in long histories, and most splits that are
+tried."""
 
 _N_BOOTSTRAPS = 299
 """Simulations: 300 with the runs themselves, so that one in a hundred is three."""
@@ -60,8 +61,8 @@ def find_change_points(
     against ``delta = 0`` is maximised over the splits k; its null distribution comes from
     simulating u and e on the same runs, so that configurations measured one after the other are not
     mistaken for a code change. A split is kept if fewer than 1 in 100 simulations reach its ratio
-    and the shift is at least 5 %; the earlier runs are then moved by the shift, and the search goes
-    on.
+    and the shift is at least 5 %. All shifts so far are then estimated together, the earlier runs
+    moved by them, and the search goes on.
 
     Parameters
     ----------
@@ -85,16 +86,16 @@ def find_change_points(
     >>> [(change.at, round(change.shift, 1)) for change in find_change_points(table)]
     [(12.0, 0.4)]
     """
-    changes: list[ChangePoint] = []
+    changes: Sequence[ChangePoint] = ()
     if runs.n_runs < MIN_RUNS or runs.started_at is None:
         return ()
     order = _order_by_time(runs, runs.started_at)
     runs = runs.take(order[:: max(1, -(-len(order) // MAX_SEARCHED))])
     while len(changes) < MAX_CHANGE_POINTS:
-        change = _strongest(at_present(runs, changes), hardware, seed)
-        if change is None:
+        more = _with_strongest(at_present(runs, changes), changes, hardware, seed)
+        if more is None:
             break
-        changes.append(change)
+        changes = more
     return tuple(sorted(changes, key=lambda change: change.at))
 
 
@@ -179,35 +180,52 @@ class _Noise:
         return np.asarray(noise + misfit[self.group], dtype=np.float64)
 
 
-def _strongest(
-    runs: RunTable, hardware: Mapping[str, HardwareDescription] | None, seed: int
-) -> ChangePoint | None:
+def _with_strongest(
+    runs: RunTable,
+    known: Sequence[ChangePoint],
+    hardware: Mapping[str, HardwareDescription] | None,
+    seed: int,
+) -> Sequence[ChangePoint] | None:
+    """Return the changes known and the next one, with all shifts as estimated together.
+
+    None if there is no further one. `runs` are at present as far as known.
+    """
     splits = _splits(runs.started_at)
     if runs.started_at is None or not len(splits):
         return None
     residual, design, group = _residuals(runs, hardware, seed)
     order = np.argsort(runs.started_at, kind="stable")
     noise = _estimate_noise(residual, design, group, order)
-    later = (runs.started_at[:, None] >= splits).astype(np.float64)
+    later = _later(runs.started_at, splits)
+    of_known = _later(runs.started_at, np.array([change.at for change in known]))
     clipped = _clipped(residual)
     rng = np.random.default_rng(seed)
-    simulated = noise.simulate(_N_BOOTSTRAPS, rng)
-    ratios, _, _ = _likelihood_ratios(np.column_stack([clipped, simulated]), later, design, noise)
+    columns = np.column_stack([clipped, noise.simulate(_N_BOOTSTRAPS, rng)])
+    ratios = _likelihood_ratios(columns, later, np.hstack([design, of_known]), noise)
     exceeded = int((ratios[:, 1:].max(axis=0) >= ratios[:, 0].max()).sum())
     if (1 + exceeded) / (1 + _N_BOOTSTRAPS) > FALSE_ALARM_RATE:
         return None
     best = int(ratios[:, 0].argmax())
+    eras = np.column_stack([of_known, later[:, best]])
     is_later = later[:, best] > 0
     centred = residual.copy()
     centred[is_later] = _clipped(residual[is_later])
     centred[~is_later] = _clipped(residual[~is_later])
-    split = later[:, best : best + 1]
-    _, shift, _ = _likelihood_ratios(centred[:, None], split, design, noise)
+    shifts, _ = _joint_shifts(centred, eras, design, noise)
     # Where few configurations are repeated, the change itself was taken for noise at first.
-    noise = _estimate_noise(residual - shift[0, 0] * split[:, 0], design, group, order)
-    _, shift, variance = _likelihood_ratios(centred[:, None], split, design, noise)
-    shrunken = float(shift[0, 0]) * _PRIOR_SD**2 / (_PRIOR_SD**2 + float(variance[0]))
-    return ChangePoint(float(splits[best]), shrunken) if abs(shrunken) >= MIN_SHIFT else None
+    noise = _estimate_noise(residual - eras @ shifts, design, group, order)
+    shifts, variances = _joint_shifts(centred, eras, design, noise)
+    shifts += np.array([*(change.shift for change in known), 0.0])
+    shifts *= _PRIOR_SD**2 / (_PRIOR_SD**2 + variances)
+    if abs(shifts[-1]) < MIN_SHIFT:
+        return None
+    instants = [*(change.at for change in known), float(splits[best])]
+    return [ChangePoint(at, float(shift)) for at, shift in zip(instants, shifts, strict=True)]
+
+
+def _later(started_at: FloatArray, instants: FloatArray) -> FloatArray:
+    """Return which runs began at or after each instant, as 0 and 1, shape (n, instants)."""
+    return (started_at[:, None] >= instants).astype(np.float64)
 
 
 def _splits(started_at: FloatArray | None) -> FloatArray:
@@ -215,9 +233,10 @@ def _splits(started_at: FloatArray | None) -> FloatArray:
     if started_at is None:
         return np.zeros(0)
     times, first = np.unique(np.sort(started_at), return_index=True)
-    least = max(_MIN_ON_A_SIDE, len(started_at) // 20)
+    least = min(max(_MIN_ON_A_SIDE, len(started_at) // 20), _ENOUGH_ON_A_SIDE)
     times = times[(first >= least) & (len(started_at) - first >= least)]
-    return times[:: max(1, -(-len(times) // _MAX_SPLITS))]
+    # From the last one on: forecasts are those of the present.
+    return times[:: -max(1, -(-len(times) // _MAX_SPLITS))][::-1]
 
 
 def _residuals(
@@ -274,15 +293,33 @@ def _clipped(residual: FloatArray) -> FloatArray:
 
 def _likelihood_ratios(
     residuals: FloatArray, later: FloatArray, design: FloatArray, noise: _Noise
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return share explained and shift of each split (rows) on each residual, and variances."""
-    whitened = noise.whiten(design)
-    # A pseudo-inverse, since levels and constant columns may be linearly dependent.
-    project = np.linalg.pinv(design.T @ whitened, hermitian=True) @ whitened.T
-    shifts, errors = later - design @ (project @ later), residuals - design @ (project @ residuals)
+) -> FloatArray:
+    """Return the share explained by a shift at each split (rows) of each residual (columns)."""
+    shifts, errors = _without_effects((later, residuals), design, noise)
     weighted = noise.whiten(shifts)
     information = np.maximum((shifts * weighted).sum(axis=0), 1e-9)
     scores = weighted.T @ errors
     # Relative to the total, as in an F test, since the noise is estimated.
     total = np.maximum((errors * noise.whiten(errors)).sum(axis=0), 1e-300)
-    return scores**2 / information[:, None] / total, scores / information[:, None], 1 / information
+    return np.asarray(scores**2 / information[:, None] / total)
+
+
+def _joint_shifts(
+    residual: FloatArray, eras: FloatArray, design: FloatArray, noise: _Noise
+) -> tuple[FloatArray, FloatArray]:
+    """Return the shift at the beginning of each era, all estimated together, and the variances."""
+    shifts, errors = _without_effects((eras, residual[:, None]), design, noise)
+    weighted = noise.whiten(shifts)
+    covariance = np.linalg.pinv(shifts.T @ weighted, hermitian=True)
+    return covariance @ (weighted.T @ errors)[:, 0], np.diag(covariance)
+
+
+def _without_effects(
+    tables: Sequence[FloatArray], design: FloatArray, noise: _Noise
+) -> Iterator[FloatArray]:
+    """Yield tables with one row a run, less what the linear effects of the design explain."""
+    whitened = noise.whiten(design)
+    # A pseudo-inverse, since levels and constant columns may be linearly dependent.
+    project = np.linalg.pinv(design.T @ whitened, hermitian=True) @ whitened.T
+    for table in tables:
+        yield table - design @ (project @ table)

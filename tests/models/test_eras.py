@@ -1,5 +1,6 @@
 """Change points: found when durations shift, at the stated rate where nothing does."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -79,6 +80,38 @@ def test_a_last_night_that_differs_much_is_one_change_of_its_whole_size(shift: f
 
     assert [each.at for each in change_points] == [216]
     assert change_points[0].shift == pytest.approx(shift, abs=0.1)
+
+
+def history_of_years(lengths: Sequence[int], shifts: Sequence[float]) -> RunTable:
+    """Return runs of eras of these lengths; each but the first begins with a shift."""
+    n, rng = sum(lengths), np.random.default_rng(5)
+    workers, size = rng.choice([1.0, 2.0, 4.0, 8.0], n), rng.choice([1e3, 4e3], n)
+    levels = np.repeat(np.cumsum([0.0, *shifts]), lengths)
+    seconds = (30 + size / workers / 2) * np.exp(levels + rng.normal(0, 0.03, n))
+    features = FeatureTable({"workers": workers, "dataset_size": size}, {}, n)
+    return RunTable(
+        features, seconds, [f"run_{row}" for row in range(n)], np.arange(n, dtype=float)
+    )
+
+
+def test_many_changes_are_told_apart_and_estimated_together() -> None:
+    shifts = [0.2, -0.2, 0.15, 0.12, -0.15, 0.2]
+    runs = history_of_years([60] * 7, shifts)
+
+    found = find_change_points(runs)
+
+    still_to_come = np.repeat(np.cumsum([0.0, *shifts])[-1] - np.cumsum([0.0, *shifts]), 60)
+    moved = np.log(at_present(runs, found).duration_seconds / runs.duration_seconds)
+    eras = (moved - still_to_come).reshape(7, 60)
+    assert len({each.at for each in found}) == len(found)
+    assert np.median(eras, axis=1) == pytest.approx(np.zeros(7), abs=0.03)
+
+
+def test_a_change_is_found_after_few_runs_however_long_the_history_is() -> None:
+    [found] = find_change_points(history_of_years([985, 15], [0.2]))
+
+    assert found.at == pytest.approx(985, abs=8)
+    assert found.shift == pytest.approx(0.2, abs=0.03)
 
 
 def test_false_alarms_are_as_rare_as_stated() -> None:
