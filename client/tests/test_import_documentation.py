@@ -18,9 +18,36 @@ pytestmark = pytest.mark.lengthy
 
 _FOLDER = Path(__file__).parents[2] / "docs" / "integrations"
 _BLOCK = re.compile(r"^```bash\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_ACCOUNTING = """\
-Cluster|JobID|JobIDRaw|JobName|State|ElapsedRaw|Start|NNodes|AllocCPUS|AllocTRES|Partition|Comment
-tiger|7|7|slurm-page|COMPLETED|60|2026-11-01T10:00:00|1|8|cpu=8,gres/gpu:a100=4|gpu|epochs=3
+_PREEMPTED = {
+    "Cluster": "tiger",
+    "JobID": "7",
+    "JobIDRaw": "7",
+    "JobName": "slurm-page",
+    "State": "PREEMPTED",
+    "ElapsedRaw": "60",
+    "Start": "2026-11-01T10:00:00",
+    "NNodes": "1",
+    "AllocCPUS": "8",
+    "AllocTRES": "cpu=8,gres/gpu:a100=4",
+    "Partition": "gpu",
+    "Comment": "epochs=3",
+    "Restarts": "0",
+}
+_COMPLETED = {
+    **_PREEMPTED,
+    "State": "COMPLETED",
+    "Start": "2026-11-01T12:00:00",
+    "Restarts": "1",
+}
+# As Slurm's own, it shows the columns that it is asked for, and only the last start of a job.
+_SACCT = """\
+#!{python}
+import sys
+starts = {starts}
+(columns,) = (word[9:].split(",") for word in sys.argv if word.startswith("--format="))
+print("|".join(columns))
+for start in starts if "--duplicates" in sys.argv else starts[-1:]:
+    print("|".join(start[column] for column in columns))
 """
 _DATA_JS = (
     'window.BENCHMARK_DATA = {"entries": {"Go": [{"commit": {"id": "1f2e3d"}, "date":'
@@ -32,10 +59,10 @@ def _nothing(folder: Path) -> None:
     """The page's block brings all that it needs."""
 
 
-def _slurm(folder: Path) -> None:
-    """A cluster's command that prints what Slurm would."""
+def _slurm(folder: Path, *starts: dict[str, str]) -> None:
+    """A cluster's command that prints what Slurm would of a job."""
     command = folder / "bin" / "sacct"
-    command.write_text(f"#!/bin/sh\ncat <<'END'\n{_ACCOUNTING}END\n")
+    command.write_text(_SACCT.format(python=sys.executable, starts=starts or (_COMPLETED,)))
     command.chmod(0o755)
 
 
@@ -101,19 +128,47 @@ def test_block_runs_and_its_runs_arrive(
     page: str, client: Client, service_url: str, tmp_path: Path
 ) -> None:
     prepare, workload, expected = _PAGES[page]
-    (block,) = _BLOCK.findall((_FOLDER / f"{page}.md").read_text())
-    commands = tmp_path / "bin"
-    commands.mkdir()
-    command = commands / "trainfare"
-    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m trainfare_client "$@"\n')
-    command.chmod(0o755)
+    _written_command(tmp_path)
     prepare(tmp_path)
 
-    answer = subprocess.run(
+    answer = _block_run(page, service_url, tmp_path)
+
+    assert answer.returncode == 0, answer.stderr
+    assert answer.stdout.startswith("workload,external_id,")
+    assert len(list(client.runs.all(workload))) == expected
+
+
+def test_job_that_was_preempted_joins_again_when_it_has_ended(
+    client: Client, service_url: str, tmp_path: Path
+) -> None:
+    restarted = [{**start, "JobName": "slurm-night"} for start in (_PREEMPTED, _COMPLETED)]
+    _written_command(tmp_path)
+
+    _slurm(tmp_path, restarted[0])
+    _block_run("slurm", service_url, tmp_path)
+    _slurm(tmp_path, *restarted)
+    answer = _block_run("slurm", service_url, tmp_path)
+
+    assert answer.returncode == 0, answer.stderr
+    statuses = {run["external_id"]: run["status"] for run in client.runs.all("slurm-night")}
+    assert statuses == {"slurm:tiger/7": "preempted", "slurm:tiger/7/restart-1": "succeeded"}
+
+
+def _written_command(folder: Path) -> None:
+    """The command that the pages type."""
+    command = folder / "bin" / "trainfare"
+    command.parent.mkdir()
+    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m trainfare_client "$@"\n')
+    command.chmod(0o755)
+
+
+def _block_run(page: str, service_url: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    (block,) = _BLOCK.findall((_FOLDER / f"{page}.md").read_text())
+    return subprocess.run(
         ["bash", "-euo", "pipefail", "-c", block],
-        cwd=tmp_path,
+        cwd=folder,
         env={
-            "PATH": f"{commands}:/usr/local/bin:/usr/bin:/bin",
+            "PATH": f"{folder / 'bin'}:/usr/local/bin:/usr/bin:/bin",
             "PYTHONPATH": str(Path(__file__).parents[1]),
             "TRAINFARE_URL": service_url,
         },
@@ -121,7 +176,3 @@ def test_block_runs_and_its_runs_arrive(
         text=True,
         check=False,
     )
-
-    assert answer.returncode == 0, answer.stderr
-    assert answer.stdout.startswith("workload,external_id,")
-    assert len(list(client.runs.all(workload))) == expected
