@@ -169,6 +169,18 @@ def test_gpus_are_counted_in_every_spelling_of_slurm(
     assert row["external_id"] == "slurm:5"
 
 
+@pytest.mark.parametrize("options", [(), ("--delimiter", r"\t")])
+def test_columns_may_be_separated_by_what_no_name_holds(
+    options: tuple[str, ...], importing: Importing, tmp_path: Path
+) -> None:
+    columns, job = (line.replace("|", "\t") for line in (_COLUMNS, _job(name="NAME")))
+    file = _output(tmp_path, job.replace("NAME", "a|b"), columns=columns)
+
+    (row,) = importing.dry("sacct", file, *options)
+
+    assert row["label.job_name"] == "a|b"
+
+
 def test_comment_tells_the_work_and_maps_what_they_want(
     importing: Importing, tmp_path: Path
 ) -> None:
@@ -197,7 +209,7 @@ def test_instants_are_read_in_the_zone_that_is_named(importing: Importing, tmp_p
         (_job(state="MELTED"), "Slurm has no state 'MELTED'."),
         (_job(elapsed="soon"), "The elapsed time 'soon' is not understood."),
         (_job(tres="gres/gpu:a100=2,gres/gpu:v100=2"), "several types of GPU: a100, v100"),
-        (_job(name="a|b"), "The row has 11 cells where the header has 10."),
+        (_job(name="a|b"), "by '|' alone; if cells hold it, by another --delimiter."),
         (_job(name="***"), "The run's workload is not known."),
         (_job().replace("2026-11-01T10", "yesterday"), "The time 'yesterday:00:00'"),
     ],
@@ -221,7 +233,7 @@ def test_columns_that_are_missing_are_named_with_the_command(
 
     assert answer.exit_code == 1
     assert "There is no column ElapsedRaw." in answer.err
-    assert "sacct --parsable2 --format=" in answer.err
+    assert "sacct --parsable2 --duplicates --format=" in answer.err
 
 
 def test_help_names_each_needed_column_in_one_piece(

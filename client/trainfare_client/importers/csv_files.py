@@ -89,7 +89,7 @@ def table(
                 report.add(
                     lines.place,
                     f"The row has {len(cells)} cells where the header has {len(columns)}.",
-                    f"Separate cells by {sep!r} alone, or pass --delimiter.",
+                    f"Separate cells by {sep!r} alone; if cells hold it, by another --delimiter.",
                 )
     except csv.Error as error:
         raise SourceError(lines.place, f"It is not CSV: {error}.", "Check its quotes.") from None

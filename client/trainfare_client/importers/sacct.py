@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 NEEDED: Final = (
     "Cluster,JobID,JobIDRaw,JobName,State,ElapsedRaw,Start,NNodes,AllocCPUS,AllocTRES,Partition"
 )
-_REMEDY: Final = f"Export with: sacct --parsable2 --format={NEEDED}"
+_REMEDY: Final = f"Export with: sacct --parsable2 --duplicates --format={NEEDED}"
 _UNDER_A_SECOND: Final = "jobs that never ran, or for less than a second"
 _READ_BEFORE: Final = "jobs that were read before"
 _TOLD_OF_ATTEMPTS: Final = ("workload", "status", "duration_seconds", "started_at")
@@ -54,7 +54,7 @@ def read_sacct(paths: Sequence[str], report: Report, options: Options) -> Iterat
     attempts: _Attempts = defaultdict(list)
     for path in paths:
         is_checked = False
-        for place, cells in table(path, report, options.delimiter or "|", quoted=False):
+        for place, cells in table(path, report, options.delimiter, quoted=False):
             if not is_checked:
                 _check_columns(path, cells)
                 is_checked = True
