@@ -15,7 +15,8 @@ _OUTCOMES: Final = (
         "out_of_memory",
         re.compile(
             r"OutOfMemoryError|OOMKilled|exceeding.{0,20}memory limits|out of memory|OutOfMemory"
-            r"|exit (?:code|status):? ?137",
+            # 52 is an exit code of Spark: no memory.
+            r"|exit(?:ed with)? (?:code|status):? ?(?:137|52)\b",
             re.IGNORECASE,
         ),
     ),
