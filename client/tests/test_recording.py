@@ -177,11 +177,20 @@ def test_other_rank_tells_the_cause_that_rank_0_cannot_see(tmp_path: Path) -> No
     assert alone.cause("failed") == "failed"
 
 
+# As Slurm sets them in a job's script (sbatch --nodes=2 --ntasks=8), and in what srun starts there.
+_SLURM_JOB = {"SLURM_PROCID": "0", "SLURM_NTASKS": "8", "SLURM_NNODES": "2"}
+_SLURM_STEP = {"SLURM_PROCID": "5", "SLURM_STEP_NUM_TASKS": "8", "SLURM_STEP_NUM_NODES": "2"}
+_MPIRUN = {"OMPI_COMM_WORLD_RANK": "3", "OMPI_COMM_WORLD_SIZE": "4"}
+
+
 @pytest.mark.parametrize(
     ("environ", "place"),
     [
         ({}, Place()),
-        ({"SLURM_PROCID": "5", "SLURM_NTASKS": "8", "SLURM_NNODES": "2"}, Place(5, 8, 2)),
+        (_SLURM_JOB, Place()),
+        (_SLURM_JOB | _SLURM_STEP, Place(5, 8, 2)),
+        (_SLURM_JOB | _MPIRUN, Place(3, 4)),
+        (_SLURM_JOB | {"WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "4"}, Place(0, 4, 1)),
         ({"RANK": "x", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}, Place(0, 2, 1)),
     ],
 )

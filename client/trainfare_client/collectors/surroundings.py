@@ -13,8 +13,10 @@ from trainfare_client.variables import WORKLOAD
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_RANKS: Final = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
-_WORLD_SIZES: Final = ("WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
+# Slurm's come last: what mpirun starts in a job inherits them from its launcher. SLURM_NTASKS and
+# SLURM_NNODES, which a job's script has too, say what srun would start, not what trains.
+_RANKS: Final = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
+_WORLD_SIZES: Final = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS")
 _LOCAL_WORLD_SIZES: Final = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE")
 _COMMITS: Final = ("GITHUB_SHA", "CI_COMMIT_SHA", "GIT_COMMIT", "BUILDKITE_COMMIT")
 _CI_URLS: Final = ("CI_JOB_URL", "CI_PIPELINE_URL", "BUILD_URL", "BUILDKITE_BUILD_URL")
@@ -51,7 +53,7 @@ def read_place(environ: Mapping[str, str] = os.environ) -> Place:
     """
     workers = _first_number(environ, _WORLD_SIZES)
     local = _first_number(environ, _LOCAL_WORLD_SIZES)
-    nodes = _first_number(environ, ("SLURM_NNODES",))
+    nodes = _first_number(environ, ("SLURM_STEP_NUM_NODES",))
     if nodes is None and workers and local:
         nodes = math.ceil(workers / local)
     return Place(_first_number(environ, _RANKS) or 0, workers, nodes)
