@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.support import patient_http
-from tests.web.conftest import MARKUP, PUBLISHED, OpenPage, answer_of, drop
+from tests.web.conftest import MARKUP, PUBLISHED, OpenPage, answer_of, drop, publish
 
 pytestmark = pytest.mark.browser
 
@@ -133,3 +133,19 @@ def test_long_names_take_some_lines_of_a_phones_list(
         box = page.get_by_role("link", name=name).bounding_box()
         assert box is not None
         assert 140 < box["width"] < 300
+
+
+@pytest.mark.parametrize("width", [500, 768])
+def test_long_name_of_an_axis_leaves_room_beside_it(
+    empty_service: str, open_page: OpenPage, width: int
+) -> None:
+    name = "maximum_steps_of_gradient_accumulation_before_the_optimizer_steps_again"
+    runs = [
+        {"workload": "long", "parameters": {name: steps}, "duration_seconds": 10 + steps}
+        for steps in (1, 2, 4)
+    ]
+    publish(empty_service, runs)
+    page = open_page(f"{empty_service}/workloads/long", width=width)
+    answer_of(page)
+
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
