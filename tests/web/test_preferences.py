@@ -1,0 +1,33 @@
+"""What readers have set in their system is heeded."""
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.web.conftest import PUBLISHED, OpenPage, answer_of
+
+pytestmark = pytest.mark.browser
+
+_OVERFLOW = "document.documentElement.scrollWidth - window.innerWidth"
+
+
+def _enlarge_text(page: Page) -> None:
+    """Set twice the usual size of text in the browser."""
+    protocol = page.context.new_cdp_session(page)
+    protocol.send("Page.setFontSizes", {"fontSizes": {"standard": 32}})
+    expect(page.locator("html")).to_have_css("font-size", "32px")
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_large_text_finds_room(published_service: str, open_page: OpenPage, width: int) -> None:
+    page = open_page(f"{published_service}/workloads/{PUBLISHED}", width=width)
+    answer_of(page)
+    expect(page.locator("#card .meters").first).to_be_visible()
+
+    _enlarge_text(page)
+
+    assert page.evaluate(_OVERFLOW) <= 0
+    fact = page.locator("#answer dd").first.bounding_box()
+    size = page.locator("#question [name=dataset_size]")
+    assert fact is not None
+    assert fact["width"] > 250
+    assert size.evaluate("(input) => input.scrollWidth <= input.clientWidth")
