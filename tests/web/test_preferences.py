@@ -31,3 +31,37 @@ def test_large_text_finds_room(published_service: str, open_page: OpenPage, widt
     assert fact is not None
     assert fact["width"] > 250
     assert size.evaluate("(input) => input.scrollWidth <= input.clientWidth")
+
+
+@pytest.mark.parametrize("control", ["#question select", "[name=workers]", "[name=within]"])
+def test_focus_is_seen_at_high_contrast(
+    published_service: str, open_page: OpenPage, control: str
+) -> None:
+    page = open_page(f"{published_service}/workloads/{PUBLISHED}")
+    page.emulate_media(forced_colors="active")
+    answer_of(page)
+
+    page.locator(control).first.focus()
+
+    # The system removes shadows and gives all borders one colour.
+    expect(page.locator(control).first).to_have_css("outline-style", "solid")
+
+
+def test_colours_that_tell_something_stay_at_high_contrast(
+    published_service: str, open_page: OpenPage
+) -> None:
+    page = open_page(f"{published_service}/workloads/{PUBLISHED}")
+    answer_of(page)
+    colours = (
+        "() => [['.legend .cost', '::before'], ['.legend .best', '::before'], ['.meter .bar'],"
+        " ['.readiness .dot']].map(([selector, part]) =>"
+        " getComputedStyle(document.querySelector(selector), part).backgroundColor)"
+    )
+    expect(page.locator("#readiness")).to_have_attribute("data-state", "ready")
+    expect(page.locator(".legend .best")).to_be_visible()
+    expect(page.locator(".meter").first).to_be_visible()
+    usual = page.evaluate(colours)
+
+    page.emulate_media(forced_colors="active")
+
+    assert page.evaluate(colours) == usual
