@@ -65,3 +65,19 @@ def test_colours_that_tell_something_stay_at_high_contrast(
     page.emulate_media(forced_colors="active")
 
     assert page.evaluate(colours) == usual
+
+
+def test_page_jumps_for_those_who_want_no_motion(
+    published_service: str, open_page: OpenPage
+) -> None:
+    page = open_page(f"{published_service}/workloads/{PUBLISHED}")
+    page.emulate_media(reduced_motion="reduce")
+    answer_of(page)
+    expect(page.locator("#runs .link").first).to_be_visible()
+
+    away = page.locator("#runs .link").last.evaluate(
+        "(ask) => { ask.scrollIntoView({ behavior: 'instant' }); ask.click();"
+        " return document.getElementById('what-if').getBoundingClientRect().top; }"
+    )
+
+    assert abs(away) < 1

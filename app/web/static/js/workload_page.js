@@ -75,7 +75,8 @@ function use(scenario) {
   if (!sections) return;
   writeFields(form, sections.questionOf(scenario));
   ask();
-  byId("what-if").scrollIntoView({ behavior: "smooth" });
+  const behavior = matchMedia("(prefers-reduced-motion: reduce)").matches ? "instant" : "smooth";
+  byId("what-if").scrollIntoView({ behavior });
 }
 
 /** Ask the question in the address, else about the newest run that the regressor may have used. */
