@@ -1,4 +1,6 @@
-"""What a reader opens stays open, and what is printed suits paper."""
+"""What a reader opens stays open, what is printed suits paper, and what is new is read out."""
+
+import re
 
 import pytest
 from playwright.sync_api import expect
@@ -84,3 +86,22 @@ def test_progress_of_a_fit_is_read_out_once_for_each_step(
     expect(page.locator("#fit")).to_contain_text("40%")
     expect(page.locator("#fit [role=status]")).to_have_text("last")
     assert page.evaluate("window.told") == ["folds", "last"]
+
+
+def test_refusal_of_a_key_is_read_out(published_service: str, open_page: OpenPage) -> None:
+    page = open_page(f"{published_service}/workloads/{PUBLISHED}")
+    answer_of(page)
+    page.route("**/v1/**", lambda route: route.fulfill(status=401, body="{}"))
+    page.get_by_role("button", name="Forecast").click()
+    key = page.locator("#key-input")
+    expect(key).to_have_accessible_description(re.compile("^An operator makes one"))
+
+    key.fill("tf_“pasted”")
+    key.press("Enter")
+    expect(page.locator("#key-note[aria-live=polite]")).to_contain_text("That is not a key")
+    key.fill("tf_unknown")
+    key.press("Enter")
+
+    # The dialog comes again, with the focus on its field, whose description is read with it.
+    expect(key).to_be_focused()
+    expect(key).to_have_accessible_description(re.compile("^The service did not accept the key"))
