@@ -388,8 +388,8 @@ def test_sequences_leave_what_the_model_says(sqlite_template: Path) -> None:
     run_state_machine_as_test(
         OnCopies,
         settings=hypothesis_settings(
-            max_examples=5,
-            stateful_step_count=30,
+            max_examples=12,
+            stateful_step_count=40,
             suppress_health_check=list(HealthCheck),
             phases=[phase for phase in Phase if phase is not Phase.explain],
         ),
