@@ -2,7 +2,7 @@
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
@@ -55,34 +55,21 @@ class _EarlierForecast:
     source: ForecastSource
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Timeline:
-    """Recorded forecasts of one scenario in the order in which they were made.
-
-    Each is compared with the runs that arrive next. A question that was asked once would otherwise
-    decide for ever how runs of it are judged, though regressors since then answer it differently.
-    """
+    """Recorded forecasts of one scenario in the order in which they were made."""
 
     created_at: list[datetime] = field(default_factory=list)
     versions: list[int] = field(default_factory=list)
-    _arrival: datetime | None = None
-    _n_earlier: int = 0
-    _version: int | None = None
 
     def add(self, forecast: RecordedForecast) -> None:
         self.created_at.append(forecast.created_at)
         self.versions.append(forecast.regressor_version)
 
-    def version_before(self, arrival: datetime) -> int | None:
-        """Return the version that answered last between a run and the one before it, if one did.
-
-        Runs are asked for in the order of their arrival; those of one instant arrive together.
-        """
-        if arrival != self._arrival:
-            n_earlier = bisect_left(self.created_at, arrival)
-            self._version = self.versions[n_earlier - 1] if n_earlier > self._n_earlier else None
-            self._arrival, self._n_earlier = arrival, n_earlier
-        return self._version
+    def version_between(self, since: datetime, until: datetime) -> int | None:
+        """Return the version that answered last from an instant on and before another one."""
+        last = bisect_left(self.created_at, until) - 1
+        return self.versions[last] if last >= bisect_left(self.created_at, since) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,22 +166,40 @@ def _earlier_forecasts(
     version_by_id = {forecast.forecast_id: forecast.regressor_version for forecast in recorded}
     timelines: defaultdict[str | None, _Timeline] = defaultdict(_Timeline)
     for forecast in recorded:
-        if forecast.created_at >= start:
-            timelines[forecast.scenario_sha256].add(forecast)
+        timelines[forecast.scenario_sha256].add(forecast)
     published = PublishedVersions(publications)
     earlier: dict[RunId, _EarlierForecast] = {}
-    for run, digest in zip(runs, digests, strict=True):
-        matched = timelines[digest].version_before(run.created_at)
+    previous = _previous_arrivals(runs, digests, start)
+    for run, digest, since in zip(runs, digests, previous, strict=True):
         version = version_by_id.get(run.forecast_id) if run.forecast_id is not None else None
         source = ForecastSource.NAMED
         if version is None:
-            version, source = matched, ForecastSource.MATCHED
+            version = timelines[digest].version_between(since, run.created_at)
+            source = ForecastSource.MATCHED
         if version is None:
             version = published.version_before(run.created_at)
             source = ForecastSource.STANDING
         if version is not None:
             earlier[run.run_id] = _EarlierForecast(version, source)
     return earlier
+
+
+def _previous_arrivals(
+    runs: Sequence[Run], digests: Sequence[str], start: datetime
+) -> Iterator[datetime]:
+    """Yield when the run of the same scenario before each run arrived, `start` for the first.
+
+    A forecast is compared with the runs that arrive next. A question that was asked once would
+    otherwise decide for ever how runs of it are judged, though regressors since then answer it
+    differently. Runs of one instant arrive together.
+    """
+    arrivals: dict[str, tuple[datetime, datetime]] = {}
+    for run, digest in zip(runs, digests, strict=True):
+        previous, latest = arrivals.get(digest, (start, start))
+        if run.created_at != latest:
+            previous, latest = latest, run.created_at
+            arrivals[digest] = previous, latest
+        yield previous
 
 
 def _newest_versions(earlier: dict[RunId, _EarlierForecast]) -> dict[RunId, _EarlierForecast]:
