@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from app.domain.accuracy import DriftReport
 from app.domain.fits import Fit
-from app.domain.identifiers import CiReportId, RunId, Slug, WorkloadId
+from app.domain.identifiers import CiReportId, Slug, WorkloadId
 from app.domain.runs import Run
 
 CONFIDENCE: Final = 0.9
@@ -100,8 +100,9 @@ class JudgedRun:
 class CiReport:
     """The outcome of a report.
 
-    `duplicates` are the runs that were already stored; `drifts` names the workloads whose
-    durations creep up; `fits` are the active fits of its workloads.
+    `duplicates` tells of each run whether it was already stored, be it by an earlier row of the
+    report; `drifts` names the workloads whose durations creep up; `fits` are the active fits of its
+    workloads.
     """
 
     report_id: CiReportId
@@ -110,7 +111,7 @@ class CiReport:
     verdict: GateVerdict
     exit_code: int
     runs: tuple[JudgedRun, ...]
-    duplicates: frozenset[RunId]
+    duplicates: tuple[bool, ...]
     drifts: Mapping[Slug, DriftReport]
     cost_change: CostChange | None
     fits: tuple[Fit, ...]

@@ -162,7 +162,7 @@ class CiReportService:
             verdict=verdict,
             exit_code=exit_code(verdict, request.gate),
             runs=tuple(judged),
-            duplicates=_duplicates(result),
+            duplicates=tuple(row.accepted.is_duplicate for row in result.runs or ()),
             drifts=drifts,
             cost_change=cost_change(judged, request.runs_per_month, runs_last_month),
             fits=tuple(fit for fit in active if fit is not None),
@@ -355,11 +355,3 @@ def _stored_runs(stores: Stores, project_id: ProjectId, result: UploadResult) ->
     ids = [row.accepted.run_id for row in result.runs or () if row.accepted.run_id is not None]
     runs = {run.run_id: run for run in stores.runs.get_many(project_id, ids)}
     return [runs[run_id] for run_id in ids]
-
-
-def _duplicates(result: UploadResult) -> frozenset[RunId]:
-    return frozenset(
-        row.accepted.run_id
-        for row in result.runs or ()
-        if row.accepted.run_id is not None and row.accepted.is_duplicate
-    )

@@ -23,8 +23,8 @@ def report_document(report: CiReport) -> Document:
         "exit_code": report.exit_code,
         "summary": summary(report),
         "runs": [
-            _run_document(judged, is_duplicate=judged.run.run_id in report.duplicates)
-            for judged in report.runs
+            _run_document(judged, is_duplicate=is_duplicate)
+            for judged, is_duplicate in zip(report.runs, report.duplicates, strict=True)
         ],
         "drift": [_drift_document(slug, drift) for slug, drift in report.drifts.items()],
         "cost_change": None if report.cost_change is None else _cost(report.cost_change),
