@@ -10,7 +10,7 @@ Bills in steps take few values, so an interval of them holds more than its confi
 covered share should equal the probability that the forecast itself gives to the interval (`told`);
 the share of the durations that their own interval covered is shown beside both.
 
-    python -m benchmarks.costs DATA --tasks 2 --step 60 --minimum 60
+    python -m benchmarks.costs --data DIR --tasks 2 --step 60 --minimum 60
 """
 
 import argparse
@@ -155,7 +155,9 @@ def _row(name: str, coverage: Coverage) -> tuple[str, ...]:
 def main() -> None:
     """Measure and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, prog="python -m benchmarks.costs")
-    parser.add_argument("data", type=Path, help="folders with runs.csv and tasks.json")
+    parser.add_argument(
+        "--data", type=Path, required=True, help="folder of data sets with runs.csv and tasks.json"
+    )
     parser.add_argument("--tasks", type=int, default=3, help="of each folder, evenly spaced")
     parser.add_argument("--step", type=int, help="billing step in seconds")
     parser.add_argument("--minimum", type=int, help="billed seconds at least")
