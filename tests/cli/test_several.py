@@ -97,6 +97,84 @@ def test_web_process_that_cannot_start_up_ends_the_service_with_an_error(tmp_pat
     assert "no room for a thread" in ended.stderr
 
 
+_WITHOUT_ROOM = """
+import os
+import resource
+import signal
+import socket
+import sys
+import uvicorn
+from app.cli.failures import RefusedError
+from app.cli.processes.several import WebProcesses
+
+async def application(scope, receive, send):
+    await send({"type": "lifespan.startup.complete"})
+
+def allow_files(count):
+    resource.setrlimit(resource.RLIMIT_NOFILE, (count, HARD))
+
+class CrowdedAtStart(WebProcesses):
+    def init_processes(self):
+        super().init_processes()
+        allow_files(3)
+        super().init_processes()
+
+class CrowdedLater(WebProcesses):
+    victim = None
+
+    def keep_subprocess_alive(self):
+        if self.victim is None:
+            self.victim = self.processes[0]
+            os.kill(self.victim.pid, signal.SIGKILL)
+            self.victim.process.join()
+            allow_files(3)
+        super().keep_subprocess_alive()
+        if self.victim is self.processes[0]:
+            allow_files(SOFT)
+        elif not self.should_exit.is_set():
+            print("replaced")
+            self.should_exit.set()
+
+if __name__ == "__main__":
+    SOFT, HARD = resource.getrlimit(resource.RLIMIT_NOFILE)
+    config = uvicorn.Config(application, workers=1, lifespan="on")
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.set_inheritable(True)
+        try:
+            globals()[sys.argv[1]](config, listening).run()
+        except RefusedError as error:
+            print(error)
+"""
+
+
+@pytest.mark.parametrize(
+    ("case", "outcome"),
+    [
+        ("CrowdedAtStart", "The web processes cannot be started: Too many open files.\n"),
+        ("CrowdedLater", "replaced\n"),
+    ],
+)
+def test_web_process_for_which_there_is_no_room_is_told_and_started_later(
+    tmp_path: Path, case: str, outcome: str
+) -> None:
+    (tmp_path / "service.py").write_text(_WITHOUT_ROOM)
+    command = [sys.executable, str(tmp_path / "service.py"), case]
+
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as started:
+        try:
+            told, log = started.communicate(timeout=60)
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(started.pid, signal.SIGKILL)
+
+    assert told == outcome
+    assert ("The web process cannot be started: Too many open files." in log) is (
+        case == "CrowdedLater"
+    )
+
+
 def test_pauses_double_up_to_half_a_minute_and_begin_anew_after_ten() -> None:
     pauses = Pauses()
 

@@ -12,6 +12,7 @@ from uvicorn.supervisors import Multiprocess
 
 from app.cli.failures import RefusedError
 from app.cli.processes.pauses import Pauses
+from app.cli.processes.room import no_room
 
 _logger = logging.getLogger(__name__)
 
@@ -38,15 +39,21 @@ class WebProcesses(Multiprocess):
         Raises
         ------
         RefusedError
-            If one could not.
+            If one could not, or the machine has no room for them.
         """
-        super().run()
+        try:
+            super().run()
+        except OSError as error:
+            # This process would wait for those that run when it ends, and heed no signal.
+            self.terminate_all()
+            self.join_all()
+            raise no_room("web processes", error) from error
         if any(process.exitcode == STARTUP_FAILURE for process in self.processes):
             raise RefusedError("A web process cannot start up.", "See its log above.")
 
     @override
     def keep_subprocess_alive(self) -> None:
-        """Replace the processes that have died, unless others just did."""
+        """Replace the processes that have died, unless others just did or there is no room."""
         if time.monotonic() < self._looks_at:
             return
         for process in self.processes:
@@ -54,12 +61,17 @@ class WebProcesses(Multiprocess):
             # uvicorn would wait a minute for the answer of one that just died, and heed no signal.
             process.child_conn.close()
         before = self.processes.copy()
-        super().keep_subprocess_alive()
+        refusal: RefusedError | None = None
+        try:
+            super().keep_subprocess_alive()
+        except OSError as error:
+            refusal = no_room("web process", error)
+            _logger.error("%s %s", refusal, refusal.remedy)  # noqa: TRY400
         dead = [old for old, new in zip(before, self.processes, strict=True) if old is not new]
         for process in dead:
             details = {"pid": process.pid, "exit_code": process.exitcode}
             _logger.error("web process died; another is started", extra=details)
-        if dead:
+        if dead or refusal is not None:
             self._let_rest()
 
     def _let_rest(self) -> None:

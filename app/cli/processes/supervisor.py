@@ -12,6 +12,7 @@ from app.cli.failures import RefusedError
 from app.cli.logs import configure_logging
 from app.cli.processes.ending import termination_event
 from app.cli.processes.pauses import FIRST_PAUSE_S, Pauses
+from app.cli.processes.room import no_room
 from app.cli.surroundings import require_database
 from app.domain.own_modules import module_command, module_environment
 from app.settings import Settings
@@ -51,10 +52,7 @@ class Child:
                 self._command, env=self._environment, stdin=subprocess.PIPE, start_new_session=True
             )
         except OSError as error:
-            raise RefusedError(
-                f"The {self._name} cannot be started: {error.strerror}.",
-                "Make room for another process: memory, open files, the limit of processes.",
-            ) from error
+            raise no_room(self._name, error) from error
         self.started_at = time.monotonic()
         _logger.info("started", extra={"child": self._name, "pid": process.pid})
         return process
