@@ -177,9 +177,11 @@ def test_other_rank_tells_the_cause_that_rank_0_cannot_see(tmp_path: Path) -> No
     assert alone.cause("failed") == "failed"
 
 
-# As Slurm sets them in a job's script (sbatch --nodes=2 --ntasks=8), and in what srun starts there.
+# As Slurm sets them in a job's script (sbatch --nodes=2 --ntasks=8), in what srun starts there, and
+# in the shell that salloc or `srun --pty` opens on the first node.
 _SLURM_JOB = {"SLURM_PROCID": "0", "SLURM_NTASKS": "8", "SLURM_NNODES": "2"}
 _SLURM_STEP = {"SLURM_PROCID": "5", "SLURM_STEP_NUM_TASKS": "8", "SLURM_STEP_NUM_NODES": "2"}
+_SLURM_SHELL = {"SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "1", "SLURM_STEP_NUM_NODES": "1"}
 _MPIRUN = {"OMPI_COMM_WORLD_RANK": "3", "OMPI_COMM_WORLD_SIZE": "4"}
 
 
@@ -189,7 +191,13 @@ _MPIRUN = {"OMPI_COMM_WORLD_RANK": "3", "OMPI_COMM_WORLD_SIZE": "4"}
         ({}, Place()),
         (_SLURM_JOB, Place()),
         (_SLURM_JOB | _SLURM_STEP, Place(5, 8, 2)),
+        (_SLURM_JOB | _SLURM_STEP | {"LOCAL_WORLD_SIZE": "1"}, Place(5, 8, 2)),
         (_SLURM_JOB | _MPIRUN, Place(3, 4)),
+        (_SLURM_JOB | _SLURM_SHELL, Place(0, 1, 1)),
+        (
+            _SLURM_JOB | _SLURM_SHELL | _MPIRUN | {"OMPI_COMM_WORLD_LOCAL_SIZE": "2"},
+            Place(3, 4, 2),
+        ),
         (_SLURM_JOB | {"WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "4"}, Place(0, 4, 1)),
         ({"RANK": "x", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}, Place(0, 2, 1)),
     ],

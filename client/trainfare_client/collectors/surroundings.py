@@ -54,7 +54,9 @@ def read_place(environ: Mapping[str, str] = os.environ) -> Place:
     workers = _first_number(environ, _WORLD_SIZES)
     local = _first_number(environ, _LOCAL_WORLD_SIZES)
     nodes = _first_number(environ, ("SLURM_STEP_NUM_NODES",))
-    if nodes is None and workers and local:
+    # The step may be a mere shell on the first node, in which mpirun starts what trains on all.
+    is_step = nodes is not None and workers == _first_number(environ, ("SLURM_STEP_NUM_TASKS",))
+    if workers and local and not is_step:
         nodes = math.ceil(workers / local)
     return Place(_first_number(environ, _RANKS) or 0, workers, nodes)
 
