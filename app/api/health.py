@@ -1,7 +1,6 @@
 """Liveness, readiness and metrics; outside `/v1`, so that no key is needed."""
 
 from functools import cache
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -69,8 +68,8 @@ def install_health(app: FastAPI, sources: MetricSources, siblings: Path | None) 
     description="For liveness probes: it asks neither the database nor the fitters.",
     responses=problem_responses(),
 )
-async def life() -> LifeOut:
-    return LifeOut(version=version("trainfare"))
+async def life(request: Request) -> LifeOut:
+    return LifeOut(version=request.app.version)
 
 
 @router.get(

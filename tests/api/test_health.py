@@ -1,6 +1,7 @@
 """Life, readiness and metrics tell the truth, also while something is away."""
 
 import asyncio
+import resource
 from contextlib import ExitStack
 from dataclasses import replace
 from threading import Event, Semaphore
@@ -35,6 +36,19 @@ def test_life_needs_nothing_but_the_process(client: TestClient, database: Databa
     assert answer.status_code == 200
     assert answer.json()["status"] == "ok"
     assert answer.json()["version"]
+
+
+def test_process_that_can_open_no_file_is_alive(client: TestClient) -> None:
+    before = client.get("/healthz").json()
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+    try:
+        answer = client.get("/healthz")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+    assert answer.status_code == 200
+    assert answer.json() == before
 
 
 def test_service_with_a_living_fitter_is_ready(
