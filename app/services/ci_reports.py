@@ -3,7 +3,7 @@
 import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 import orjson
@@ -227,7 +227,7 @@ class CiReportService:
         now = self._context.now()
         with self._context.database.transaction() as stores:
             report, runs = _lock(stores, caller.project_id, report_id)
-            since = {run.workload: run.created_at for run in reversed(runs)}
+            since = _new_normal_since(report, runs)
             workloads = stores.workloads.find_many(caller.project_id, set(since))
             for slug, workload in workloads.items():
                 workload_id = workload.workload_id
@@ -292,6 +292,16 @@ def _lock(
 
 def _run_ids(report: StoredReport) -> list[RunId]:
     return [RunId(run["run_id"]) for run in report.document["runs"]]
+
+
+def _new_normal_since(report: StoredReport, runs: Sequence[Run]) -> dict[Slug, datetime]:
+    """Return when the first run that a report brought of each workload arrived.
+
+    Runs that were stored before it are of the old normal, unless it brought no others.
+    """
+    duplicates = {run["run_id"] for run in report.document["runs"] if run["duplicate"]}
+    brought = [run for run in runs if run.run_id not in duplicates]
+    return {run.workload: run.created_at for run in (*reversed(runs), *reversed(brought))}
 
 
 def _slugs(request: CiReportRequest) -> set[Slug]:

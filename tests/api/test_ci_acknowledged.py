@@ -12,21 +12,30 @@ from tests.support.regressors import fit, law_seconds, publish_regressor
 URL = "/v1/ci/reports"
 
 
-def run(workers: int, factor: float) -> dict[str, Any]:
+def run(workers: int, factor: float, **fields: object) -> dict[str, Any]:
     return {
         "duration_seconds": factor * law_seconds(workers, 2000.0),
         "configuration": {"gpu_type": "T4", "workers": workers},
         "work": {"dataset_size": 2000.0},
         "parameters": {"precision": "fp16"},
-    }
+    } | fields
 
 
 def report(client: TestClient, factors: dict[int, float]) -> dict[str, Any]:
-    runs = [run(workers, factor) for workers, factor in factors.items()]
+    return report_runs(client, [run(workers, factor) for workers, factor in factors.items()])
+
+
+def report_runs(client: TestClient, runs: list[dict[str, Any]]) -> dict[str, Any]:
     answer = client.post(URL, json={"workload": "fitted", "runs": runs})
     assert answer.status_code == 201, answer.text
     document: dict[str, Any] = answer.json()
     return document
+
+
+def acknowledge(client: TestClient, slower: dict[str, Any]) -> None:
+    assert slower["verdict"] == "fail"
+    reason = {"author": "ada", "reason": "another way of synchronising"}
+    assert client.post(f"{URL}/{slower['report_id']}:acknowledge", json=reason).is_success
 
 
 @pytest.fixture
@@ -34,10 +43,7 @@ def acknowledged(client: TestClient, services: Services, clock: FakeClock) -> No
     """Acknowledge that 4 workers take 2.3 times as long, and 2 workers as long as before."""
     publish_regressor(services)
     clock.advance(seconds=60)
-    slower = report(client, {2: 1.0, 4: 2.3})
-    assert slower["verdict"] == "fail"
-    reason = {"author": "ada", "reason": "another way of synchronising"}
-    assert client.post(f"{URL}/{slower['report_id']}:acknowledge", json=reason).is_success
+    acknowledge(client, report(client, {2: 1.0, 4: 2.3}))
     clock.advance(seconds=60)
 
 
@@ -62,3 +68,28 @@ def test_a_further_change_fails_after_an_acknowledgement(
     client: TestClient, factors: dict[int, float]
 ) -> None:
     assert report(client, factors)["verdict"] == "fail"
+
+
+@pytest.mark.parametrize("is_sent_again", [False, True])
+def test_runs_of_earlier_builds_in_a_report_are_not_the_new_normal(
+    client: TestClient, services: Services, clock: FakeClock, *, is_sent_again: bool
+) -> None:
+    publish_regressor(services)
+    # A file of results that grows from one build to the next.
+    results = [run(4, 1.0, external_id=f"build-{number}") for number in range(8)]
+    for length in range(1, len(results) + 1):
+        clock.advance(seconds=60)
+        report_runs(client, results[:length])
+    clock.advance(seconds=60)
+    slow = [run(4, 1.6, external_id=f"slow-{number}") for number in range(3)]
+    slower = report_runs(client, [*results, *slow])
+    if is_sent_again:
+        clock.advance(seconds=60)
+        slower = report_runs(client, slow)
+    acknowledge(client, slower)
+    clock.advance(seconds=60)
+
+    later = report(client, {4: 1.6})
+
+    assert later["verdict"] == "pass"
+    assert later["runs"][0]["ratio"] == pytest.approx(1.0, abs=0.05)
