@@ -224,9 +224,10 @@ class CiReportService:
         NotFoundError
             If the project has no such report, or no run of it is left.
         """
-        now = self._context.now()
         with self._context.database.transaction() as stores:
             report, runs = _lock(stores, caller.project_id, report_id)
+            # By the clock that dates runs, so that those of the report came before.
+            now = self._context.lease_now(stores)
             since = _new_normal_since(report, runs)
             workloads = stores.workloads.find_many(caller.project_id, set(since))
             for slug, workload in workloads.items():

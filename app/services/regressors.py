@@ -103,7 +103,6 @@ class RegressorService:
         InvalidRequestError
             If this release does not read the version's artefact.
         """
-        now = self._context.now()
         with self._context.database.transaction() as stores:
             workload_id = _workload_id(stores, caller.project_id, slug)
             stores.regressors.hold(workload_id, version)
@@ -113,6 +112,8 @@ class RegressorService:
             if not stored.is_artifact_kept:
                 raise ArtifactRemovedError(slug, version)
             _require_readable(stored)
+            # By the clock that dates runs: they are compared with the version of their time.
+            now = self._context.lease_now(stores)
             publish_version(
                 stores,
                 caller.project_id,
