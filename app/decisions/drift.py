@@ -154,6 +154,7 @@ def score_runs(
     noise: float | None,
     *,
     learned: int = 0,
+    acknowledged: int = 0,
 ) -> DriftScores:
     """Return the evidence of a change from each run.
 
@@ -167,15 +168,21 @@ def score_runs(
         Usual log standard deviation of repetitions where it is known; half of the median scale
         otherwise.
     learned
-        How many of the first runs the regressor was fitted on: they determine levels and noise but
-        are not scored. The scores are of shape (n - learned,).
+        How many of the first runs are normal, as the regressor was fitted on them or they were
+        acknowledged: they determine levels and noise but are not scored. The scores are of shape
+        (n - learned,).
+    acknowledged
+        How many of these, the first ones, were acknowledged: each configuration's level is theirs,
+        wherever the regressor has it.
     """
     if len(cells) <= learned:
         empty = np.empty(0)
         return DriftScores(empty, np.empty(0, np.int64), empty, empty)
     state = repetitions(cells, noise)
     rows = list(zip(log_ratios.tolist(), cells, strict=True))
-    for ratio, cell in rows[:learned]:
+    for ratio, cell in rows[:acknowledged]:
+        state.learn_acknowledged(ratio, cell)
+    for ratio, cell in rows[acknowledged:learned]:
         state.learn(ratio, cell)
     state.count_once()
     scored = [_score(state, *row) for row in rows[learned:]]

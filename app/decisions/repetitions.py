@@ -30,6 +30,9 @@ _DIFFERENCE_WEIGHT: Final = 2.0 / 3.0
 _MAX_SQUARE: Final = 9.0
 """Largest squared difference that the noise learns, over the present variance."""
 
+CHANGE_DEVIATION: Final = 0.5
+"""Prior standard deviation of the log ratio of an acknowledged change."""
+
 _MIN_NOISE_SHARE: Final = 0.3
 _MAX_NOISE_SHARE: Final = 0.95
 
@@ -176,27 +179,24 @@ class Repetitions:
             self._learn_noise(level, (ratio - level.previous) ** 2 / (2.0 * level.noise_factor))
         level.previous = ratio
 
-    def reopen(self, cell: Cell, deviation: float) -> None:
-        """Let the next run of a configuration set its level, wherever the earlier ones had it.
+    def learn_acknowledged(self, ratio: float, cell: Cell) -> None:
+        """Learn from a run that was acknowledged, in which the code may have changed.
 
-        Parameters
-        ----------
-        cell
-            The configuration.
-        deviation
-            Log deviation of the change that the level may have made, positive.
+        The first one of a configuration sets its level, wherever the regressor has it.
 
         Examples
         --------
         >>> cell = Cell(0, 0.05)
         >>> state = repetitions([cell], 0.03)
-        >>> state.reopen(cell, 0.5)
-        >>> state.learn(0.8, cell)
+        >>> state.learn_acknowledged(0.8, cell)
         >>> round(state.expect(cell).mean, 2)
         0.8
         """
         level = self.level(cell)
-        level.variance_ratio += deviation * deviation / self.variance
+        if not level.runs:
+            level.model_variance += CHANGE_DEVIATION**2
+            level.variance_ratio += CHANGE_DEVIATION**2 / self.variance
+        self.learn(ratio, cell)
 
     def count_once(self) -> None:
         """Avoid counting runs twice after the regressor was fitted on the runs learned so far.

@@ -93,3 +93,24 @@ def test_runs_of_earlier_builds_in_a_report_are_not_the_new_normal(
 
     assert later["verdict"] == "pass"
     assert later["runs"][0]["ratio"] == pytest.approx(1.0, abs=0.05)
+
+
+@pytest.mark.usefixtures("acknowledged")
+def test_builds_as_acknowledged_are_no_drift(client: TestClient, clock: FakeClock) -> None:
+    for _ in range(8):
+        again = report(client, {2: 1.0, 4: 2.3})
+        clock.advance(seconds=60)
+
+    assert (again["verdict"], again["drift"]) == ("pass", [])
+
+
+@pytest.mark.usefixtures("acknowledged")
+def test_a_creep_after_an_acknowledgement_is_drift(client: TestClient, clock: FakeClock) -> None:
+    for number in range(20):
+        factor = 1.0 if number < 8 else 1.04
+        crept = report(client, {2: factor, 4: 2.3 * factor})
+        clock.advance(seconds=60)
+
+    [drift] = crept["drift"]
+    assert crept["verdict"] == "warn"
+    assert drift["change_ratio"] == pytest.approx(1.04, rel=0.01)

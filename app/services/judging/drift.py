@@ -71,6 +71,9 @@ class DriftWatch:
         Whether faster runs raise no alarm.
     level
         The log ratio that is normal for a regressor, where one other than 0 was acknowledged.
+    acknowledged_at
+        When the runs until then were acknowledged, where somebody did: they establish what is
+        normal for each configuration, but are not part of the chart.
     """
 
     load: Load
@@ -78,6 +81,7 @@ class DriftWatch:
     thresholds: Thresholds
     slower_only: bool = False
     level: Level = _no_level
+    acknowledged_at: datetime | None = None
 
     def report(
         self, runs: Sequence[Run], digests: Sequence[str], publications: Sequence[Publication]
@@ -103,15 +107,20 @@ class DriftWatch:
         """
         all_runs, published = runs, PublishedVersions(publications)
         digest_of_run = dict(zip((run.run_id for run in runs), digests, strict=True))
+        runs = [run for run in runs if not self._is_acknowledged(run)]
         n_alarms = n_restarts = 0
         while runs:
             version = published.version_before(runs[0].created_at)
             served = None if version is None else self.load(version)
             report, last = None, runs[0]
             if served is not None:
-                fitted_runs = [run for run in all_runs if run.created_at < runs[0].created_at]
-                fitted_runs = [run for run in fitted_runs if run.created_at <= served.fitted_at]
-                report = self._report(fitted_runs, runs, served, digest_of_run)
+                earlier = [run for run in all_runs if run.created_at < runs[0].created_at]
+                normal_runs = [
+                    run
+                    for run in earlier
+                    if run.created_at <= served.fitted_at or self._is_acknowledged(run)
+                ]
+                report = self._report(normal_runs, runs, served, digest_of_run)
                 if report is None or report.alarm is None:
                     return report
                 last, n_alarms = report.alarm, n_alarms + 1
@@ -123,14 +132,17 @@ class DriftWatch:
             runs = [run for run in runs if run.created_at > restart_at]
         return None
 
+    def _is_acknowledged(self, run: Run) -> bool:
+        return self.acknowledged_at is not None and run.created_at <= self.acknowledged_at
+
     def _report(
         self,
-        fitted_runs: Sequence[Run],
+        normal_runs: Sequence[Run],
         runs: Sequence[Run],
         served: ServedRegressor,
         digests: Mapping[RunId, str],
     ) -> DriftReport | None:
-        before = since_last_change(fitted_runs, served)
+        before = since_last_change(normal_runs, served)
         watched = [*before, *runs]
         judged = judge_runs(watched, served, self.book)
         rows = [row - len(before) for row in judged.rows]
@@ -138,9 +150,11 @@ class DriftWatch:
         if not charted:
             return None
         learned = len(rows) - len(charted)
+        acknowledged = sum(self._is_acknowledged(watched[row]) for row in judged.rows[:learned])
         cells = cells_of([digests[watched[row].run_id] for row in judged.rows], judged, {})
         ratios = judged.log_ratios() - self.level(served)
-        scores = score_runs(ratios, cells, served.portfolio.report.noise_floor, learned=learned)
+        noise = served.portfolio.report.noise_floor
+        scores = score_runs(ratios, cells, noise, learned=learned, acknowledged=acknowledged)
         result = chart(scores, self.thresholds, slower_only=self.slower_only)
         return DriftReport(
             statistic=result.statistic,

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final
 
 import numpy as np
 
@@ -21,9 +20,6 @@ from app.services.judging.runs import (
 )
 from app.services.served_regressors import ServedRegressor
 from models import FloatArray
-
-CHANGE_DEVIATION: Final = 0.5
-"""Prior standard deviation of the log ratio of an acknowledged change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,15 +91,11 @@ def experience(
         if is_in_fit and run.created_at > served.seen_until:
             is_in_fit = False
             seen.count_once()
-        is_acknowledged = acknowledged_at is not None and run.created_at <= acknowledged_at
-        if is_acknowledged and not seen.level(cell).runs:
-            seen.reopen(cell, CHANGE_DEVIATION)
-        is_normal = (
-            is_in_fit
-            or is_acknowledged
-            or seen.expect(cell).probability_above(ratio) >= fail_probability
-        )
-        seen.learn(ratio, cell, is_normal=is_normal)
+        if acknowledged_at is not None and run.created_at <= acknowledged_at:
+            seen.learn_acknowledged(ratio, cell)
+            continue
+        is_likely = seen.expect(cell).probability_above(ratio) >= fail_probability
+        seen.learn(ratio, cell, is_normal=is_in_fit or is_likely)
     if is_in_fit:
         seen.count_once()
     return Experience(seen, numbers, measured_by_work(usable, cells, judged))

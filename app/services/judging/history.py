@@ -7,6 +7,7 @@ from functools import partial
 from typing import Final
 
 from app.decisions.drift import thresholds_for
+from app.decisions.repetitions import CHANGE_DEVIATION
 from app.domain.accuracy import DriftReport
 from app.domain.ci import Baseline
 from app.domain.errors import (
@@ -22,7 +23,6 @@ from app.domain.workloads import Workload
 from app.pricing.resolution import PriceBook
 from app.services.context import ServiceContext
 from app.services.judging.drift import DriftWatch, Load
-from app.services.judging.expectations import CHANGE_DEVIATION
 from app.services.judging.runs import judge_runs, run_digests
 from app.services.served_regressors import ServedRegressor
 from app.services.serving import RegressorCache
@@ -121,7 +121,14 @@ class History:
 
     def drift_of(self, runs: Sequence[Run], load: Load) -> DriftReport | None:
         """Return whether durations creep up in these runs, the oldest first."""
-        watch = DriftWatch(load, self.book, DRIFT_THRESHOLDS, slower_only=True, level=self.level)
+        watch = DriftWatch(
+            load,
+            self.book,
+            DRIFT_THRESHOLDS,
+            slower_only=True,
+            level=self.level,
+            acknowledged_at=self.acknowledged_at,
+        )
         return watch.report(runs, run_digests(runs), self.publications)
 
 
