@@ -223,6 +223,20 @@ def test_first_json_value_of_an_upload_fixes_a_parameters_type(
     assert [run["parameters"]["x"] for run in list_runs(client)] == [values[2], values[0]]
 
 
+@pytest.mark.parametrize("left_out", [{"external_id": "a"}, {"parameters": {"x": "b", "y": "c"}}])
+def test_row_that_is_left_out_fixes_no_type(
+    client: TestClient, left_out: dict[str, object]
+) -> None:
+    post_json(client, make_json_run(external_id="a", parameters={"x": 1}))
+    bad = make_json_run(duration_seconds=9, parameters={"y": "c"}) | left_out
+    skipped = post_json(client, [bad, make_json_run()], on_invalid="skip")
+
+    answer = post_json(client, make_json_run(parameters={"y": 2}))
+
+    assert (skipped.json()["created"], skipped.json()["invalid_count"]) == (1, 1)
+    assert answer.json()["created"] == 1, answer.text
+
+
 def test_framework_is_a_category_whatever_it_looks_like(client: TestClient) -> None:
     post_csv(client, "workload,duration_seconds,framework", "a,5,2")
 

@@ -29,7 +29,8 @@ class ParameterUses:
     """How the rows of one upload use the parameters of their workloads."""
 
     def __init__(self) -> None:
-        self._seen: set[ParameterKey] = set()
+        self.seen: set[ParameterKey] = set()
+        """The parameters that a row uses."""
         self._begun_with_typed_number: set[ParameterKey] = set()
         self._with_words: set[ParameterKey] = set()
         self._with_levels: set[ParameterKey] = set()
@@ -59,9 +60,9 @@ class ParameterUses:
                     self._compare(key, str(cell))
                 elif chunk.is_typed and not is_word:
                     self._with_typed_numbers.add(key)
-                    if key not in self._seen:
+                    if key not in self.seen:
                         self._begun_with_typed_number.add(key)
-                self._seen.add(key)
+                self.seen.add(key)
 
     def resolve(self, workloads: Mapping[Slug, Workload]) -> dict[ParameterKey, ParameterType]:
         """Return each parameter's type: the stored one, else that of its first use.
@@ -71,7 +72,7 @@ class ParameterUses:
         (`NA`) do not make numbers a category; their rows drift.
         """
         types = {}
-        for slug, name in self._seen:
+        for slug, name in self.seen:
             workload = workloads.get(slug)
             declared = workload.declaration.parameters.get(name) if workload else None
             types[slug, name] = declared.type if declared else self._first_use(slug, name)

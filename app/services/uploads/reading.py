@@ -29,9 +29,11 @@ class CheckedUpload:
     total_rows: int
 
     def drop_bad_rows(self) -> None:
-        """Leave out the rows that were found bad since they were read."""
+        """Leave out the rows that were found bad since they were read, and what they alone use."""
         kept = (chunk.keep(self.faults.is_good(chunk.rows)) for chunk in self.chunks)
-        self.chunks = [chunk for chunk in kept if len(chunk)]
+        self.chunks, self.uses = [chunk for chunk in kept if len(chunk)], ParameterUses()
+        for chunk in self.chunks:
+            self.uses.look_at(chunk)
 
 
 def read_upload(

@@ -118,6 +118,7 @@ class UploadRegistrar:
         known_counts = {} if self._options.dry_run else self._stores.run_counts.known(keys)
         types = self._upload.uses.resolve(workloads)
         settle_drift(self._upload, types, skip_invalid=self._options.skip_invalid)
+        types = self._upload.uses.resolve(workloads)
         created = self._with_rows(created, workloads)
         registered = Registered(workloads, len(created))
         conflicts = self._upload.faults if self._options.skip_invalid else FaultCollector()
@@ -132,8 +133,10 @@ class UploadRegistrar:
         self._settle(finder, self._write(finder, types, registered, clock()), registered)
         if conflicts and not self._options.skip_invalid:
             raise RunConflictError(conflicts.named, total=len(conflicts.bad_rows))
+        if conflicts:
+            self._upload.drop_bad_rows()
         if not self._options.dry_run:
-            self._fix_types(types, registered)
+            self._fix_types({key: types[key] for key in self._upload.uses.seen}, registered)
             stored = registered.statuses.items()
             difference = {workloads[slug].workload_id: counts for slug, counts in stored}
             self._stores.run_counts.change(known_counts, difference)
