@@ -207,9 +207,10 @@ class CiReportService:
         """
         with self._context.database.transaction() as stores:
             report, runs = _lock(stores, caller.project_id, report_id)
-            report = self._promoted(stores, caller, report, runs)
-            self._audit(stores, caller, "ci.promote", report)
-        return report
+            promoted = self._promoted(stores, caller, report, runs)
+            if promoted != report:
+                self._audit(stores, caller, "ci.promote", promoted)
+        return promoted
 
     def acknowledge(
         self, caller: Principal, report_id: str, *, author: str, reason: str

@@ -136,7 +136,7 @@ class RunService:
         return RunExport(upload_columns(workload, names), all_pages(first, read), None)
 
     def change(self, principal: Principal, run_id: RunId, change: RunChange) -> Run:
-        """Exclude a run from fits or include it again, and change its labels.
+        """Exclude a run from fits or include it again, and change its labels; a change is audited.
 
         Raises
         ------
@@ -162,6 +162,8 @@ class RunService:
                 raise InvalidRequestError("The run is not excluded.", [fault])
             reason = (change.reason or run.excluded_reason) if excluded else None
             kept_labels = _merged(run.labels, change.labels)
+            if (excluded, reason, kept_labels) == (run.excluded, run.excluded_reason, run.labels):
+                return run
             if not excluded:
                 now = self._context.lease_now(stores)
                 include_runs(stores, principal, [run], now, self._context.settings)

@@ -52,6 +52,22 @@ def test_what_stores_nothing_is_not_audited(client: TestClient, services: Servic
     assert len(_audited(services)) == 1
 
 
+def test_change_that_comes_again_is_not_audited(client: TestClient, services: Services) -> None:
+    build = {"branch": "topic", "base_branch": "main", "runs": [_RUN]}
+    report = client.post("/v1/ci/reports", json=build).json()
+    run = f"/v1/runs/{report['runs'][0]['run_id']}"
+    changes = [{"labels": {"k": "v"}}, {"excluded": True, "reason": "noisy"}, {"excluded": False}]
+
+    for _ in range(2):
+        client.post(f"/v1/ci/reports/{report['report_id']}:promote").raise_for_status()
+    for change in changes:
+        for _ in range(2):
+            client.patch(run, json=change).raise_for_status()
+
+    actions = [entry.action for entry in reversed(_audited(services))]
+    assert actions == ["run.upload", "ci.promote", "run.change", "run.exclude", "run.include"]
+
+
 def test_fit_is_audited_when_it_is_asked_for_and_when_it_is_ended(
     client: TestClient, services: Services
 ) -> None:
