@@ -139,14 +139,14 @@ class RunStore:
 
         Phases, resources, cost, labels and what else `page` reads are left out.
         """
-        newest = (
-            sa.select(*MEASURED)
-            .where(RunRow.workload_id == workload.workload_id, *conditions_of(wanted))
-            .order_by(RunRow.id.desc())
-            .limit(limit + 1)
-        )
+        newest = _measured(workload, wanted).order_by(RunRow.id.desc()).limit(limit + 1)
         page = page_of(self._session.execute(newest).all(), limit, key=lambda row: row.id)
         return Page([to_measured_run(row, workload.slug) for row in page.items], page.next_key)
+
+    def oldest_measured(self, workload: Workload, wanted: RunFilter, *, limit: int) -> list[Run]:
+        """Return a workload's oldest runs, the oldest first, as `newest_measured` does."""
+        oldest = _measured(workload, wanted).order_by(RunRow.id).limit(limit)
+        return [to_measured_run(row, workload.slug) for row in self._session.execute(oldest)]
 
     def measured_features(self, workload_id: WorkloadId) -> MeasuredFeatures:
         """Return the feature values of the runs that a fit may use."""
@@ -376,3 +376,8 @@ def _to_columns(columns: Sequence[Sequence[Any]]) -> RunColumns:
     named = dict(zip(_FIT_FIELDS, columns, strict=True))
     named["parameters"] = [values or {} for values in named["parameters"]]
     return RunColumns(**named)
+
+
+def _measured(workload: Workload, wanted: RunFilter) -> sa.Select[*tuple[Any, ...]]:
+    of_workload = RunRow.workload_id == workload.workload_id
+    return sa.select(*MEASURED).where(of_workload, *conditions_of(wanted))

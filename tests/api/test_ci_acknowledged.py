@@ -114,3 +114,19 @@ def test_a_creep_after_an_acknowledgement_is_drift(client: TestClient, clock: Fa
     [drift] = crept["drift"]
     assert crept["verdict"] == "warn"
     assert drift["change_ratio"] == pytest.approx(1.04, rel=0.01)
+
+
+@pytest.mark.usefixtures("acknowledged")
+def test_an_acknowledged_change_stays_normal_however_many_runs_follow(
+    client: TestClient, clock: FakeClock
+) -> None:
+    later = [
+        {"workload": "fitted", **run(workers, 1.0 + 1.3 * (workers == 4))} for workers in (2, 4)
+    ]
+    assert client.post("/v1/runs", json=later * 260).status_code == 201
+    clock.advance(seconds=60)
+
+    again = report(client, {2: 1.0, 4: 2.3})
+
+    assert again["verdict"] == "pass"
+    assert [each["ratio"] for each in again["runs"]] == pytest.approx([1.0, 1.0], abs=0.01)

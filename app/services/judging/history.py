@@ -33,6 +33,7 @@ DRIFT_THRESHOLDS: Final = thresholds_for(0.2, 100, sides=1)
 """Of the drift warning: it fires in about one of five histories of 100 runs without a change."""
 
 _MAX_RUNS: Final = 500
+_MAX_ACKNOWLEDGED: Final = 100
 _INSTANT: Final = timedelta(microseconds=1)
 
 
@@ -79,7 +80,7 @@ class History:
     baseline
         The instant since which durations count as normal, where somebody acknowledged them.
     past
-        The newest runs since the baseline that fits may use, the oldest first.
+        The acknowledged runs and the newest later ones that fits may use, the oldest first.
     """
 
     load: VersionLoader
@@ -177,11 +178,19 @@ def _first_runs(stores: Stores, project_id: ProjectId, slug: Slug) -> str:
 
 
 def past_runs(stores: Stores, workload: Workload, baseline: Baseline | None) -> list[Run]:
-    """Return the newest runs since the baseline that fits may use, the oldest first."""
+    """Return the newest runs since the baseline that fits may use, the oldest first.
+
+    Those that were acknowledged tell what is normal, however many have come since.
+    """
     after = None if baseline is None else baseline.since - _INSTANT
     wanted = RunFilter(RunStatus.SUCCEEDED, created_after=after, excluded=False)
     newest = stores.runs.newest_measured(workload, wanted, limit=_MAX_RUNS)
-    return list(reversed(newest.items))
+    runs = list(reversed(newest.items))
+    if baseline is None or newest.next_key is None:
+        return runs
+    oldest = stores.runs.oldest_measured(workload, wanted, limit=_MAX_ACKNOWLEDGED)
+    acknowledged = [run for run in oldest if run.created_at <= baseline.created_at]
+    return [*(run for run in acknowledged if run.run_id < runs[0].run_id), *runs]
 
 
 def normal_level(runs: Sequence[Run], served: ServedRegressor, book: PriceBook) -> float:
