@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from math import log2, sqrt
+from math import inf, log2, sqrt
 from pathlib import Path
 
 import numpy as np
@@ -70,15 +70,26 @@ class Law:
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """Noise of repetitions of a run: a log deviation, and the mean of exponential seconds."""
+    """Noise of repetitions of a run: a log deviation, and the mean of exponential seconds.
+
+    The log is distributed as Student's t with the given degrees of freedom (infinite: normal).
+    """
 
     relative: float
     jitter_seconds: float
+    tail_degrees: float = inf
 
     def added_to(self, seconds: float, rng: np.random.Generator) -> float:
         """Return the seconds of one run."""
-        run = seconds * float(np.exp(rng.normal(0, self.relative)))
+        run = seconds * float(np.exp(self.relative * self._deviate(rng)))
         return run + self.jitter_seconds * float(rng.exponential())
+
+    def _deviate(self, rng: np.random.Generator) -> float:
+        """Return a number of mean 0 and deviation 1."""
+        if self.tail_degrees == inf:
+            return float(rng.standard_normal())
+        spread = sqrt(self.tail_degrees / (self.tail_degrees - 2))
+        return float(rng.standard_t(self.tail_degrees)) / spread
 
 
 class Simulation:
@@ -148,7 +159,7 @@ def _simulations(
     workers: tuple[int, ...] = (1, 2, 4, 8),
 ) -> Iterator[Simulation]:
     for number in track(range(count or arguments.workloads), description=label):
-        noise = Noise(arguments.noise, arguments.jitter_seconds)
+        noise = Noise(arguments.noise, arguments.jitter_seconds, arguments.tail_degrees)
         simulation = Simulation(services, clock, f"{label}-{number}", number, workers, noise)
         simulation.learn(arguments.history)
         yield simulation
@@ -175,7 +186,8 @@ def _has_drift(simulation: Simulation, factor: float) -> bool:
 def measure(services: Services, clock: Clock, arguments: argparse.Namespace) -> Table:
     """Return the table of shares."""
     reports = arguments.reports
-    noise = f"{arguments.noise:.0%} and {arguments.jitter_seconds:g} s"
+    tails = "" if arguments.tail_degrees == inf else f" (t with {arguments.tail_degrees:g})"
+    noise = f"{arguments.noise:.0%}{tails} and {arguments.jitter_seconds:g} s"
     table = Table(title=f"CI gate, noise of one run {noise}, history of {arguments.history} runs")
     for name in ("reports", "share", "goal"):
         table.add_column(name, justify="left" if name == "reports" else "right")
@@ -234,6 +246,9 @@ def main() -> None:
     )
     parser.add_argument("--history", type=int, default=30, help="runs before the first report")
     parser.add_argument("--noise", type=float, default=0.03, help="log deviation of one run")
+    parser.add_argument(
+        "--tail-degrees", type=float, default=inf, help="above 2: noise by Student's t, not normal"
+    )
     parser.add_argument(
         "--jitter-seconds", type=float, default=0.0, help="mean of what each start takes besides"
     )
