@@ -19,7 +19,7 @@ from models.explanations.phases import PhaseLaw
 from models.features.encoded import Encoded
 from models.features.encoder import Encoder
 from models.features.placement import Placement
-from models.members.mixture import RegimeModel
+from models.members.regime_model import RegimeModel
 from models.members.transfer import LevelTransfer
 from models.pooling.level_effects import LevelEffects, specification_effects
 from models.pooling.priors import EncodedPrior, PooledPrior

@@ -19,7 +19,8 @@ from models.explanations.phases import PhaseLaw
 from models.features.encoder import Encoder
 from models.features.placement import Placement
 from models.members.epochs import Epochs
-from models.members.mixture import Mixtures, RegimeModel
+from models.members.mixture import Mixtures
+from models.members.regime_model import RegimeModel
 from models.members.transfer import LevelTransfer
 from models.questions.regimes import IRRELEVANT_AXIS, UNTESTED_AXES, RegimeMap
 from models.regressor import PortfolioRegressor

@@ -38,11 +38,35 @@ def draws_for(n_jobs: int, capacity: int) -> int:
     return int(np.clip(_MAX_OPERATIONS // max(n_jobs * capacity, 1), _MIN_DRAWS, DRAWS))
 
 
-def draw_durations(remaining: RemainingBeliefs, seed: int, draws: int) -> FloatArray:
+def draw_durations(
+    remaining: RemainingBeliefs,
+    sources: IntArray,
+    noise_shares: FloatArray,
+    seed: int,
+    draws: int,
+) -> FloatArray:
     """Return durations drawn from beliefs, shape (draws, n_jobs).
 
-    Each job has a stratified sample: the quantiles in the middle of `draws` equal shares, in its
-    own random order. The values of a job's sample do not depend on the seed.
+    Each job has a stratified sample: the quantiles in the middle of `draws` equal shares. Their
+    order is that of a normal variable, of which all jobs of a source share one part: what a
+    regressor does not know makes all of its forecasts too long or too short at once. The values of
+    a job's sample do not depend on the seed.
+
+    Parameters
+    ----------
+    remaining
+        The beliefs of n jobs.
+    sources
+        From which regressor each comes, numbered from 0, shape (n,).
+    noise_shares
+        The share of each variance that is the job's own, shape (n,).
+    seed, draws
+        Of the random numbers, and how many samples.
+
+    References
+    ----------
+    Iman and Conover (1982), A distribution-free approach to inducing rank correlation among input
+    variables, Communications in Statistics B 11(3).
     """
     rng = np.random.default_rng(seed)
     probabilities = (np.arange(draws) + 0.5) / draws
@@ -50,7 +74,10 @@ def draw_durations(remaining: RemainingBeliefs, seed: int, draws: int) -> FloatA
     if not n:
         return np.empty((draws, 0))
     quantiles = np.array([remaining.quantile(float(probability)) for probability in probabilities])
-    return rng.permuted(quantiles, axis=0)
+    common = rng.standard_normal((draws, sources.max() + 1))[:, sources]
+    own = rng.standard_normal((draws, n))
+    ranked = np.sqrt(1.0 - noise_shares) * common + np.sqrt(noise_shares) * own
+    return np.take_along_axis(quantiles, ranked.argsort(axis=0).argsort(axis=0), axis=0)
 
 
 def simulate_queue(

@@ -6,7 +6,14 @@ from datetime import datetime, timedelta
 
 import numpy as np
 
-from app.decisions.capacity import Demand, demand, draw_durations, draws_for, simulate_queue
+from app.decisions.capacity import (
+    Demand,
+    IntArray,
+    demand,
+    draw_durations,
+    draws_for,
+    simulate_queue,
+)
 from app.decisions.durations import FloatArray
 from app.domain.allocations import ANY_TYPE, Placed
 from app.domain.capacity import (
@@ -65,7 +72,8 @@ class CapacityService:
                 # The elapsed time belongs to another place.
                 jobs[row] = replace(jobs[row], elapsed_s=None)
         draws = draws_for(len(jobs), max(request.capacity.values(), default=1))
-        durations = draw_durations(remaining_of(jobs, beliefs), request.seed, draws)
+        left = remaining_of(jobs, beliefs)
+        durations = draw_durations(left, *_shared(beliefs), request.seed, draws)
         durations += restarts
         endless = [row for row in beliefs.problems if row < len(request.running)]
         rows = [*beliefs.known, *endless]
@@ -92,6 +100,16 @@ class CapacityService:
                 _demand(request, name, members, n_running, durations[:, columns], notes, now)
             )
         return CapacityView(request, tuple(demands), tuple(omitted))
+
+
+def _shared(beliefs: Beliefs) -> tuple[IntArray, FloatArray]:
+    """Return which regressor answered each known job, and the share of a run's noise in it."""
+    sources = np.zeros(len(beliefs.known), dtype=np.int64)
+    noise_shares = np.ones(len(beliefs.known))
+    for source, answered in enumerate(beliefs.answers):
+        sources[answered.places] = source
+        noise_shares[answered.places] = answered.noise_shares
+    return sources, noise_shares
 
 
 def _gpu_type(job: DemandedJob, resolved: Scenario) -> str:

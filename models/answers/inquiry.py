@@ -20,7 +20,8 @@ from models.features.encoded import Encoded
 from models.features.encoder import Encoder
 from models.features.placement import Placement
 from models.members.epochs import Epochs, start_up_sd
-from models.members.mixture import Evaluation, Mixture, Mixtures, RegimeModel
+from models.members.mixture import Evaluation, Mixture, Mixtures
+from models.members.regime_model import RegimeModel
 from models.members.transfer import Expansion, LevelTransfer
 from models.once import once
 from models.questions.regimes import RegimeMap
@@ -137,6 +138,38 @@ class Inquiry:
         if n == 0:
             return ForecastDistribution(np.empty(0), np.empty(0), (), np.empty((0, len(LEVELS))))
         grounds, encoded = self._grounds, self.encoded
+        mean, variance = self._moments_of_runs
+        (median, scale), curves = _bounded(mean, variance, grounds.center), self._curves()
+        if grounds.memory.repeated:
+            median, scale = grounds.memory.limited_by_repetitions(
+                encoded, self._signatures, median, scale, curves
+            )
+        below, above = self._half_widths(median, scale, curves)
+        return ForecastDistribution(median, scale, self.regimes, below, above)
+
+    @once
+    def noise_shares(self) -> FloatArray:
+        """The share of each variance that is the noise of a run, shape (n,).
+
+        The rest is what the fit does not know, which its forecasts have in common.
+        """
+        if self.features.n_rows == 0:
+            return np.empty(0)
+        mean, variance = self._moments_of_runs
+        noise = self._averages(
+            [
+                np.full((len(answer.evaluation.mean), 1), answer.mixture.noise)
+                for answer in self._answers
+            ]
+        )[:, 0]
+        if self._grounds.jitter is not None:
+            noise = self._grounds.jitter.with_noise(noise, mean)
+        return np.minimum(noise / np.maximum(variance, _MIN_VARIANCE), 1.0)
+
+    @once
+    def _moments_of_runs(self) -> tuple[FloatArray, FloatArray]:
+        """Mean and variance of each row's log duration, with all that is not known of it."""
+        grounds, encoded = self._grounds, self.encoded
         mean, variance = self._moments()
         mean = mean + encoded.shift
         epochs_correction = None if grounds.epochs is None else self.epochs_correction
@@ -149,13 +182,7 @@ class Inquiry:
             variance = variance + np.vecdot(epochs_correction[1], epochs_correction[1])
         if grounds.squared_breaks is not None:
             variance = variance + encoded.excess**2 @ grounds.squared_breaks
-        (median, scale), curves = _bounded(mean, variance, grounds.center), self._curves()
-        if grounds.memory.repeated:
-            median, scale = grounds.memory.limited_by_repetitions(
-                encoded, self._signatures, median, scale, curves
-            )
-        below, above = self._half_widths(median, scale, curves)
-        return ForecastDistribution(median, scale, self.regimes, below, above)
+        return mean, variance
 
     def _half_widths(
         self, median: FloatArray, scale: FloatArray, curves: FloatArray

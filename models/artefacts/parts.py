@@ -19,7 +19,7 @@ from models.features.encoder import Encoder
 from models.features.hardware import shared_data_sheets
 from models.features.numeric import Companion, NumericFeature
 from models.features.placement import Placement
-from models.members.mixture import RegimeModel
+from models.members.regime_model import RegimeModel
 from models.members.shared_answers import SharedAnswers
 from models.members.transfer import LevelTransfer
 from models.pooling.level_effects import LevelEffects

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from models.features.encoder import Encoder
-from models.members.mixture import RegimeModel
+from models.members.regime_model import RegimeModel
 from models.questions.regimes import FEW_CONFIGURATIONS, INTERPOLATION, Kind
 from models.tables import FloatArray
 

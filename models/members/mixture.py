@@ -1,6 +1,6 @@
 """The weighted mixture of a portfolio's members, prepared to evaluate all of them in one pass."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -10,6 +10,7 @@ from models.features.layout import Layout
 from models.laws.law_priors import MAX_TERMS, TERMS, has_deviations
 from models.laws.power_laws import FittedLaw, jacobian_factors, stack_coefficients
 from models.laws.scaling_laws import ScalingLaw
+from models.members.regime_model import RegimeModel
 from models.numerics.quadratic_forms import LevelForms, upper_blocks
 from models.processes.gaussian import GaussianProcess
 from models.processes.kernels import PART, ServingKernel
@@ -21,20 +22,6 @@ _FEW_LEVELS = 24
 """Up to this many levels, multiplying indicators is faster than looking levels up."""
 
 Item = TypeVar("Item")
-
-
-@dataclass(frozen=True, slots=True)
-class RegimeModel:
-    """How one kind of question is answered.
-
-    `weights` and `residual_variances` (for members without a variance of their own) follow the
-    order of the members; `curve` holds the calibrated half widths at the levels of
-    `models.distribution`.
-    """
-
-    weights: FloatArray
-    residual_variances: FloatArray
-    curve: FloatArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,15 +114,18 @@ class Mixture:
     ----------
     law_weights
         Weight of each law among all laws, shape (n_laws,).
+    noise
+        Variance of a run that no measurement removes.
     """
 
     def __init__(
         self,
         layout: Layout,
-        members: Iterable[PortfolioRegressor],
+        members: Collection[PortfolioRegressor],
         regime: RegimeModel,
     ) -> None:
         self._layout = layout
+        self.noise = regime.noise([member.run_variance for member in members])
         self._others: list[_Other] = []
         self._components: list[_Component] = []
         weights, variances = regime.weights.tolist(), regime.residual_variances.tolist()

@@ -10,14 +10,13 @@ from models.distribution import AT_90, NORMAL_90
 from models.features.encoded import Encoded
 from models.features.encoder import UNSEEN
 from models.features.numeric import NumericFeature, apply_transform, quotient_of, snapped
-from models.members.mixture import RegimeModel
+from models.members.regime_model import RegimeModel
 from models.members.transfer import Expansion
 from models.portfolio import FittedPortfolio
 from models.regressor import PortfolioRegressor
 from models.runs.jitter import Jitter
 from models.tables import BoolArray, FeatureTable, FloatArray, IntArray
 
-_MIN_NOISE = 1e-6
 _MAX_COVARIANCES = 4_000_000
 """How many covariances of stand-ins are held in memory at once."""
 
@@ -172,20 +171,15 @@ class _MemberMoments:
         weights = model.weights
         means = np.array(self.means)[:, kept]
         deviations = means - weights @ means
-        within, noise, known_weight = np.zeros((len(kept),) * 2), 0.0, 0.0
-        for weight, member_covariance, variance in zip(
-            weights, self.covariances, self.noises, strict=True
-        ):
-            if member_covariance is not None and variance is not None and weight > 0:
+        within, known_weight = np.zeros((len(kept),) * 2), 0.0
+        for weight, member_covariance in zip(weights, self.covariances, strict=True):
+            if member_covariance is not None and weight > 0:
                 within += weight * member_covariance[np.ix_(kept, kept)]
-                noise += weight * variance
                 known_weight += weight
         between = (weights[:, None] * deviations).T @ deviations
         if known_weight > 0:
-            within, noise = within / known_weight, noise / known_weight
-        else:
-            noise = max(float(weights @ model.residual_variances), _MIN_NOISE)
-        noises = np.full(len(kept), noise)
+            within = within / known_weight
+        noises = np.full(len(kept), model.noise(self.noises))
         if jitter is not None:
             noises = jitter.with_noise(noises, weights @ means)
         return within + between + self.shared[np.ix_(kept, kept)], noises

@@ -1,6 +1,7 @@
 """Demand for GPUs through the door: what is needed, what may be switched off."""
 
 import re
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -37,6 +38,12 @@ def view(client: TestClient, **body: Any) -> dict[str, Any]:
     return document
 
 
+def seconds_until_end(answer: dict[str, Any]) -> float:
+    [demand] = answer["demand"]
+    begins_at = datetime.fromisoformat(demand["hours"][0]["begins_at"])
+    return (datetime.fromisoformat(demand["ends_at"]) - begins_at).total_seconds()
+
+
 def test_running_job_holds_its_gpus_until_it_ends(client: TestClient, published: Services) -> None:
     answer = view(client, running=[job("a")], capacity={"T4": 8}, hours=6)
 
@@ -69,6 +76,18 @@ def test_queued_jobs_wait_for_their_turn_where_the_capacity_is_told(
     assert [each["upper_gpus"] for each in first] == [2, 4]
     assert first[1]["may_switch_off"] is None
     assert limited["demand"][0]["hours"][1]["upper_gpus"] == 2
+
+
+def test_queue_of_one_workload_is_late_as_a_whole(client: TestClient, published: Services) -> None:
+    one, many = (
+        view(
+            client, queued=[job(str(row)) for row in range(n)], capacity={"T4": 2}, confidence=0.95
+        )
+        for n in (1, 16)
+    )
+
+    ends_s = [seconds_until_end(answer) for answer in (one, many)]
+    assert ends_s[1] == pytest.approx(16 * ends_s[0], rel=0.05)
 
 
 def test_each_type_has_its_own_demand_and_idle_ones_are_told(

@@ -99,9 +99,27 @@ def test_draws_have_the_distribution_of_the_beliefs_for_every_seed() -> None:
     forecast = make_forecast(4, 2)
     remaining_jobs = remaining(believe(forecast), np.zeros(2), np.full(2, np.nan))
 
-    first, again, other = (draw_durations(remaining_jobs, seed, 101) for seed in (1, 1, 2))
+    sources, noise_shares = np.zeros(2, dtype=np.int64), np.full(2, 0.5)
+
+    first, again, other = (
+        draw_durations(remaining_jobs, sources, noise_shares, seed, 101) for seed in (1, 1, 2)
+    )
 
     assert (first == again).all()
     assert (first != other).any()
     assert np.median(first, axis=0) == pytest.approx(forecast.median())
     assert np.sort(first, axis=0) == pytest.approx(np.sort(other, axis=0))
+
+
+def test_what_a_regressor_does_not_know_makes_all_of_its_jobs_long_or_short_together() -> None:
+    jobs = remaining(believe(make_forecast(4, 6)), np.zeros(6), np.full(6, np.nan))
+    sources, noise_shares = np.array([0, 0, 0, 1, 1, 1]), np.array([0.0, 0.0, 0.5, 0.0, 0.5, 1.0])
+
+    drawn = draw_durations(jobs, sources, noise_shares, 0, 2000)
+
+    ranks = np.asarray(np.corrcoef(drawn.argsort(axis=0).argsort(axis=0), rowvar=False))
+    assert ranks[0, 1] == pytest.approx(1.0)
+    assert ranks[0, 2] == pytest.approx(ranks[1, 2])
+    assert [ranks[0, 2], ranks[3, 4]] == pytest.approx([0.69, 0.69], abs=0.1)
+    assert np.abs(ranks[5, :5]).max() < 0.1
+    assert np.abs(ranks[:3, 3:]).max() < 0.1

@@ -8,7 +8,8 @@ from typing_extensions import override
 
 from models.features.layout import Layout, Role
 from models.laws.scaling_laws import ScalingLaw
-from models.members.mixture import Mixture, RegimeModel
+from models.members.mixture import Mixture
+from models.members.regime_model import RegimeModel
 from models.processes.gaussian import GaussianProcess
 from models.tables import FloatArray
 from models.trees.boosting import BoostedTrees

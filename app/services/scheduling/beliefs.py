@@ -34,6 +34,8 @@ class Answered(NamedTuple):
         The places in `known` of what it answered.
     standing
         Where these leave what was measured.
+    noise_shares
+        The share of the noise of a run in the variance of each.
     category_levels, memory_law, convergence
         Those of its portfolio.
     """
@@ -41,6 +43,7 @@ class Answered(NamedTuple):
     workload: Slug
     places: IntArray
     standing: Standing
+    noise_shares: FloatArray
     category_levels: Mapping[str, tuple[str, ...]]
     memory_law: MemoryLaw | None
     convergence: ConvergenceLaw | None
@@ -176,6 +179,7 @@ def _forecast_workload(
             served.workload,
             np.arange(len(feasible)),
             standing,
+            inquiry.noise_shares[feasible],
             portfolio.report.category_levels,
             portfolio.memory_law,
             portfolio.convergence,
