@@ -9,9 +9,11 @@ import pytest
 
 from tests.support.connections import listening, read_answer
 from tests.support.direct import (
+    HEAD_LENGTH,
     PLAIN,
     Direct,
     Stage,
+    cut,
     document_of,
     request,
     status_of,
@@ -75,6 +77,17 @@ def test_more_than_the_question_that_waits_is_read_by_the_application(
     assert sizes == [1600, 1000]
     assert stage.n_direct == 0
     assert "could not be given" not in caplog.text
+
+
+@pytest.mark.parametrize("pieces", [[PLAIN + PLAIN], cut(PLAIN, HEAD_LENGTH, HEAD_LENGTH + 9)[:2]])
+def test_only_the_first_piece_of_a_body_is_waited_for(stage: Stage, pieces: list[bytes]) -> None:
+    async def talk() -> bool:
+        async with received(stage, pieces[0]) as (_, taken):
+            for piece in pieces[1:]:
+                taken.data_received(piece)
+            return taken.cycle is not None
+
+    assert asyncio.run(talk())
 
 
 def test_question_is_answered_after_the_request_before_it(stage: Stage) -> None:
