@@ -225,7 +225,9 @@ def test_answers_are_remembered(published: FastAPI) -> None:
     assert list(map(response_of, again)) == list(map(response_of, first))
 
 
-def test_caller_who_left_is_not_answered_and_the_others_are(published: FastAPI) -> None:
+def test_caller_who_left_is_not_answered_and_the_others_are(
+    published: FastAPI, caplog: pytest.LogCaptureFixture
+) -> None:
     asking = callers(MIN_GATHERED + 1)
 
     async def leave() -> None:
@@ -237,6 +239,7 @@ def test_caller_who_left_is_not_answered_and_the_others_are(published: FastAPI) 
     asyncio.run(leave())
 
     assert [caller.status for caller in asking] == [None] + [200] * MIN_GATHERED
+    assert not caplog.records
 
 
 def test_question_whose_time_is_over_is_left_out(services: Services, published: FastAPI) -> None:
