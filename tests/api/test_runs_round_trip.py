@@ -108,6 +108,19 @@ def test_exclusion_is_no_part_of_what_a_run_measured(client: TestClient) -> None
     assert exclusions(client) == {1: (False, None)}
 
 
+def test_export_with_long_numbers_and_changed_labels_brings_nothing_new(
+    client: TestClient,
+) -> None:
+    run = make_json_run(external_id="a", parameters={"seed": 2**60, "depth": 4})
+    [stored] = post_json(client, run).json()["runs"]
+    client.patch(f"/v1/runs/{stored['run_id']}", json={"labels": {"k": "v"}}).raise_for_status()
+
+    answer = post(client, export(client), "text/csv")
+
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["duplicates"] == 1
+
+
 @pytest.mark.parametrize(
     "told", [{"excluded_reason": "x" * 501}, {"excluded_reason": 7}, {"excluded": "yes"}]
 )

@@ -52,7 +52,12 @@ def flat_run(run: Run) -> dict[str, FlatValue]:
         (RESOURCE, run.resources),
         (LABEL, run.labels),
     )
-    members = {family + name: value for family, group in families for name, value in group.items()}
+    # 2**60 is stored as 1.152921504606847e+18, which PostgreSQL returns as an integer of its own.
+    members = {
+        family + name: value if isinstance(value, str) else float(value)
+        for family, group in families
+        for name, value in group.items()
+    }
     return {name: value for name, value in plain.items() if value is not None} | members
 
 
