@@ -34,7 +34,7 @@ Ref = Annotated[
 Progress = Annotated[float, Field(ge=0, lt=1, description="share of the work that is done")]
 Elapsed = Annotated[
     float | None,
-    Field(ge=0, le=1e12, description="seconds that it has run, without waits, pauses and its start-up"),
+    Field(ge=0, le=1e12, description="seconds that it ran, without waits, pauses and its start-up"),
 ]
 
 

@@ -29,11 +29,9 @@ class CheckedUpload:
     total_rows: int
 
     def drop_bad_rows(self) -> None:
-        """Leave out the rows that were found bad since they were read, and what they alone use."""
+        """Leave out the rows that were found bad since they were read."""
         kept = (chunk.keep(self.faults.is_good(chunk.rows)) for chunk in self.chunks)
-        self.chunks, self.uses = [chunk for chunk in kept if len(chunk)], ParameterUses()
-        for chunk in self.chunks:
-            self.uses.look_at(chunk)
+        self.chunks = [chunk for chunk in kept if len(chunk)]
 
 
 def read_upload(

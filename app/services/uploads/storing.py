@@ -18,7 +18,7 @@ from app.services.uploads.chunks import Chunk
 from app.services.uploads.content import ContentWriter, content_hashes
 from app.services.uploads.duplicates import Batch, DuplicateFinder, SortedRows
 from app.services.uploads.faults import FaultCollector
-from app.services.uploads.parameters import ParameterKey, find_drift
+from app.services.uploads.parameters import ParameterKey, ParameterUses, find_drift
 from app.services.uploads.reading import CheckedUpload
 from app.services.uploads.terms import AcceptedRow, UploadOptions
 from app.storage.bulk import WriteRuns
@@ -118,7 +118,6 @@ class UploadRegistrar:
         known_counts = {} if self._options.dry_run else self._stores.run_counts.known(keys)
         types = self._upload.uses.resolve(workloads)
         settle_drift(self._upload, types, skip_invalid=self._options.skip_invalid)
-        types = self._upload.uses.resolve(workloads)
         created = self._with_rows(created, workloads)
         registered = Registered(workloads, len(created))
         conflicts = self._upload.faults if self._options.skip_invalid else FaultCollector()
@@ -136,7 +135,7 @@ class UploadRegistrar:
         if conflicts:
             self._upload.drop_bad_rows()
         if not self._options.dry_run:
-            self._fix_types({key: types[key] for key in self._upload.uses.seen}, registered)
+            self._fix_types(self._used(types), registered)
             stored = registered.statuses.items()
             difference = {workloads[slug].workload_id: counts for slug, counts in stored}
             self._stores.run_counts.change(known_counts, difference)
@@ -241,6 +240,17 @@ class UploadRegistrar:
                     exclusions=new_rows.exclusions(self._options.exclusion),
                 )
             )
+
+    def _used(
+        self, types: Mapping[ParameterKey, ParameterType]
+    ) -> Mapping[ParameterKey, ParameterType]:
+        """Return the types of the parameters that not only rows use which were left out."""
+        if not self._upload.faults:
+            return types
+        uses = ParameterUses()
+        for chunk in self._upload.chunks:
+            uses.look_at(chunk)
+        return {key: types[key] for key in uses.seen}
 
     def _fix_types(
         self, types: Mapping[ParameterKey, ParameterType], registered: Registered
