@@ -21,7 +21,7 @@ FALSE_ALARM_RATE = 0.01
 MAX_CHANGE_POINTS = 12
 
 MIN_SHIFT = 0.05
-"""Smaller shifts, in log units, are not reported."""
+"""A change is found if its shift, in log units, is at least this; later ones may reduce it."""
 
 MIN_RUNS = 12
 """Fewer runs show no change."""
