@@ -13,7 +13,7 @@ from app.domain.identifiers import RunId
 from app.domain.regressors import Publication
 from app.domain.runs import Run
 from app.pricing.resolution import PriceBook
-from app.services.judging.runs import cells_of, judge_runs, since_last_change
+from app.services.judging.runs import cells_of, is_acknowledged, judge_runs, since_last_change
 from app.services.served_regressors import ServedRegressor
 
 Load = Callable[[int], ServedRegressor | None]
@@ -107,7 +107,7 @@ class DriftWatch:
         """
         all_runs, published = runs, PublishedVersions(publications)
         digest_of_run = dict(zip((run.run_id for run in runs), digests, strict=True))
-        runs = [run for run in runs if not self._is_acknowledged(run)]
+        runs = [run for run in runs if not is_acknowledged(run, self.acknowledged_at)]
         n_alarms = n_restarts = 0
         while runs:
             version = published.version_before(runs[0].created_at)
@@ -118,7 +118,8 @@ class DriftWatch:
                 normal_runs = [
                     run
                     for run in earlier
-                    if run.created_at <= served.fitted_at or self._is_acknowledged(run)
+                    if run.created_at <= served.fitted_at
+                    or is_acknowledged(run, self.acknowledged_at)
                 ]
                 report = self._report(normal_runs, runs, served, digest_of_run)
                 if report is None or report.alarm is None:
@@ -131,9 +132,6 @@ class DriftWatch:
                 return report
             runs = [run for run in runs if run.created_at > restart_at]
         return None
-
-    def _is_acknowledged(self, run: Run) -> bool:
-        return self.acknowledged_at is not None and run.created_at <= self.acknowledged_at
 
     def _report(
         self,
@@ -150,7 +148,9 @@ class DriftWatch:
         if not charted:
             return None
         learned = len(rows) - len(charted)
-        acknowledged = sum(self._is_acknowledged(watched[row]) for row in judged.rows[:learned])
+        acknowledged = sum(
+            is_acknowledged(watched[row], self.acknowledged_at) for row in judged.rows[:learned]
+        )
         cells = cells_of([digests[watched[row].run_id] for row in judged.rows], judged, {})
         ratios = judged.log_ratios() - self.level(served)
         noise = served.portfolio.report.noise_floor

@@ -14,6 +14,7 @@ from app.services.judging.bounds import MeasuredByWork, bound_of, measured_by_wo
 from app.services.judging.runs import (
     JudgedRuns,
     cells_of,
+    is_acknowledged,
     judge_runs,
     run_digests,
     since_last_change,
@@ -91,7 +92,7 @@ def experience(
         if is_in_fit and run.created_at > served.seen_until:
             is_in_fit = False
             seen.count_once()
-        if acknowledged_at is not None and run.created_at <= acknowledged_at:
+        if is_acknowledged(run, acknowledged_at):
             seen.learn_acknowledged(ratio, cell)
             continue
         is_likely = seen.expect(cell).probability_above(ratio) >= fail_probability
