@@ -58,8 +58,8 @@ def test_colours_that_tell_something_stay_at_high_contrast(
         " getComputedStyle(document.querySelector(selector), part).backgroundColor)"
     )
     expect(page.locator("#readiness")).to_have_attribute("data-state", "ready")
-    expect(page.locator(".legend .best")).to_be_visible()
-    expect(page.locator(".meter").first).to_be_visible()
+    for coloured in (".legend .cost", ".legend .best", ".meter .bar"):
+        expect(page.locator(coloured).first).to_be_visible()
     usual = page.evaluate(colours)
 
     page.emulate_media(forced_colors="active")
