@@ -5,7 +5,15 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Page, Route, expect
 
-from tests.web.conftest import PUBLISHED, OpenPage, answer_of, drop, publish, upload_csv
+from tests.web.conftest import (
+    PUBLISHED,
+    OpenPage,
+    answer_of,
+    answer_with_a_key,
+    drop,
+    publish,
+    upload_csv,
+)
 
 pytestmark = pytest.mark.browser
 _CLICK_TWICE = "(button) => { button.click(); button.click(); }"
@@ -180,3 +188,20 @@ def test_list_of_workloads_before_does_not_come_after_the_present_one(
     page.wait_for_load_state("networkidle")
 
     expect(rows).to_have_count(2)
+
+
+def test_refusal_that_is_older_than_the_key_does_not_ask_for_another(
+    published_service: str, open_page: OpenPage
+) -> None:
+    page = open_page(f"{published_service}/problems")
+    page.route("**/v1/**", answer_with_a_key)
+    held = _hold(page, "**/runs?*")
+    page.goto(f"{published_service}/workloads/{PUBLISHED}")
+    page.locator("#key-input").fill("tf_typed")
+    page.get_by_role("button", name="Use this key").click()
+    expect(page.locator("#facts")).to_contain_text("24 runs")
+
+    held[0].fulfill(status=401, body="{}")
+
+    answer_of(page)
+    expect(page.locator("#key-dialog")).to_be_hidden()

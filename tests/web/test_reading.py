@@ -91,6 +91,8 @@ def test_progress_of_a_fit_is_read_out_once_for_each_step(
 def test_refusal_of_a_key_is_read_out(published_service: str, open_page: OpenPage) -> None:
     page = open_page(f"{published_service}/workloads/{PUBLISHED}")
     answer_of(page)
+    expect(page.locator("#front")).to_contain_text("The cheapest")
+    expect(page.locator("#curve-plot canvas, #curve-plot svg").first).to_be_visible()
     page.route("**/v1/**", lambda route: route.fulfill(status=401, body="{}"))
     page.get_by_role("button", name="Forecast").click()
     key = page.locator("#key-input")

@@ -1,5 +1,7 @@
 """A page that Back or Forward brings back as it was left tells what holds now."""
 
+import re
+
 import pytest
 from playwright.sync_api import Page, expect
 
@@ -23,6 +25,41 @@ def test_list_shows_what_was_uploaded_since(published_service: str, open_page: O
     _return_to(page)
 
     expect(page.locator("tr[data-name=later]")).to_be_visible()
+
+
+def test_search_is_kept_in_the_address(published_service: str, open_page: OpenPage) -> None:
+    page = open_page(f"{published_service}/workloads/{PUBLISHED}?workers=2")
+    search, front = page.locator("#search"), page.locator("#front")
+    expect(front).to_contain_text("The cheapest")
+    search.get_by_label("Look for the").select_option("duration")
+    search.get_by_label("Workers up to").fill("4")
+    search.get_by_label("Deadline (hours)").fill("0.5")
+    search.get_by_label("only inside the measured range").check()
+    expect(page).to_have_url(
+        re.compile(
+            r"search.objective=duration&search.most=4&search.deadline_h=0.5&search.within=on"
+        )
+    )
+
+    again = open_page(page.url)
+
+    search, front = again.locator("#search"), again.locator("#front")
+    expect(search.get_by_label("Workers up to")).to_have_value("4")
+    expect(search.get_by_label("Deadline (hours)")).to_have_value("0.5")
+    expect(search.get_by_label("only inside the measured range")).to_be_checked()
+    expect(front).to_contain_text("The fastest")
+    expect(again.locator("#question").get_by_label("Workers")).to_have_value("2")
+
+
+def test_search_that_the_form_does_not_offer_is_left_at_the_usual_one(
+    published_service: str, open_page: OpenPage
+) -> None:
+    address = "search.objective=luck&search.most=many&search.nothing=1"
+    page = open_page(f"{published_service}/workloads/{PUBLISHED}?{address}")
+
+    expect(page.locator("#front")).to_contain_text("The cheapest")
+    expect(page.locator("#search").get_by_label("Look for the")).to_have_value("cost")
+    answer_of(page)
 
 
 def test_question_whose_requests_were_lost_is_asked_again(

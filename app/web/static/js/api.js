@@ -33,8 +33,7 @@ const unreachable = () =>
     remedy: "Check that the service is running, then try again.",
   });
 
-async function send(path, options) {
-  const key = currentKey();
+async function send(path, options, key) {
   const headers = { Accept: "application/json", ...options.headers };
   if (key) headers.Authorization = `Bearer ${key}`;
   try {
@@ -50,11 +49,14 @@ async function send(path, options) {
 
 /** Return the response to a request; asks for a key if the service requires one. */
 export async function request(path, options = {}) {
-  let response = await send(path, options);
+  let key = currentKey();
+  let response = await send(path, options, key);
   while (response.status === 401) {
-    const reason = currentKey() ? "The service did not accept the key. Enter another one." : null;
-    if (!(await askForKey(reason))) break;
-    response = await send(path, options);
+    const reason = key ? "The service did not accept the key. Enter another one." : null;
+    // While this request was on its way, another one may have asked for a key.
+    if (currentKey() === key && !(await askForKey(reason))) break;
+    key = currentKey();
+    response = await send(path, options, key);
   }
   if (!response.ok) throw await problemOf(response);
   return response;

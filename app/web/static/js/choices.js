@@ -21,6 +21,8 @@ const UNKNOWN_NAMES = ["unknown_gpu", "ambiguous_gpu"];
 const LIMIT = 300;
 const SHOWN = 6;
 const HOUR = 3600;
+/** What the fields of the search begin with in the page's address. */
+const PREFIX = "search.";
 
 /** Return the default maximum number of workers to search: four times the measured ones. */
 const defaultMaxWorkers = (detail) => 2 ** Math.ceil(Math.log2((detail.features.workers?.max ?? 1) * 4));
@@ -42,6 +44,17 @@ function searchForm(form, detail) {
     field(`Budget (${detail.currency})`, limit("budget")),
     h("label", { class: "check" }, h("input", { type: "checkbox", name: "within" }), " only inside the measured range"),
   );
+}
+
+/** Write the fields of an address into the form; tells whether there were any. */
+function writeSearch(form, address) {
+  const controls = Object.entries(address).map(([name, value]) => [name.startsWith(PREFIX) && form.elements[name.slice(PREFIX.length)], value]);
+  const known = controls.filter(([control, value]) => control && (!control.options || [...control.options].some((option) => option.value === value)));
+  for (const [control, value] of known) {
+    if (control.type === "checkbox") control.checked = value === "on";
+    else control.value = value;
+  }
+  return known.length > 0;
 }
 
 function workerCounts(maxWorkers) {
@@ -164,14 +177,15 @@ function verdict(best, objective) {
   return h("p", { class: "big" }, `The ${words[objective]}: `, h("strong", {}, hardware(best.configuration)), ", ", durationNode(band.median), cost ? [", ", moneyNode(cost.median, cost.currency)] : [], ".");
 }
 
-/** Prepare the section; `use(fields)` puts a configuration into the what-if. Returns a function that searches for a question, null for one without an answer. */
-export function installChoices(detail, gpus, use) {
+/** Prepare the section with the search of an address; `use(fields)` puts a configuration into the what-if. Returns `search(question, hasPrice)`, whose question is null for one without an answer, and `asked()`, the fields of the search for the address, of which `onChange` tells. */
+export function installChoices(detail, gpus, address, { use, onChange }) {
   const form = byId("search");
   const place = byId("front");
   const plot = h("div", { class: "plot", id: "front-plot" });
   let fields = null;
-  let isTouched = false;
   searchForm(form, detail);
+  const usual = Object.fromEntries(new FormData(form));
+  let isTouched = writeSearch(form, address);
 
   const ask = latest(async (signal) => {
     if (!fields) {
@@ -201,18 +215,24 @@ export function installChoices(detail, gpus, use) {
     }
   });
   const show = () => ask().catch((error) => fill(place, problemPanel(error)));
-  form.onchange = () => {
+  const change = () => {
     isTouched = true;
+    onChange();
     show();
   };
-  form.oninput = debounced(show, 600);
+  form.onchange = change;
+  form.oninput = debounced(change, 600);
   form.onsubmit = (event) => {
     event.preventDefault();
     show();
   };
-  return (question, hasPrice) => {
+  const search = (question, hasPrice) => {
     fields = question;
     if (question && !isTouched) form.elements.objective.value = hasPrice ? "cost" : "duration";
     return show();
   };
+  // The objective follows the prices until one is chosen.
+  const isChosen = ([name, value]) => isTouched && (name === "objective" || value !== usual[name]);
+  const asked = () => Object.fromEntries([...new FormData(form)].filter(isChosen).map(([name, value]) => [PREFIX + name, value]));
+  return { search, asked };
 }

@@ -24,6 +24,7 @@ const comparison = new Comparison(byId("comparison"), workload);
 let sections = null;
 let newest = null;
 let fitting = null;
+let asked = null;
 
 /** Read the newest runs, once: the first question and the list show the same ones. */
 const newestRuns = () => (newest ??= get(`${path}/runs`, { page_size: RUNS }));
@@ -49,9 +50,16 @@ function curlLine(fields) {
   return h("details", { class: "curl" }, h("summary", {}, "The same by curl"), h("pre", { tabindex: "0" }, h("code", {}, line)));
 }
 
+/** Keep the question and the search in the address, to send it or to come back to it. */
+function keepAddress() {
+  // A question that cannot be sent stays in the address as it was given.
+  if (asked) history.replaceState(null, "", addressOf(form, { ...asked, ...sections.searchAsked() }));
+}
+
 const forecast = latest(async (signal) => {
   const fields = readFields(form);
-  history.replaceState(null, "", addressOf(form, fields));
+  asked = fields;
+  keepAddress();
   const place = byId("answer");
   place.setAttribute("aria-busy", "true");
   const answer = await get(`${path}/forecast`, { ...queryOf(fields), explain: true }, { signal });
@@ -80,9 +88,8 @@ function use(scenario) {
 }
 
 /** Ask the question in the address, else about the newest run that the regressor may have used. */
-async function firstQuestion(detail, runs) {
-  const fields = Object.fromEntries(new URLSearchParams(location.search));
-  if (Object.keys(fields).length) return fields;
+async function firstQuestion(detail, runs, address) {
+  if (Object.keys(address).some((name) => !name.startsWith("search."))) return address;
   const fittedAt = detail.regressor.fitted_at;
   const isSeen = (candidate) => candidate.status === "succeeded" && !candidate.excluded && Date.parse(candidate.created_at) < Date.parse(fittedAt);
   const run = runs.find(isSeen) ?? (await newestSeenRun(fittedAt)) ?? runs[0];
@@ -103,7 +110,7 @@ async function knownGpus(detail) {
 /** What the sections offer and tell is what was measured: it changes with the runs. */
 const featuresOf = (detail) => JSON.stringify(detail.features);
 
-function installSections(workload, gpus, question) {
+function installSections(workload, gpus, question, address) {
   // Answers to the sections before must not come late.
   sections?.drawCurve(null);
   sections?.search(null);
@@ -111,8 +118,8 @@ function installSections(workload, gpus, question) {
   const detail = { ...workload, currency: question.currency || workload.currency };
   buildQuestion(form, detail, gpus, question, debounced(ask, 150));
   const drawCurve = installCurve(detail);
-  const search = installChoices(detail, gpus, use);
-  sections = { drawCurve, search, questionOf: (scenario) => questionOf(detail, scenario), features: featuresOf(detail) };
+  const choices = installChoices(detail, gpus, address, { use, onChange: keepAddress });
+  sections = { drawCurve, search: choices.search, searchAsked: choices.asked, questionOf: (scenario) => questionOf(detail, scenario), features: featuresOf(detail) };
 }
 
 function showUnfitted(runs) {
@@ -131,9 +138,10 @@ const refresh = latest(async (signal) => {
     fill(byId("problem"));
     if (sections?.features !== featuresOf(detail)) {
       const [gpus, { runs }] = await Promise.all([knownGpus(detail), newestRuns()]);
-      const question = await firstQuestion(detail, runs);
+      const address = Object.fromEntries(new URLSearchParams(location.search));
+      const question = await firstQuestion(detail, runs, address);
       if (signal.aborted) return undefined;
-      installSections(detail, gpus, question);
+      installSections(detail, gpus, question, address);
     }
     ask();
     showRegressor(detail, show);
