@@ -27,7 +27,9 @@ def test_list_shows_what_was_uploaded_since(published_service: str, open_page: O
     expect(page.locator("tr[data-name=later]")).to_be_visible()
 
 
-def test_search_is_kept_in_the_address(published_service: str, open_page: OpenPage) -> None:
+def test_search_and_curve_are_kept_in_the_address(
+    published_service: str, open_page: OpenPage
+) -> None:
     page = open_page(f"{published_service}/workloads/{PUBLISHED}?workers=2")
     search, front = page.locator("#search"), page.locator("#front")
     expect(front).to_contain_text("The cheapest")
@@ -35,11 +37,13 @@ def test_search_is_kept_in_the_address(published_service: str, open_page: OpenPa
     search.get_by_label("Workers up to").fill("4")
     search.get_by_label("Deadline (hours)").fill("0.5")
     search.get_by_label("only inside the measured range").check()
-    expect(page).to_have_url(
-        re.compile(
-            r"search.objective=duration&search.most=4&search.deadline_h=0.5&search.within=on"
-        )
+    page.locator("#axis").get_by_label("Along").select_option("dataset_size")
+    page.locator("#axis").get_by_label("Up to").fill("3000000")
+    kept = (
+        "curve.over=dataset_size&curve.to=3000000"
+        "&search.objective=duration&search.most=4&search.deadline_h=0.5&search.within=on"
     )
+    expect(page).to_have_url(re.compile(kept))
 
     again = open_page(page.url)
 
@@ -48,13 +52,15 @@ def test_search_is_kept_in_the_address(published_service: str, open_page: OpenPa
     expect(search.get_by_label("Deadline (hours)")).to_have_value("0.5")
     expect(search.get_by_label("only inside the measured range")).to_be_checked()
     expect(front).to_contain_text("The fastest")
+    plot = again.locator("#curve-plot")
+    expect(plot).to_have_attribute("aria-label", re.compile("over dataset size: .* at 3,000,000;"))
     expect(again.locator("#question").get_by_label("Workers")).to_have_value("2")
 
 
-def test_search_that_the_form_does_not_offer_is_left_at_the_usual_one(
+def test_what_the_forms_do_not_offer_is_left_as_usual(
     published_service: str, open_page: OpenPage
 ) -> None:
-    address = "search.objective=luck&search.most=many&search.nothing=1"
+    address = "search.objective=luck&search.most=many&search.length=1&curve.over=luck"
     page = open_page(f"{published_service}/workloads/{PUBLISHED}?{address}")
 
     expect(page.locator("#front")).to_contain_text("The cheapest")

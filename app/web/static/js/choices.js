@@ -5,6 +5,7 @@ import { latest, post } from "./api.js";
 import { axis, draw, scaleOf, tooltip } from "./chart.js";
 import { byId, debounced, field, fill, h, select, table } from "./dom.js";
 import { duration, durationNode, durationTick, hardware, money, moneyNode, number, plural, roundedUp } from "./format.js";
+import { keptOf, writeKept } from "./kept.js";
 import { checkNumbers } from "./numbers.js";
 import { problemPanel } from "./problem.js";
 import { MAX_HOURS, documentOf } from "./question.js";
@@ -21,8 +22,8 @@ const UNKNOWN_NAMES = ["unknown_gpu", "ambiguous_gpu"];
 const LIMIT = 300;
 const SHOWN = 6;
 const HOUR = 3600;
-/** What the fields of the search begin with in the page's address. */
-const PREFIX = "search.";
+/** What the search is called in the page's address. */
+const SECTION = "search";
 
 /** Return the default maximum number of workers to search: four times the measured ones. */
 const defaultMaxWorkers = (detail) => 2 ** Math.ceil(Math.log2((detail.features.workers?.max ?? 1) * 4));
@@ -44,17 +45,6 @@ function searchForm(form, detail) {
     field(`Budget (${detail.currency})`, limit("budget")),
     h("label", { class: "check" }, h("input", { type: "checkbox", name: "within" }), " only inside the measured range"),
   );
-}
-
-/** Write the fields of an address into the form; tells whether there were any. */
-function writeSearch(form, address) {
-  const controls = Object.entries(address).map(([name, value]) => [name.startsWith(PREFIX) && form.elements[name.slice(PREFIX.length)], value]);
-  const known = controls.filter(([control, value]) => control && (!control.options || [...control.options].some((option) => option.value === value)));
-  for (const [control, value] of known) {
-    if (control.type === "checkbox") control.checked = value === "on";
-    else control.value = value;
-  }
-  return known.length > 0;
 }
 
 function workerCounts(maxWorkers) {
@@ -185,7 +175,7 @@ export function installChoices(detail, gpus, address, { use, onChange }) {
   let fields = null;
   searchForm(form, detail);
   const usual = Object.fromEntries(new FormData(form));
-  let isTouched = writeSearch(form, address);
+  let isTouched = writeKept(form, SECTION, address);
 
   const ask = latest(async (signal) => {
     if (!fields) {
@@ -232,7 +222,6 @@ export function installChoices(detail, gpus, address, { use, onChange }) {
     return show();
   };
   // The objective follows the prices until one is chosen.
-  const isChosen = ([name, value]) => isTouched && (name === "objective" || value !== usual[name]);
-  const asked = () => Object.fromEntries([...new FormData(form)].filter(isChosen).map(([name, value]) => [PREFIX + name, value]));
+  const asked = () => (isTouched ? keptOf(form, SECTION, { ...usual, objective: null }) : {});
   return { search, asked };
 }

@@ -5,6 +5,7 @@ import { get, latest, workloadPath } from "./api.js";
 import { axis, draw, linearScale, scaleOf, tooltip } from "./chart.js";
 import { byId, debounced, field, fill, h, select, table } from "./dom.js";
 import { duration, durationTick, label, money, moneyNode, number, percent, plural, short } from "./format.js";
+import { keptOf, writeKept } from "./kept.js";
 import { checkNumbers } from "./numbers.js";
 import { problemPanel } from "./problem.js";
 import { queryOf } from "./question.js";
@@ -12,6 +13,8 @@ import { queryOf } from "./question.js";
 const WHOLE = ["workers", "nodes"];
 const BEYOND = 4;
 const TICKS = 12;
+/** What the curve is called in the page's address. */
+const SECTION = "curve";
 
 /** Return a workload's axes: numeric features with several measured values. None may be negative, since the API draws only values above 0. */
 function axesOf(detail) {
@@ -135,14 +138,16 @@ function describe(curve) {
   return `Duration over ${label(curve.over)}: ${say(first)}, ${say(last)}; ${plural(curve.measured.length, "measured run")}. The figures are in the table below.`;
 }
 
-/** Prepare the section; returns a function that draws the curve of a question, null for one without an answer. */
-export function installCurve(detail) {
+/** Prepare the section with the curve of an address. Returns `draw(question)`, whose question is null for one without an answer, and `asked()`, the fields of the curve for the address, of which `onChange` tells. */
+export function installCurve(detail, address, onChange) {
   const form = byId("axis");
   const place = byId("curve");
   let fields = null;
   const over = select("over", axesOf(detail).map((name) => [name, label(name)]));
   const to = h("input", { type: "number", name: "to", inputmode: "decimal" });
   fill(form, field("Along", over), field("Up to", to));
+  const usual = Object.fromEntries(new FormData(form));
+  writeKept(form, SECTION, address);
   const plot = h("div", { class: "plot", id: "curve-plot" });
 
   const ask = latest(async (signal) => {
@@ -167,17 +172,22 @@ export function installCurve(detail) {
     await draw(plot, describe(curve), (colours) => options(curve, questionValue, range.isLinear, colours));
   });
   const show = () => ask().catch((error) => fill(place, problemPanel(error)));
-  over.onchange = () => {
-    to.value = "";
+  const change = () => {
+    onChange();
     show();
   };
-  to.oninput = debounced(show, 600);
+  over.onchange = () => {
+    to.value = "";
+    change();
+  };
+  to.oninput = debounced(change, 600);
   form.onsubmit = (event) => {
     event.preventDefault();
     show();
   };
-  return (question) => {
+  const drawCurve = (question) => {
     fields = question;
     return show();
   };
+  return { draw: drawCurve, asked: () => keptOf(form, SECTION, usual) };
 }

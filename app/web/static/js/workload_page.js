@@ -8,6 +8,7 @@ import { installCurve } from "./curve.js";
 import { byId, debounced, fill, h } from "./dom.js";
 import { Fitting } from "./fitting.js";
 import { percent, plural, timeNode } from "./format.js";
+import { isKept } from "./kept.js";
 import { currentKey } from "./key.js";
 import { problemPanel } from "./problem.js";
 import { addressOf, buildQuestion, queryOf, questionOf, readFields, writeFields } from "./question.js";
@@ -50,10 +51,10 @@ function curlLine(fields) {
   return h("details", { class: "curl" }, h("summary", {}, "The same by curl"), h("pre", { tabindex: "0" }, h("code", {}, line)));
 }
 
-/** Keep the question and the search in the address, to send it or to come back to it. */
+/** Keep what the page was asked in its address, to send it or to come back to it. */
 function keepAddress() {
   // A question that cannot be sent stays in the address as it was given.
-  if (asked) history.replaceState(null, "", addressOf(form, { ...asked, ...sections.searchAsked() }));
+  if (asked) history.replaceState(null, "", addressOf(form, { ...asked, ...sections.curve.asked(), ...sections.choices.asked() }));
 }
 
 const forecast = latest(async (signal) => {
@@ -65,15 +66,15 @@ const forecast = latest(async (signal) => {
   const answer = await get(`${path}/forecast`, { ...queryOf(fields), explain: true }, { signal });
   const add = h("button", { type: "button", class: "outline", id: "add", onclick: () => comparison.add(answer) }, "Add to comparison");
   fill(place, answerPanel(answer, add), curlLine(fields));
-  sections.drawCurve(fields);
-  sections.search(fields, answer.cost !== null);
+  sections.curve.draw(fields);
+  sections.choices.search(fields, answer.cost !== null);
 });
 
 /** Show an error, and remove the charts of the previous question, also those that are still on their way. */
 function showUnanswered(error) {
   fill(byId("answer"), problemPanel(error));
-  sections.drawCurve(null);
-  sections.search(null);
+  sections.curve.draw(null);
+  sections.choices.search(null);
 }
 
 const ask = () => forecast().catch(showUnanswered);
@@ -89,7 +90,7 @@ function use(scenario) {
 
 /** Ask the question in the address, else about the newest run that the regressor may have used. */
 async function firstQuestion(detail, runs, address) {
-  if (Object.keys(address).some((name) => !name.startsWith("search."))) return address;
+  if (Object.keys(address).some((name) => !isKept(name))) return address;
   const fittedAt = detail.regressor.fitted_at;
   const isSeen = (candidate) => candidate.status === "succeeded" && !candidate.excluded && Date.parse(candidate.created_at) < Date.parse(fittedAt);
   const run = runs.find(isSeen) ?? (await newestSeenRun(fittedAt)) ?? runs[0];
@@ -112,14 +113,14 @@ const featuresOf = (detail) => JSON.stringify(detail.features);
 
 function installSections(workload, gpus, question, address) {
   // Answers to the sections before must not come late.
-  sections?.drawCurve(null);
-  sections?.search(null);
+  sections?.curve.draw(null);
+  sections?.choices.search(null);
   // The address may ask for another currency than the workload's.
   const detail = { ...workload, currency: question.currency || workload.currency };
   buildQuestion(form, detail, gpus, question, debounced(ask, 150));
-  const drawCurve = installCurve(detail);
+  const curve = installCurve(detail, address, keepAddress);
   const choices = installChoices(detail, gpus, address, { use, onChange: keepAddress });
-  sections = { drawCurve, search: choices.search, searchAsked: choices.asked, questionOf: (scenario) => questionOf(detail, scenario), features: featuresOf(detail) };
+  sections = { curve, choices, questionOf: (scenario) => questionOf(detail, scenario), features: featuresOf(detail) };
 }
 
 function showUnfitted(runs) {
