@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from trainfare_client import AsyncClient, Client, ClientSettings, UnreachableError
 from trainfare_client.errors import (
+    AuthenticationError,
     FitFailedError,
     FitTimeoutError,
     NotFoundError,
@@ -16,15 +17,15 @@ from trainfare_client.errors import (
     UploadFileError,
 )
 
-from client.tests.faulty import Answer, faulty_server
+from client.tests.faulty import Answer, faulty_server, problem
 from client.tests.runs import make_profile
 
 _RUNNING = b'{"fit_id":"fit_1","state":"running","progress":0.5}'
 _CANCELLED = b'{"fit_id":"fit_1","state":"cancelled","progress":0.5,"problem":null}'
 
 
-def _settings(url: str) -> ClientSettings:
-    return ClientSettings(url=url, spool=Path("unused.jsonl"), first_pause_s=0, attempts=2)
+def _settings(url: str, attempts: int = 2) -> ClientSettings:
+    return ClientSettings(url=url, spool=Path("unused.jsonl"), first_pause_s=0, attempts=attempts)
 
 
 @pytest.mark.parametrize(
@@ -113,6 +114,55 @@ def test_events_of_no_fit_are_refused(settings: ClientSettings) -> None:
         list(client.fits.events("fit_none"))
     with pytest.raises(NotFoundError):
         asyncio.run(follow())
+
+
+_STREAM = {"Content-Type": "text/event-stream"}
+
+
+def _event(state: str, progress: float) -> bytes:
+    fit = {"fit_id": "fit_1", "state": state, "progress": progress}
+    return f"data: {json.dumps(fit)}\n\n".encode()
+
+
+def test_events_go_on_where_the_stream_broke() -> None:
+    begun, half = _event("running", 0.1), _event("running", 0.5)
+    script = [
+        Answer(200, begun, _STREAM),
+        problem(503, "overloaded"),
+        Answer(200, begun + half + b"data: {", _STREAM),
+        Answer(200, _event("succeeded", 1), _STREAM),
+    ]
+
+    async def follow(url: str) -> list[float]:
+        async with AsyncClient(settings=_settings(url, 3)) as client:
+            return [fit["progress"] async for fit in client.fits.events("fit_1")]
+
+    with faulty_server(*script) as server, Client(settings=_settings(server.url, 3)) as client:
+        assert [fit["progress"] for fit in client.fits.events("fit_1")] == [0.1, 0.5, 1]
+        assert len(server.requests) == 4
+    with faulty_server(*script) as server:
+        assert asyncio.run(follow(server.url)) == [0.1, 0.5, 1]
+
+
+def test_events_of_a_key_that_was_revoked_end_with_the_refusal() -> None:
+    script = [Answer(200, _event("running", 0.1), _STREAM), problem(401, "unauthorized")]
+
+    with (
+        faulty_server(*script) as server,
+        Client(settings=_settings(server.url)) as client,
+        pytest.raises(AuthenticationError),
+    ):
+        list(client.fits.events("fit_1"))
+
+
+def test_stream_that_never_tells_anything_is_given_up() -> None:
+    with (
+        faulty_server(Answer(200, b": ping\n\n", _STREAM)) as server,
+        Client(settings=_settings(server.url)) as client,
+    ):
+        with pytest.raises(UnreachableError, match="The stream ended too early"):
+            list(client.fits.events("fit_1"))
+        assert len(server.requests) == 2
 
 
 def test_events_of_a_service_that_is_away_are_told() -> None:

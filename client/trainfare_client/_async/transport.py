@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from trainfare_client.addresses import login_of, unproxied
 from trainfare_client.answers import (
@@ -15,17 +15,20 @@ from trainfare_client.answers import (
     unusable_proxy,
 )
 from trainfare_client.errors import NotFoundError
+from trainfare_client.events import EventReader
 from trainfare_client.requests import Request, get
 from trainfare_client.retrying import Retries
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator, Callable, Mapping
 
     import httpx
 
     from trainfare_client.settings import ClientSettings
 
 T = TypeVar("T")
+_LONGEST_SILENCE_S: Final = 45.0
+"""Without an event, the service sends a comment every 15 s."""
 
 
 class AsyncTransport:
@@ -124,33 +127,67 @@ class AsyncTransport:
             if token is None:
                 return
 
-    @asynccontextmanager
-    async def lines(self, path: str) -> AsyncIterator[AsyncIterator[str]]:
-        """Yield the lines of an answer as they arrive.
+    async def documents(self, path: str, is_last: Callable[[Any], bool]) -> AsyncIterator[Any]:
+        """Yield the documents of server-sent events as they arrive, until the last one.
+
+        A stream that breaks, falls silent or ends before is opened anew.
 
         Raises
         ------
         ProblemError
             If the service refused.
         UnreachableError
-            If it does not answer, something else answers, or the stream breaks.
+            If it does not answer, after as many attempts as other requests have, or something else
+            answers.
         """
-        try:
-            async with self._connections().stream("GET", path, timeout=None) as answer:
-                if not answer.is_success:
-                    await answer.aread()
-                raise_for_problem(answer)
-                if not answer.headers.get("content-type", "").startswith("text/event-stream"):
-                    raise foreign_answer(answer)
-                yield answer.aiter_lines()
-        except _transport_error() as error:
-            raise unreachable(self.settings.shown_url, error) from error
+        retries = Retries(self.settings)
+        while True:
+            try:
+                async with self._stream(path) as answer:
+                    pause_s = retries.pause_after(answer)
+                    if pause_s is None:
+                        async for document in _documents_in(answer, is_last):
+                            retries = Retries(self.settings)
+                            yield document
+                        return
+            except _transport_error() as error:
+                pause_s = retries.pause_after_error(error)
+                if pause_s is None:
+                    raise unreachable(self.settings.shown_url, error) from error
+            await asyncio.sleep(pause_s)
+
+    @asynccontextmanager
+    async def _stream(self, path: str) -> AsyncIterator[httpx.Response]:
+        import httpx  # noqa: PLC0415 - as above
+
+        timeout_s = self.settings.timeout_s
+        timeout = httpx.Timeout(timeout_s, read=max(timeout_s, _LONGEST_SILENCE_S))
+        async with self._connections().stream("GET", path, timeout=timeout) as answer:
+            if not answer.is_success:
+                await answer.aread()
+            yield answer
 
     async def aclose(self) -> None:
         """Close the connections."""
         if self._http is not None:
             await self._http.aclose()
             self._http = None
+
+
+async def _documents_in(
+    answer: httpx.Response, is_last: Callable[[Any], bool]
+) -> AsyncIterator[Any]:
+    raise_for_problem(answer)
+    if not answer.headers.get("content-type", "").startswith("text/event-stream"):
+        raise foreign_answer(answer)
+    reader = EventReader()
+    async for line in answer.aiter_lines():
+        document = reader.read(line)
+        if document is not None:
+            yield document
+            if is_last(document):
+                return
+    raise _transport_error()("The stream ended too early")
 
 
 def _transport_error() -> type[Exception]:

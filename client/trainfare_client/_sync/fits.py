@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from trainfare_client.answers import document_of
 from trainfare_client.errors import FitFailedError, FitTimeoutError
-from trainfare_client.events import EventReader
 from trainfare_client.progress import ProgressBar
 from trainfare_client.requests import get, path_of, post, without_none
 
@@ -106,19 +105,21 @@ class Fits:
                 remaining_s = ends_at - time.monotonic()
                 fit = self.get(fit_id, wait_s=max(1.0, min(_POLL_S, remaining_s)))
                 progress.show(fit["progress"])
-                if fit["state"] in _FINAL:
+                if _has_ended(fit):
                     return _succeeded(fit)
                 if time.monotonic() >= ends_at:
                     raise FitTimeoutError(fit, timeout_s)
 
     def events(self, fit_id: str) -> Iterator[Fit]:
-        """Yield a fit whenever it changes, until it has ended (server-sent events)."""
-        reader = EventReader()
-        with self._transport.lines(path_of("fits", fit_id, "events")) as lines:
-            for line in lines:
-                document = reader.read(line)
-                if document is not None:
-                    yield document
+        """Yield a fit whenever it changes, until it has ended (server-sent events).
+
+        A stream that breaks is opened anew.
+        """
+        path, latest = path_of("fits", fit_id, "events"), None
+        for fit in self._transport.documents(path, _has_ended):
+            if fit != latest:
+                latest = fit
+                yield fit
 
     def cancel(self, fit_id: str) -> Fit:
         """Cancel a fit: a queued one at once, a running one at its next step."""
@@ -129,6 +130,10 @@ class Fits:
         """Yield a workload's fits, newest first."""
         path = path_of("workloads", workload, "fits")
         return self._transport.items(path, "fits", {"page_size": page_size})
+
+
+def _has_ended(fit: Fit) -> bool:
+    return fit["state"] in _FINAL
 
 
 def _request_of(workload: str, options: Mapping[str, Any], wait_s: float = 0) -> Request[Fit]:
