@@ -78,7 +78,7 @@ def raise_for_problem(answer: httpx.Response) -> None:
 
 def unreachable(url: str, error: Exception) -> UnreachableError:
     """Return the exception for a service that does not answer."""
-    proxy, reason = proxy_to(url), str(error) or type(error).__name__
+    proxy, reason = proxy_to(url), str(error).rstrip(".") or type(error).__name__
     if proxy is not None:
         return UnreachableError(
             f"{url} does not answer through the proxy {proxy}: {reason}.", _proxy_remedy(url, proxy)
