@@ -139,7 +139,7 @@ class StoredReport:
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """Since when a workload's durations count as normal again, by an acknowledgement."""
+    """The acknowledgement of a workload's durations: those of the runs that arrived at `since`."""
 
     workload_id: WorkloadId
     since: datetime

@@ -1,6 +1,7 @@
 """The use cases of CI reports: judge new runs at once, acknowledge, promote."""
 
 import io
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -229,13 +230,14 @@ class CiReportService:
             report, runs = _lock(stores, caller.project_id, report_id)
             # By the clock that dates runs, so that those of the report came before.
             now = self._context.lease_now(stores)
-            since = _new_normal_since(report, runs)
-            workloads = stores.workloads.find_many(caller.project_id, set(since))
+            arrivals = _arrivals_of_new_normal(report, runs)
+            workloads = stores.workloads.find_many(caller.project_id, set(arrivals))
             for slug, workload in workloads.items():
                 workload_id = workload.workload_id
-                stores.ci.add_baseline(
-                    Baseline(workload_id, since[slug], author, reason, report.report_id, now)
-                )
+                for instant in arrivals[slug]:
+                    stores.ci.add_baseline(
+                        Baseline(workload_id, instant, author, reason, report.report_id, now)
+                    )
             report = self._promoted(stores, caller, report, runs)
             acknowledgement = Acknowledgement(author, reason, now)
             stores.ci.note_acknowledgement(report.report_id, acknowledgement)
@@ -296,14 +298,19 @@ def _run_ids(report: StoredReport) -> list[RunId]:
     return [RunId(run["run_id"]) for run in report.document["runs"]]
 
 
-def _new_normal_since(report: StoredReport, runs: Sequence[Run]) -> dict[Slug, datetime]:
-    """Return when the first run that a report brought of each workload arrived.
+def _arrivals_of_new_normal(
+    report: StoredReport, runs: Sequence[Run]
+) -> dict[Slug, list[datetime]]:
+    """Return when the runs that a report brought of each workload arrived, in rising order.
 
     Runs that were stored before it are of the old normal, unless it brought no others.
     """
     duplicates = {run["run_id"] for run in report.document["runs"] if run["duplicate"]}
-    brought = [run for run in runs if run.run_id not in duplicates]
-    return {run.workload: run.created_at for run in (*reversed(runs), *reversed(brought))}
+    stored, brought = defaultdict[Slug, set[datetime]](set), defaultdict[Slug, set[datetime]](set)
+    for run in runs:
+        of_run = stored if run.run_id in duplicates else brought
+        of_run[run.workload].add(run.created_at)
+    return {slug: sorted(instants) for slug, instants in (stored | brought).items()}
 
 
 def _slugs(request: CiReportRequest) -> set[Slug]:

@@ -138,7 +138,7 @@ class CiStore:
         self._session.execute(sa.update(CiReportRow).where(*conditions).values(**values))
 
     def add_baseline(self, baseline: Baseline) -> None:
-        """Store the instant since which a workload's durations count as normal."""
+        """Store that the durations of the runs of one instant count as normal."""
         self._session.add(
             BaselineRow(
                 workload_id=baseline.workload_id,
@@ -150,29 +150,31 @@ class CiStore:
             )
         )
 
-    def baseline(self, workload_id: WorkloadId) -> Baseline | None:
-        """Return the latest baseline of a workload, None if nobody acknowledged one."""
-        row = self._session.scalar(
+    def baselines(self, workload_id: WorkloadId, *, limit: int) -> list[Baseline]:
+        """Return the latest baselines of a workload, the latest one last."""
+        latest = (
             sa.select(BaselineRow)
             .where(BaselineRow.workload_id == workload_id)
             .order_by(BaselineRow.id.desc())
-            .limit(1)
+            .limit(limit)
         )
-        if row is None:
-            return None
-        return Baseline(
-            workload_id=workload_id,
-            since=row.since,
-            author=row.author,
-            reason=row.reason,
-            report_id=CiReportId(row.report_id),
-            created_at=row.created_at,
-        )
+        return [_to_baseline(row) for row in reversed(self._session.scalars(latest).all())]
 
 
 def _old(before: datetime, project_id: ProjectId | None) -> list[sa.ColumnElement[bool]]:
     of_project = [] if project_id is None else [CiReportRow.project_id == project_id]
     return [CiReportRow.created_at < before, *of_project]
+
+
+def _to_baseline(row: BaselineRow) -> Baseline:
+    return Baseline(
+        workload_id=WorkloadId(row.workload_id),
+        since=row.since,
+        author=row.author,
+        reason=row.reason,
+        report_id=CiReportId(row.report_id),
+        created_at=row.created_at,
+    )
 
 
 def _to_report(row: CiReportRow) -> StoredReport:

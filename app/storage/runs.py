@@ -1,9 +1,9 @@
 """The store of runs."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import fields
-from datetime import datetime
+from dataclasses import fields, replace
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Literal
 
@@ -52,6 +52,7 @@ _FIT_COLUMNS = (
     RunRow.started_at,
 )
 _EVIDENCE_COLUMNS = (RunRow.status, RunRow.progress, RunRow.resources, RunRow.phases)
+_MICROSECOND = timedelta(microseconds=1)
 _PEAK_MEMORY = "peak_gpu_memory_bytes"
 _FIT_FIELDS = tuple(field.name for field in fields(RunColumns))
 
@@ -143,10 +144,26 @@ class RunStore:
         page = page_of(self._session.execute(newest).all(), limit, key=lambda row: row.id)
         return Page([to_measured_run(row, workload.slug) for row in page.items], page.next_key)
 
-    def oldest_measured(self, workload: Workload, wanted: RunFilter, *, limit: int) -> list[Run]:
-        """Return a workload's oldest runs, the oldest first, as `newest_measured` does."""
-        oldest = _measured(workload, wanted).order_by(RunRow.id).limit(limit)
-        return [to_measured_run(row, workload.slug) for row in self._session.execute(oldest)]
+    def measured_at(
+        self, workload: Workload, wanted: RunFilter, instants: Collection[datetime], *, limit: int
+    ) -> list[Run]:
+        """Return a workload's runs that arrived at some instants, as `newest_measured` does.
+
+        The oldest come first. They are sought among the first `limit` since each instant: only
+        where the clocks of services differ, others come before them.
+        """
+        if not instants:
+            return []
+        parts = []
+        for instant in instants:
+            since = replace(wanted, created_after=instant - _MICROSECOND)
+            first = _measured(workload, since).order_by(RunRow.id).limit(limit).subquery()
+            parts.append(sa.select(first).where(first.c.created_at == instant))
+        runs = [
+            to_measured_run(row, workload.slug)
+            for row in self._session.execute(sa.union_all(*parts))
+        ]
+        return sorted(runs, key=lambda run: (run.created_at, run.run_id))
 
     def measured_features(self, workload_id: WorkloadId) -> MeasuredFeatures:
         """Return the feature values of the runs that a fit may use."""

@@ -8,7 +8,7 @@ import pytest
 from app.domain.access import DEFAULT_PROJECT
 from app.domain.ci import CiReport, CiReportRequest
 from app.domain.identifiers import Slug
-from app.services.judging import history
+from app.services.judging import past
 from app.services.wiring import Services
 from app.storage.database import Database
 from tests.support.clock import FakeClock
@@ -51,7 +51,7 @@ def test_report_after_which_the_watch_begins_with_another_version(
     clock: FakeClock,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(history, "_MAX_RUNS", 4)
+    monkeypatch.setattr(past, "_MAX_RUNS", 4)
     publish_regressor(services, _SLUG)
     for _ in range(2):
         clock.advance(60.0)

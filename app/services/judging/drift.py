@@ -13,7 +13,7 @@ from app.domain.identifiers import RunId
 from app.domain.regressors import Publication
 from app.domain.runs import Run
 from app.pricing.resolution import PriceBook
-from app.services.judging.runs import cells_of, is_acknowledged, judge_runs, since_last_change
+from app.services.judging.runs import cells_of, judge_runs, since_last_change
 from app.services.served_regressors import ServedRegressor
 
 Load = Callable[[int], ServedRegressor | None]
@@ -71,9 +71,9 @@ class DriftWatch:
         Whether faster runs raise no alarm.
     level
         The log ratio that is normal for a regressor, where one other than 0 was acknowledged.
-    acknowledged_at
-        When the runs until then were acknowledged, where somebody did: they establish what is
-        normal for each configuration, but are not part of the chart.
+    acknowledged
+        The runs that somebody acknowledged, older than all others: they establish what is normal
+        for each configuration, but are not part of the chart.
     """
 
     load: Load
@@ -81,7 +81,7 @@ class DriftWatch:
     thresholds: Thresholds
     slower_only: bool = False
     level: Level = _no_level
-    acknowledged_at: datetime | None = None
+    acknowledged: frozenset[RunId] = frozenset()
 
     def report(
         self, runs: Sequence[Run], digests: Sequence[str], publications: Sequence[Publication]
@@ -107,7 +107,7 @@ class DriftWatch:
         """
         all_runs, published = runs, PublishedVersions(publications)
         digest_of_run = dict(zip((run.run_id for run in runs), digests, strict=True))
-        runs = [run for run in runs if not is_acknowledged(run, self.acknowledged_at)]
+        runs = [run for run in runs if run.run_id not in self.acknowledged]
         n_alarms = n_restarts = 0
         while runs:
             version = published.version_before(runs[0].created_at)
@@ -118,8 +118,7 @@ class DriftWatch:
                 normal_runs = [
                     run
                     for run in earlier
-                    if run.created_at <= served.fitted_at
-                    or is_acknowledged(run, self.acknowledged_at)
+                    if run.created_at <= served.fitted_at or run.run_id in self.acknowledged
                 ]
                 report = self._report(normal_runs, runs, served, digest_of_run)
                 if report is None or report.alarm is None:
@@ -149,7 +148,7 @@ class DriftWatch:
             return None
         learned = len(rows) - len(charted)
         acknowledged = sum(
-            is_acknowledged(watched[row], self.acknowledged_at) for row in judged.rows[:learned]
+            watched[row].run_id in self.acknowledged for row in judged.rows[:learned]
         )
         cells = cells_of([digests[watched[row].run_id] for row in judged.rows], judged, {})
         ratios = judged.log_ratios() - self.level(served)

@@ -2,19 +2,18 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 
 import numpy as np
 
 from app.decisions.repetitions import Repetitions, repetitions
 from app.domain.ci import CONFIDENCE
+from app.domain.identifiers import RunId
 from app.domain.runs import Run
 from app.pricing.resolution import PriceBook
 from app.services.judging.bounds import MeasuredByWork, bound_of, measured_by_work
 from app.services.judging.runs import (
     JudgedRuns,
     cells_of,
-    is_acknowledged,
     judge_runs,
     run_digests,
     since_last_change,
@@ -55,7 +54,7 @@ def experience(
     normal: float,
     fail_probability: float,
     book: PriceBook,
-    acknowledged_at: datetime | None = None,
+    acknowledged: frozenset[RunId] = frozenset(),
 ) -> Experience:
     """Return what earlier runs say about a regressor's forecasts.
 
@@ -75,8 +74,8 @@ def experience(
         The failure probability of the gate.
     book
         The prices of the project.
-    acknowledged_at
-        When the durations of the past runs until then were acknowledged, where somebody did.
+    acknowledged
+        Which of the past runs somebody acknowledged.
     """
     runs = since_last_change(past, served)
     judged = judge_runs(runs, served, book)
@@ -92,7 +91,7 @@ def experience(
         if is_in_fit and run.created_at > served.seen_until:
             is_in_fit = False
             seen.count_once()
-        if is_acknowledged(run, acknowledged_at):
+        if run.run_id in acknowledged:
             seen.learn_acknowledged(ratio, cell)
             continue
         is_likely = seen.expect(cell).probability_above(ratio) >= fail_probability

@@ -1,13 +1,11 @@
 """What is known of a workload before a CI report on it arrives."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
 from app.decisions.drift import thresholds_for
-from app.decisions.repetitions import CHANGE_DEVIATION
 from app.domain.accuracy import DriftReport
 from app.domain.ci import Baseline
 from app.domain.errors import (
@@ -18,12 +16,12 @@ from app.domain.errors import (
 )
 from app.domain.identifiers import ProjectId, Slug
 from app.domain.regressors import Publication
-from app.domain.runs import Run, RunFilter, RunStatus
 from app.domain.workloads import Workload
 from app.pricing.resolution import PriceBook
 from app.services.context import ServiceContext
 from app.services.judging.drift import DriftWatch, Load
-from app.services.judging.runs import judge_runs, run_digests
+from app.services.judging.past import MAX_BASELINES, Past, past_runs
+from app.services.judging.runs import run_digests
 from app.services.served_regressors import ServedRegressor
 from app.services.serving import RegressorCache
 from app.services.workload_names import nearest_workload
@@ -31,10 +29,6 @@ from app.storage.stores import Stores
 
 DRIFT_THRESHOLDS: Final = thresholds_for(0.2, 100, sides=1)
 """Of the drift warning: it fires in about one of five histories of 100 runs without a change."""
-
-_MAX_RUNS: Final = 500
-_MAX_ACKNOWLEDGED: Final = 100
-_INSTANT: Final = timedelta(microseconds=1)
 
 
 class VersionLoader:
@@ -77,10 +71,10 @@ class History:
         Why no forecast is possible, where `served` is None.
     publications
         The versions and when they were published, the oldest first.
-    baseline
-        The instant since which durations count as normal, where somebody acknowledged them.
+    baselines
+        What was acknowledged, the latest last.
     past
-        The acknowledged runs and the newest later ones that fits may use, the oldest first.
+        The runs that tell what is normal.
     """
 
     load: VersionLoader
@@ -89,48 +83,32 @@ class History:
     served: ServedRegressor | None = None
     reason: str | None = None
     publications: Sequence[Publication] = ()
-    baseline: Baseline | None = None
-    past: Sequence[Run] = ()
-
-    @property
-    def acknowledged_at(self) -> datetime | None:
-        """When the durations since the baseline were acknowledged, where somebody did."""
-        return None if self.baseline is None else self.baseline.created_at
+    baselines: Sequence[Baseline] = ()
+    past: Past = field(default_factory=Past)
 
     def level(self, served: ServedRegressor) -> float:
-        """Return the log ratio of observed to forecast duration that is normal for a regressor.
-
-        An acknowledged change stays normal: a fit that has seen only a few runs of it may take them
-        for noise. Where the fit follows them, the ratio is 0 by itself. Later runs that it has not
-        seen may show later changes; they count only where it is older than the acknowledgement.
-        """
-        if self.baseline is None:
-            return 0.0
-        runs = self.past
-        if served.fitted_at > self.baseline.created_at:
-            until = max(served.seen_until, self.baseline.created_at)
-            runs = [run for run in runs if run.created_at <= until]
-        return normal_level(runs, served, self.book)
+        """Return the log ratio of observed to forecast duration that is normal for a regressor."""
+        return self.past.level(served, self.book)
 
     def drift(self, stores: Stores) -> DriftReport | None:
         """Return whether durations on the base branch creep up, by the runs stored now."""
         if self.workload is None or self.served is None:
             return None
-        runs = past_runs(stores, self.workload, self.baseline)
+        past = past_runs(stores, self.workload, self.baselines).seen_by(self.served, self.book)
         # The first of them may be newer than before, and be watched by another version.
-        return self.drift_of(runs, partial(self.load, stores=stores))
+        return self.drift_of(past, partial(self.load, stores=stores))
 
-    def drift_of(self, runs: Sequence[Run], load: Load) -> DriftReport | None:
-        """Return whether durations creep up in these runs, the oldest first."""
+    def drift_of(self, past: Past, load: Load) -> DriftReport | None:
+        """Return whether durations creep up in these runs."""
         watch = DriftWatch(
             load,
             self.book,
             DRIFT_THRESHOLDS,
             slower_only=True,
             level=self.level,
-            acknowledged_at=self.acknowledged_at,
+            acknowledged=past.acknowledged,
         )
-        return watch.report(runs, run_digests(runs), self.publications)
+        return watch.report(past.runs, run_digests(past.runs), self.publications)
 
 
 def read_history(
@@ -153,9 +131,9 @@ def read_history(
         if workload is None:
             return History(load, book, reason=_first_runs(stores, project_id, slug))
         publications = stores.regressors.publications(workload.workload_id)
-        baseline = stores.ci.baseline(workload.workload_id)
-        runs = past_runs(stores, workload, baseline)
-    history = History(load, book, workload, publications=publications, baseline=baseline, past=runs)
+        baselines = stores.ci.baselines(workload.workload_id, limit=MAX_BASELINES)
+        past = past_runs(stores, workload, baselines)
+    history = History(load, book, workload, publications=publications, baselines=baselines)
     try:
         served = regressors.get(project_id, slug)
     except FitPendingError as error:
@@ -164,9 +142,9 @@ def read_history(
         return replace(history, reason="No regressor is published yet: ask for a fit.")
     except (UnknownWorkloadError, RegressorUnavailableError) as error:
         return replace(history, reason=str(error))
-    history = replace(history, served=served)
+    history = replace(history, served=served, past=past.seen_by(served, book))
     # Load the versions that the watch needs now, while no lock is held.
-    history.drift_of(runs, load)
+    history.drift_of(history.past, load)
     return history
 
 
@@ -175,29 +153,3 @@ def _first_runs(stores: Stores, project_id: ProjectId, slug: Slug) -> str:
     nearest = nearest_workload(stores, project_id, slug)
     hint = f" There is a workload with nearly the same name, {nearest!r}." if nearest else ""
     return f"These are the first runs of the workload.{hint}"
-
-
-def past_runs(stores: Stores, workload: Workload, baseline: Baseline | None) -> list[Run]:
-    """Return the newest runs since the baseline that fits may use, the oldest first.
-
-    Those that were acknowledged tell what is normal, however many have come since.
-    """
-    after = None if baseline is None else baseline.since - _INSTANT
-    wanted = RunFilter(RunStatus.SUCCEEDED, created_after=after, excluded=False)
-    newest = stores.runs.newest_measured(workload, wanted, limit=_MAX_RUNS)
-    runs = list(reversed(newest.items))
-    if baseline is None or newest.next_key is None:
-        return runs
-    oldest = stores.runs.oldest_measured(workload, wanted, limit=_MAX_ACKNOWLEDGED)
-    acknowledged = [run for run in oldest if run.created_at <= baseline.created_at]
-    return [*(run for run in acknowledged if run.run_id < runs[0].run_id), *runs]
-
-
-def normal_level(runs: Sequence[Run], served: ServedRegressor, book: PriceBook) -> float:
-    """Return the mean log ratio of runs to their forecasts, shrunk towards 0 where runs are few."""
-    judged = judge_runs(runs, served, book)
-    if not judged.rows:
-        return 0.0
-    weights = 1.0 / judged.log_deviations() ** 2
-    total = float(weights.sum()) + 1.0 / CHANGE_DEVIATION**2
-    return float((weights * judged.log_ratios()).sum()) / total

@@ -42,14 +42,19 @@ def _expected(runs: Sequence[Run], history: History, gate: Gate) -> list[JudgedR
     by_row = {row: _unknown(runs[row], reason) for row, reason in judged.refusals.items()}
     normal = history.level(served)
     reported = {run.run_id for run in runs}
-    past = [run for run in history.past if run.run_id not in reported]
+    # Runs that are sent again do not tell whether they are normal, unless somebody said so.
+    past = [
+        run
+        for run in history.past.runs
+        if run.run_id not in reported or run.run_id in history.past.acknowledged
+    ]
     learned = experience(
         past,
         served,
         normal,
         gate.fail_probability,
         history.book,
-        acknowledged_at=history.acknowledged_at,
+        acknowledged=history.past.acknowledged,
     )
     expected = expectations(runs, judged, learned, normal)
     for index, row in enumerate(judged.rows):

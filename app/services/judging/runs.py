@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Final
 
 import numpy as np
@@ -65,11 +64,6 @@ def since_last_change(runs: Sequence[Run], served: ServedRegressor) -> list[Run]
     changes = served.portfolio.report.evidence.change_points
     since = max((change.at for change in changes), default=-np.inf)
     return [run for run in runs if (run.started_at or run.created_at).timestamp() >= since]
-
-
-def is_acknowledged(run: Run, acknowledged_at: datetime | None) -> bool:
-    """Return whether a run had arrived when somebody acknowledged the durations until then."""
-    return acknowledged_at is not None and run.created_at <= acknowledged_at
 
 
 def need_prices(runs: Iterable[Run]) -> bool:
