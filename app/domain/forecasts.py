@@ -267,12 +267,17 @@ class LedgerRecord(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RecordedForecast:
-    """The regressor version, time and question of a recorded forecast."""
+    """The regressor version, time and question of a recorded forecast.
+
+    `interruptions` are those that a forecast of spot capacity expected, of the whole job; None for
+    other capacity.
+    """
 
     forecast_id: ForecastId
     regressor_version: int
     created_at: datetime
     scenario_sha256: str | None
+    interruptions: SpotTerms | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 
 from app.decisions.drift import thresholds_for
 from app.domain.accuracy import LEVELS, AccuracyFigures, AccuracyReport, ForecastSource
-from app.domain.forecasts import RecordedForecast
+from app.domain.forecasts import RecordedForecast, SpotTerms
 from app.domain.identifiers import ProjectId, RunId, Slug
 from app.domain.regressors import Publication
 from app.domain.runs import Run, RunFilter, RunStatus
 from app.pricing.resolution import PriceBook
+from app.services.answering.interruptions import with_interruptions
 from app.services.context import ServiceContext
 from app.services.judging.drift import DriftWatch, Load, PublishedVersions
 from app.services.judging.runs import judge_runs, need_prices, run_digests
@@ -49,10 +50,11 @@ Half of these are due to the thresholds, the rest to the estimated noise (`bench
 
 @dataclass(frozen=True, slots=True)
 class _EarlierForecast:
-    """The forecast that a run is compared with."""
+    """The forecast that a run is compared with, and the interruptions that it expected."""
 
     version: int
     source: ForecastSource
+    interruptions: SpotTerms | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +165,7 @@ def _earlier_forecasts(
     publications: Sequence[Publication],
     start: datetime,
 ) -> dict[RunId, _EarlierForecast]:
-    version_by_id = {forecast.forecast_id: forecast.regressor_version for forecast in recorded}
+    by_id = {forecast.forecast_id: forecast for forecast in recorded}
     timelines: defaultdict[str | None, _Timeline] = defaultdict(_Timeline)
     for forecast in recorded:
         timelines[forecast.scenario_sha256].add(forecast)
@@ -171,11 +173,14 @@ def _earlier_forecasts(
     earlier: dict[RunId, _EarlierForecast] = {}
     previous = _previous_arrivals(runs, digests, start)
     for run, digest, since in zip(runs, digests, previous, strict=True):
-        version = version_by_id.get(run.forecast_id) if run.forecast_id is not None else None
-        source = ForecastSource.NAMED
-        if version is None:
-            version = timelines[digest].version_between(since, run.created_at)
-            source = ForecastSource.MATCHED
+        named = by_id.get(run.forecast_id) if run.forecast_id is not None else None
+        if named is not None:
+            earlier[run.run_id] = _EarlierForecast(
+                named.regressor_version, ForecastSource.NAMED, named.interruptions
+            )
+            continue
+        version = timelines[digest].version_between(since, run.created_at)
+        source = ForecastSource.MATCHED
         if version is None:
             version = published.version_before(run.created_at)
             source = ForecastSource.STANDING
@@ -219,7 +224,7 @@ def _judge(
         if run.run_id in earlier:
             groups[earlier[run.run_id].version].append(run)
     parts = [
-        _judge_by(group, served, book)
+        _judge_by(group, earlier, served, book)
         for version, group in groups.items()
         if (served := load(version)) is not None
     ]
@@ -239,16 +244,28 @@ def _none_judged() -> _Judged:
     return _Judged([], nothing, levels > 0, levels, nothing > 0)
 
 
-def _judge_by(runs: Sequence[Run], served: ServedRegressor, book: PriceBook | None) -> _Judged:
+def _judge_by(
+    runs: Sequence[Run],
+    earlier: Mapping[RunId, _EarlierForecast],
+    served: ServedRegressor,
+    book: PriceBook | None,
+) -> _Judged:
     judged = judge_runs(runs, served, book)
     if not judged.rows:
         return _none_judged()
-    medians, observed = judged.forecast.median(), judged.observed_seconds
-    bounds = [judged.forecast.interval(level) for level in LEVELS]
+    run_ids = [runs[row].run_id for row in judged.rows]
+    spot = {
+        place: (terms, 1)
+        for place, run_id in enumerate(run_ids)
+        if (terms := earlier[run_id].interruptions) is not None
+    }
+    forecast, _ = with_interruptions(judged.forecast, spot)
+    medians, observed = forecast.median(), judged.observed_seconds
+    bounds = [forecast.interval(level) for level in LEVELS]
     supports = served.portfolio.support(judged.features)
     return _Judged(
-        run_ids=[runs[row].run_id for row in judged.rows],
-        errors=np.expm1(np.minimum(-judged.log_ratios(), _MAX_LOG_ERROR)),
+        run_ids=run_ids,
+        errors=np.expm1(np.minimum(np.log(medians) - np.log(observed), _MAX_LOG_ERROR)),
         covered=np.array([(low <= observed) & (observed <= high) for low, high in bounds]),
         widths=np.array([(high - low) / medians for low, high in bounds]),
         within_range=np.array([support.within_range for support in supports], dtype=np.bool_),

@@ -1,6 +1,7 @@
 """The store of the ledger of recorded forecasts."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from datetime import datetime
 from typing import Any, Final
 
@@ -10,7 +11,13 @@ from sqlalchemy.orm import Session
 from app.domain.accuracy import RealisedForecast
 from app.domain.configurations import Configuration, Scenario, Work
 from app.domain.flat_fields import SameGpu, contradictions
-from app.domain.forecasts import LedgerEntry, LedgerRecord, LinkedRun, RecordedForecast
+from app.domain.forecasts import (
+    LedgerEntry,
+    LedgerRecord,
+    LinkedRun,
+    RecordedForecast,
+    SpotTerms,
+)
 from app.domain.identifiers import (
     ForecastId,
     ProjectId,
@@ -140,7 +147,7 @@ class ForecastStore:
 
         Scenarios are searched among its newest `MAX_SEARCHED` forecasts, of those made since an
         instant. If there are more than `MAX_RECORDED`, the newest are returned. The digest is None
-        for any other scenario.
+        for any other scenario. Interruptions are read of those with these identifiers.
         """
         row = ForecastRow
         by_key = {_key(digest): digest for digest in scenario_sha256}
@@ -156,12 +163,36 @@ class ForecastStore:
             .limit(MAX_RECORDED)
         )
         rows = self._session.execute(newest).all()
+        interruptions = self._interruptions(workload_id, forecast_ids)
         return [
             RecordedForecast(
-                ForecastId(forecast_id), version, created_at, by_key.get(_key(digest or ""))
+                ForecastId(forecast_id),
+                version,
+                created_at,
+                by_key.get(_key(digest or "")),
+                interruptions.get(forecast_id),
             )
             for forecast_id, version, created_at, digest in reversed(rows)
         ]
+
+    def _interruptions(
+        self, workload_id: WorkloadId, forecast_ids: Sequence[str]
+    ) -> dict[str, SpotTerms]:
+        if not forecast_ids:
+            return {}
+        row = ForecastRow
+        rows = self._session.execute(
+            sa.select(row.id, row.answer["spot"]).where(
+                row.workload_id == workload_id,
+                row.id.in_(texts_subquery(self._session, forecast_ids)),
+            )
+        )
+        names = [field.name for field in fields(SpotTerms)]
+        return {
+            key: SpotTerms(*(spot[name] for name in names))
+            for key, spot in rows
+            if spot is not None
+        }
 
     def prune(
         self, before: datetime, project_id: ProjectId | None, *, after: ForecastId, limit: int
