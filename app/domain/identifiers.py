@@ -4,7 +4,7 @@ import os
 import re
 import time
 from datetime import datetime
-from functools import lru_cache
+from functools import lru_cache, reduce
 from typing import Final, NewType
 
 ProjectId = NewType("ProjectId", str)
@@ -74,6 +74,11 @@ def _head_of(prefix: str, now: datetime | None) -> str:
     return _head(prefix, time.time_ns() // 1_000_000 if now is None else _milliseconds(now))
 
 
+def _encoded_milliseconds(identifier: str) -> int:
+    digits = identifier.partition("_")[2][:TIME_CHARACTERS]
+    return reduce(lambda number, digit: number * len(ALPHABET) + ALPHABET.index(digit), digits, 0)
+
+
 def _milliseconds(moment: datetime) -> int:
     return max(int(moment.timestamp() * 1000), 0)
 
@@ -88,13 +93,25 @@ def new_identifier(prefix: str, *, now: datetime | None = None) -> str:
     return _head_of(prefix, now) + tail.decode()
 
 
-def new_identifiers(prefix: str, count: int, *, now: datetime | None = None) -> list[str]:
-    """Return `count` identifiers that sort in the order of the list.
+def new_identifiers(
+    prefix: str, count: int, *, now: datetime | None = None, after: str | None = None
+) -> list[str]:
+    """Return `count` identifiers that sort in the order of the list, all of them after `after`.
 
     The random part of the first is drawn and then counted upwards, so that the rows of one
     upload keep their order.
+
+    Examples
+    --------
+    >>> from datetime import UTC
+    >>> ahead, behind = (datetime(2026, 11, day, tzinfo=UTC) for day in (2, 1))
+    >>> first = new_identifier("price", now=ahead)
+    >>> first < new_identifiers("price", 1, now=behind, after=first)[0]
+    True
     """
     head = _head_of(prefix, now)
+    if after is not None:
+        head = max(head, _head(prefix, _encoded_milliseconds(after) + 1))
     # The highest bit stays free, so that counting upwards never overflows.
     start = int.from_bytes(random_bytes()[: _RANDOM_BITS // 8]) >> 1
     first_block, offset = divmod(start, len(_BLOCK))

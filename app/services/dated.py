@@ -50,10 +50,13 @@ class DatedFactService(Generic[Row, Fact]):
     def add(self, caller: Principal, facts: Sequence[Fact]) -> list[Fact]:
         """Store facts, all or none, and return them with identifiers. Audited."""
         now = self._context.now()
-        keys = new_identifiers(self._prefix, len(facts), now=now)
-        named = [self._name(fact, key) for key, fact in zip(keys, facts, strict=True)]
         with self._context.database.transaction() as stores:
-            self._store(stores).add_many(caller.project_id, named, now)
+            store = self._store(stores)
+            # Of facts of one date the last stored counts, whatever the clocks of services say.
+            newest = store.newest(caller.project_id)
+            keys = new_identifiers(self._prefix, len(facts), now=now, after=newest)
+            named = [self._name(fact, key) for key, fact in zip(keys, facts, strict=True)]
+            store.add_many(caller.project_id, named, now)
             stores.access.record_audit(
                 caller.project_id,
                 caller.key_id,

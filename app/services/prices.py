@@ -67,16 +67,18 @@ class PriceService:
     def add(self, caller: Principal, prices: Sequence[Price]) -> list[Price]:
         """Store a project's own prices, all or none, and return them with identifiers. Audited."""
         now = self._context.now()
-        keys = new_identifiers("price", len(prices), now=now)
-        named = [
-            replace(
-                price,
-                price_id=PriceId(key),
-                gpu_type=None if price.gpu_type is None else canonical_gpu_name(price.gpu_type),
-            )
-            for key, price in zip(keys, prices, strict=True)
-        ]
         with self._context.database.transaction() as stores:
+            # Of prices of one date the last stored counts, whatever the clocks of services say.
+            newest = stores.prices.newest(caller.project_id)
+            keys = new_identifiers("price", len(prices), now=now, after=newest)
+            named = [
+                replace(
+                    price,
+                    price_id=PriceId(key),
+                    gpu_type=None if price.gpu_type is None else canonical_gpu_name(price.gpu_type),
+                )
+                for key, price in zip(keys, prices, strict=True)
+            ]
             stores.prices.add_many(caller.project_id, named, now)
             stores.access.record_audit(
                 caller.project_id,

@@ -2,6 +2,7 @@
 
 import io
 from datetime import timedelta
+from decimal import Decimal
 from typing import Any
 
 import orjson
@@ -10,11 +11,16 @@ import pytest
 from app.api.documents.ci import report_document
 from app.domain.access import DEFAULT_PROJECT, Principal, Scope
 from app.domain.ci import CiReportRequest
+from app.domain.exchange_rates import ExchangeRate
+from app.domain.grid_factors import GridFactor
 from app.domain.identifiers import Slug
+from app.domain.prices import ANY_PRICE
+from app.pricing.currencies import RateBook
 from app.services.context import ServiceContext
 from app.services.uploads.terms import UploadFormat
 from app.services.wiring import Services
 from tests.support.clock import FakeClock
+from tests.support.prices import make_price, on_t4
 from tests.support.regressors import fit, law_seconds, publish_regressor
 
 _OWNER = Principal(DEFAULT_PROJECT, frozenset(Scope))
@@ -95,3 +101,26 @@ def test_version_that_is_published_again_judges_the_runs_that_follow(
     assert since.overall.mape < 0.1
     total = standing.overall.mape * standing.overall.runs + since.overall.mape * 2
     assert all_runs.overall.mape == pytest.approx(total / all_runs.overall.runs)
+
+
+@pytest.mark.parametrize("ahead_s", [-600.0, 0.0, 600.0])
+def test_of_facts_of_one_date_the_last_stored_counts_whatever_the_services_clocks_say(
+    services: Services, clock: FakeClock, ahead_s: float
+) -> None:
+    apart = _with_own_clock(services, clock, ahead_s)
+    date = clock() - timedelta(days=1)
+    for number, service in enumerate([services, apart, services, apart], 1):
+        service.prices.add(_OWNER, [make_price(price_per_hour=Decimal(number), valid_from=date)])
+        rate = ExchangeRate("EUR", "USD", Decimal(number), date, "a bank")
+        service.exchange_rates.add(_OWNER, [rate])
+        service.grid_factors.add(_OWNER, [GridFactor(Decimal(number), date, "a grid")])
+        book = service.prices.book(DEFAULT_PROJECT)
+        offer = book.resolve(on_t4(), ANY_PRICE)
+        conversion = RateBook(book.facts.rates).conversion("EUR", "USD", book.now)
+        factor = book.grid.factor(None, None, book.now)
+
+        assert offer is not None
+        assert conversion is not None
+        assert factor is not None
+        found = offer.price.price_per_hour, conversion.rate, factor.kg_co2e_per_kwh
+        assert found == (Decimal(number),) * 3
