@@ -119,6 +119,9 @@ class CiReportService:
             slug: read_history(self._context, self._regressors, book, project_id, slug)
             for slug in _slugs(request)
         }
+        if request.is_on_base:
+            for history in histories.values():
+                history.prepare_drift()
         documents: list[Document] = []
 
         def finish(stores: Stores, result: UploadResult) -> None:

@@ -96,9 +96,14 @@ class History:
             return None
         past = past_runs(stores, self.workload, self.baselines).seen_by(self.served, self.book)
         # The first of them may be newer than before, and be watched by another version.
-        return self.drift_of(past, partial(self.load, stores=stores))
+        return self._drift_of(past, partial(self.load, stores=stores))
 
-    def drift_of(self, past: Past, load: Load) -> DriftReport | None:
+    def prepare_drift(self) -> None:
+        """Load the versions that `drift` needs, while no lock is held."""
+        if self.served is not None:
+            self._drift_of(self.past, self.load)
+
+    def _drift_of(self, past: Past, load: Load) -> DriftReport | None:
         """Return whether durations creep up in these runs."""
         watch = DriftWatch(
             load,
@@ -142,10 +147,7 @@ def read_history(
         return replace(history, reason="No regressor is published yet: ask for a fit.")
     except (UnknownWorkloadError, RegressorUnavailableError) as error:
         return replace(history, reason=str(error))
-    history = replace(history, served=served, past=past.seen_by(served, book))
-    # Load the versions that the watch needs now, while no lock is held.
-    history.drift_of(history.past, load)
-    return history
+    return replace(history, served=served, past=past.seen_by(served, book))
 
 
 def _first_runs(stores: Stores, project_id: ProjectId, slug: Slug) -> str:
