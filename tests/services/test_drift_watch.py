@@ -15,6 +15,7 @@ from app.domain.runs import Run, RunStatus
 from app.services.accuracy import DRIFT_THRESHOLDS
 from app.services.judging import drift
 from app.services.judging.drift import DriftWatch, PublishedVersions
+from app.services.judging.history import DRIFT_THRESHOLDS as CI_THRESHOLDS
 from app.services.judging.runs import run_digests, since_last_change
 from app.services.served_regressors import ServedRegressor
 from app.services.wiring import Services
@@ -125,3 +126,28 @@ def test_versions_that_cannot_be_used_are_passed_over(served: ServedRegressor) -
     assert report is not None
     assert report.regressor_version == served.version
     assert report.runs == 24
+
+
+@pytest.mark.parametrize("has_seen_the_change", [False, True])
+def test_only_a_version_that_has_seen_the_change_ends_an_alarm(
+    served: ServedRegressor, *, has_seen_the_change: bool
+) -> None:
+    rng, usual = np.random.default_rng(1), law_seconds(4, 2000.0)
+    # The change comes while a fit is computed that takes long.
+    factors = np.exp(rng.normal(0.0, 0.02, 60)) * np.where(np.arange(60) < 10, 1.0, 1.05)
+    runs = [
+        replace(run, duration_seconds=usual * float(factor))
+        for run, factor in zip(rising_runs(served.fitted_at, 60), factors, strict=True)
+    ]
+    published_at = runs[40].created_at + HOUR / 2
+    seen_until = runs[40 if has_seen_the_change else 5].created_at
+    later = replace(served, version=2, fitted_at=published_at, seen_until=seen_until)
+    watch = DriftWatch({1: served, 2: later}.get, None, CI_THRESHOLDS, slower_only=True)
+
+    before = _report(watch, runs[:40], [Publication(served.fitted_at, 1)])
+    after = _report(watch, runs, [Publication(served.fitted_at, 1), Publication(published_at, 2)])
+
+    assert before is not None
+    assert after is not None
+    assert after.regressor_version == 2
+    assert (before.has_alarm, after.has_alarm) == (True, not has_seen_the_change)

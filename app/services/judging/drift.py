@@ -118,7 +118,7 @@ class DriftWatch:
                 normal_runs = [
                     run
                     for run in earlier
-                    if run.created_at <= served.fitted_at or run.run_id in self.acknowledged
+                    if run.created_at <= served.seen_until or run.run_id in self.acknowledged
                 ]
                 report = self._report(normal_runs, runs, served, digest_of_run)
                 if report is None or report.alarm is None:
