@@ -126,8 +126,11 @@ def _normal_score(standardized: float, degrees: float) -> float:
 
 
 def _level_score(level: Level, noise_variance: float) -> float:
-    """Return a configuration's median so far, in units of the deviation that is admitted for it."""
-    if level.runs < _MIN_RUNS_OF_LEVEL:
+    """Return a configuration's median so far, in units of the deviation that is admitted for it.
+
+    It is 0 where somebody acknowledged the level: innovations show what changes after that.
+    """
+    if level.runs < _MIN_RUNS_OF_LEVEL or level.is_acknowledged:
         return 0.0
     variance = level.model_variance + _MEDIAN_VARIANCE * noise_variance / level.runs
     return float(level.median() / variance**0.5)

@@ -101,7 +101,8 @@ class Level:
 
     `variance_ratio` is the posterior variance of the error over that of the usual noise, `mean` its
     posterior mean; `ratios` are the log ratios of its runs in ascending order, `previous` is the
-    latest one; `squares` are those of successive differences.
+    latest one; `squares` are those of successive differences. Where its first run was acknowledged,
+    the level is the run's, not the regressor's.
     """
 
     model_variance: float
@@ -111,6 +112,7 @@ class Level:
     mean: float = 0.0
     ratios: list[float] = field(default_factory=list)
     squares: Squares = field(default_factory=Squares)
+    is_acknowledged: bool = False
 
     @property
     def runs(self) -> int:
@@ -196,6 +198,7 @@ class Repetitions:
         if not level.runs:
             level.model_variance += CHANGE_DEVIATION**2
             level.variance_ratio += CHANGE_DEVIATION**2 / self.variance
+            level.is_acknowledged = True
         self.learn(ratio, cell)
 
     def count_once(self) -> None:

@@ -152,3 +152,16 @@ def test_all_runs_of_a_report_that_were_stored_one_by_one_are_acknowledged(
 
     assert later["verdict"] == "pass"
     assert ratios(later) == pytest.approx([1.0, 1.0], abs=0.02)
+
+
+def test_builds_as_slow_as_acknowledged_are_no_drift_however_slow(
+    client: TestClient, clock: FakeClock
+) -> None:
+    factors = {1: 1.0, 2: 1.0, 4: 15.0, 8: 1.0}
+    accept(client, clock, report(client, factors))
+
+    for _ in range(4):
+        built = report(client, factors)
+        clock.advance(seconds=60)
+
+    assert (built["verdict"], built["drift"]) == ("pass", [])
