@@ -165,3 +165,17 @@ def test_builds_as_slow_as_acknowledged_are_no_drift_however_slow(
         clock.advance(seconds=60)
 
     assert (built["verdict"], built["drift"]) == ("pass", [])
+
+
+def test_a_failed_build_after_an_acknowledgement_makes_nothing_slower_normal(
+    client: TestClient, clock: FakeClock
+) -> None:
+    accept(client, clock, report(client, {2: 1.5}))
+    accident = report(client, {4: 15.0})
+    clock.advance(seconds=60)
+
+    as_accepted, slower = report(client, {8: 1.5}), report(client, {1: 3.0})
+
+    assert accident["verdict"] == slower["verdict"] == "fail"
+    assert as_accepted["verdict"] == "pass"
+    assert ratios(as_accepted) == pytest.approx([1.0], abs=0.05)

@@ -4,8 +4,11 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from math import inf
 from statistics import mean
 from typing import Final
+
+import numpy as np
 
 from app.decisions.repetitions import CHANGE_DEVIATION
 from app.domain.ci import Baseline
@@ -13,7 +16,7 @@ from app.domain.identifiers import RunId
 from app.domain.runs import Run, RunFilter, RunStatus
 from app.domain.workloads import Workload
 from app.pricing.resolution import PriceBook
-from app.services.judging.runs import judge_runs, run_digests
+from app.services.judging.runs import JudgedRuns, judge_runs, run_digests
 from app.services.served_regressors import ServedRegressor
 from app.storage.stores import Stores
 
@@ -50,7 +53,8 @@ class Past:
 
         An acknowledged change stays normal: a fit that has seen only a few runs of it may take them
         for noise. Where the fit follows them, the ratio is 0 by itself. Later runs that it has not
-        seen may show later changes; they count only where it is older than the acknowledgement.
+        seen may show later changes: they count only where it is older than the acknowledgement, and
+        for no slower than the slowest that was acknowledged.
         """
         if self.acknowledged_at is None:
             return 0.0
@@ -58,7 +62,11 @@ class Past:
         if served.fitted_at > self.acknowledged_at:
             until = max(served.seen_until, self.acknowledged_at)
             runs = [run for run in runs if run.created_at <= until]
-        return normal_level(runs, served, book)
+            return _shrunk_mean(judge_runs(runs, served, book))
+        judged = judge_runs(runs, served, book)
+        is_acknowledged = [runs[row].run_id in self.acknowledged for row in judged.rows]
+        slowest = judged.log_ratios()[is_acknowledged].max(initial=0.0)
+        return _shrunk_mean(judged, slowest)
 
     def seen_by(self, served: ServedRegressor, book: PriceBook) -> "Past":
         """Return the past without what the latest acknowledgement has overtaken.
@@ -135,11 +143,13 @@ def past_runs(stores: Stores, workload: Workload, baselines: Sequence[Baseline])
     )
 
 
-def normal_level(runs: Sequence[Run], served: ServedRegressor, book: PriceBook) -> float:
-    """Return the mean log ratio of runs to their forecasts, shrunk towards 0 where runs are few."""
-    judged = judge_runs(runs, served, book)
+def _shrunk_mean(judged: JudgedRuns, slowest: float = inf) -> float:
+    """Return the mean log ratio of runs to their forecasts, shrunk towards 0 where runs are few.
+
+    Ratios beyond `slowest` count as this one.
+    """
     if not judged.rows:
         return 0.0
+    ratios = np.minimum(judged.log_ratios(), slowest)
     weights = 1.0 / judged.log_deviations() ** 2
-    total = float(weights.sum()) + 1.0 / CHANGE_DEVIATION**2
-    return float((weights * judged.log_ratios()).sum()) / total
+    return float((weights * ratios).sum()) / (float(weights.sum()) + 1.0 / CHANGE_DEVIATION**2)
