@@ -83,6 +83,12 @@ class DriftWatch:
     level: Level = _no_level
     acknowledged: frozenset[RunId] = frozenset()
 
+    def first_version(self, runs: Sequence[Run], publications: Sequence[Publication]) -> int | None:
+        """Return the version that the first watched run is compared with, None without one."""
+        watched = self._watched(runs)
+        published = PublishedVersions(publications)
+        return published.version_before(watched[0].created_at) if watched else None
+
     def report(
         self, runs: Sequence[Run], digests: Sequence[str], publications: Sequence[Publication]
     ) -> DriftReport | None:
@@ -107,7 +113,7 @@ class DriftWatch:
         """
         all_runs, published = runs, PublishedVersions(publications)
         digest_of_run = dict(zip((run.run_id for run in runs), digests, strict=True))
-        runs = [run for run in runs if run.run_id not in self.acknowledged]
+        runs = self._watched(runs)
         n_alarms = n_restarts = 0
         while runs:
             version = published.version_before(runs[0].created_at)
@@ -131,6 +137,9 @@ class DriftWatch:
                 return report
             runs = [run for run in runs if run.created_at > restart_at]
         return None
+
+    def _watched(self, runs: Sequence[Run]) -> list[Run]:
+        return [run for run in runs if run.run_id not in self.acknowledged]
 
     def _report(
         self,

@@ -96,16 +96,21 @@ class History:
             return None
         past = past_runs(stores, self.workload, self.baselines).seen_by(self.served, self.book)
         # The first of them may be newer than before, and be watched by another version.
-        return self._drift_of(past, partial(self.load, stores=stores))
+        watch = self._watch(past, partial(self.load, stores=stores))
+        return watch.report(past.runs, run_digests(past.runs), self.publications)
 
     def prepare_drift(self) -> None:
-        """Load the versions that `drift` needs, while no lock is held."""
-        if self.served is not None:
-            self._drift_of(self.past, self.load)
+        """Load the version that `drift` begins with, while no lock is held.
 
-    def _drift_of(self, past: Past, load: Load) -> DriftReport | None:
-        """Return whether durations creep up in these runs."""
-        watch = DriftWatch(
+        It needs others only after alarms.
+        """
+        watch = self._watch(self.past, self.load)
+        version = watch.first_version(self.past.runs, self.publications)
+        if self.served is not None and version is not None:
+            self.load(version)
+
+    def _watch(self, past: Past, load: Load) -> DriftWatch:
+        return DriftWatch(
             load,
             self.book,
             DRIFT_THRESHOLDS,
@@ -113,7 +118,6 @@ class History:
             level=self.level,
             acknowledged=past.acknowledged,
         )
-        return watch.report(past.runs, run_digests(past.runs), self.publications)
 
 
 def read_history(
