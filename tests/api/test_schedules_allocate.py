@@ -154,6 +154,19 @@ def test_running_job_keeps_its_gpus_where_a_restart_costs_more_than_it_brings(
     assert workers_of(cheap) == {"run": 8}
 
 
+def test_running_job_keeps_a_number_of_gpus_that_even_ratios_leave_out(
+    client: TestClient, published: Services
+) -> None:
+    """On 200 GPUs, not every number is tried for other jobs; 77 is one of those left out."""
+    current = {"gpu_type": "T4", "workers": 77}
+
+    running = job("a", progress=0.95, current=current, restart_s=3600)
+    answer = allocate(client, running, capacity={"T4": 200})
+
+    assert answer["allocated"][0]["change"] == "keep"
+    assert workers_of(answer) == {"a": 77}
+
+
 def test_change_of_a_running_job_is_named(client: TestClient, published: Services) -> None:
     def change(**changes: Any) -> str:
         current = {"gpu_type": "T4", "workers": 4, **changes}

@@ -68,7 +68,8 @@ class ElasticJobIn(RequestModel):
         Field(
             min_length=1,
             max_length=1000,
-            description="allowed numbers; default: up to 64 within the limits",
+            description="allowed numbers; default: up to 64 within the limits, and that on which it"
+            " runs",
         ),
     ] = None
     batch_sizes: Annotated[

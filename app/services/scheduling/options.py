@@ -27,7 +27,10 @@ from app.services.scheduling.grounds import grounds_of
 from models import BoolArray, ConvergenceLaw
 
 MAX_COUNTS: Final = 64
-"""The most numbers of workers tried for a job on one GPU type, unless it names its own."""
+"""The most numbers of workers tried for a job on one GPU type, unless it names its own.
+
+The one on which it runs is tried besides.
+"""
 
 MAX_OPTIONS: Final = 200_000
 
@@ -101,6 +104,8 @@ def options_of(request: AllocationRequest) -> list[Option]:
 def worker_counts(job: ElasticJob, gpus: int) -> list[int]:
     """Return the numbers of workers to try: all, or `MAX_COUNTS` at even ratios.
 
+    What the job runs on is among them, so that it can go on as it is.
+
     Examples
     --------
     >>> from app.domain.identifiers import Slug
@@ -120,7 +125,9 @@ def worker_counts(job: ElasticJob, gpus: int) -> list[int]:
     if maximum - job.min_workers < MAX_COUNTS:
         return list(range(job.min_workers, maximum + 1))
     spaced = np.geomspace(job.min_workers, maximum, MAX_COUNTS).round().astype(int)
-    return sorted({job.min_workers, maximum, *spaced.tolist()})
+    running = () if job.current is None else (job.current.workers,)
+    kept = [count for count in running if job.min_workers <= count <= maximum]
+    return sorted({job.min_workers, maximum, *spaced.tolist(), *kept})
 
 
 def questions_of(request: AllocationRequest, options: Sequence[Option]) -> list[ForecastRequest]:
