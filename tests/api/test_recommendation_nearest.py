@@ -98,12 +98,20 @@ def test_without_a_price_the_highest_that_keeps_the_budget_is_told(
     assert price["message"].endswith(f" Up to {price['needed']} an hour would keep the budget.")
 
 
-def test_charges_above_the_budget_leave_no_price_to_name(published: TestClient) -> None:
-    pricing = {"region": "mars-1", "extras": {"egress_gb": 10, "egress_per_gb": "5"}}
+@pytest.mark.parametrize(("per_gb", "budget"), [("5", "10"), ("0", "0")])
+def test_charges_that_leave_nothing_for_a_price_name_the_budget_that_covers_them(
+    published: TestClient, per_gb: str, budget: str
+) -> None:
+    """Without a price and with nothing left to pay it, only hardware that is free would do."""
+    pricing = {"region": "mars-1", "extras": {"egress_gb": 10, "egress_per_gb": per_gb}}
 
-    changes = changes_of(recommend(published, FITTED, budget="10", pricing=pricing))
+    changes = changes_of(recommend(published, FITTED, budget=budget, pricing=pricing))
 
-    assert changes["pricing.price_per_hour"]["needed"] is None
+    needed = {name: change["needed"] for name, change in changes.items()}
+    charged = 10 * int(per_gb)
+    assert needed == {"pricing.price_per_hour": 0, **({"budget": charged} if charged else {})}
+    free = {"budget": str(charged), "pricing": {**pricing, "price_per_hour": "0"}}
+    assert recommend(published, FITTED, **free)["recommended"] is not None
 
 
 def test_tiny_amounts_are_told_without_an_exponent(published: TestClient) -> None:

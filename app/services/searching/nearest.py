@@ -209,7 +209,7 @@ def _unknown(evaluator: Evaluator, figures: Evaluated, duration_s: float) -> lis
     request, candidates = evaluator.request, figures.candidates
     changes = []
     if request.needs_cost and np.isnan(candidates.cost_bound[0]):
-        changes.append(_price(evaluator, figures, duration_s))
+        changes += _price(evaluator, figures, duration_s)
     is_green = request.objective in {Objective.ENERGY, Objective.CARBON}
     if is_green and np.isnan(candidates.energy_kwh[0]):
         changes.append(NeededChange("energy.watts_per_worker", None, None))
@@ -226,14 +226,20 @@ def _lacks_factor(evaluator: Evaluator, figures: Evaluated) -> bool:
     return bool(np.isnan(known.candidates.kg_co2e[0]))
 
 
-def _price(evaluator: Evaluator, figures: Evaluated, duration_s: float) -> NeededChange:
-    """Return the highest price that keeps the budget."""
-    request, needed = evaluator.request, None
-    if request.budget is not None:
-        free, one = (_cost_at(evaluator, figures, Decimal(price), duration_s) for price in (0, 1))
-        highest = (request.budget - free) / (one - free)
-        needed = _rounded_down(float(highest)) if highest > 0 else None
-    return NeededChange("pricing.price_per_hour", None, needed)
+def _price(evaluator: Evaluator, figures: Evaluated, duration_s: float) -> list[NeededChange]:
+    """Return the missing price: the highest that keeps the budget.
+
+    Where other charges exceed the budget, no price does, and the budget has to cover these charges.
+    """
+    budget = evaluator.request.budget
+    if budget is None:
+        return [NeededChange("pricing.price_per_hour", None, None)]
+    free, one = (_cost_at(evaluator, figures, Decimal(price), duration_s) for price in (0, 1))
+    highest = max((budget - free) / (one - free), Decimal(0))
+    changes = [NeededChange("pricing.price_per_hour", None, _rounded_down(float(highest)))]
+    if free > budget:
+        changes.append(NeededChange("budget", float(budget), float(free)))
+    return changes
 
 
 def _cost_at(evaluator: Evaluator, figures: Evaluated, price: Decimal, seconds: float) -> Decimal:
