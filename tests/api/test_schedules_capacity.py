@@ -169,11 +169,12 @@ def test_same_seed_gives_the_same_answer(client: TestClient, published: Services
 
 
 def test_ref_of_a_running_job_is_not_queued_again(client: TestClient, published: Services) -> None:
-    body = {"running": [job("a")], "queued": [job("a")]}
+    body = {"running": [job("a")], "queued": [job("b"), job("a")]}
 
     answer = client.post("/v1/schedules:capacity", json=body)
 
     assert answer.status_code == 422
+    assert answer.json()["errors"][0]["pointer"] == "/queued/1/ref"
 
 
 def test_table_joins_equal_hours(client: TestClient, published: Services) -> None:

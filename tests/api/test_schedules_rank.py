@@ -300,4 +300,6 @@ def test_two_jobs_with_one_ref_are_refused(client: TestClient, published: Servic
 
     assert answer.status_code == 422
     assert answer.json()["code"] == "invalid_request"
-    assert "'a'" in answer.json()["errors"][0]["message"]
+    (error,) = answer.json()["errors"]
+    assert (error["pointer"], error["field"], error["value"]) == ("/jobs/1/ref", "ref", "a")
+    assert "'a'" in error["message"]

@@ -13,7 +13,7 @@ from app.api.schemas.base import RequestModel, ResponseModel
 from app.api.schemas.forecast_answers import WarningOut
 from app.api.schemas.forecasts import Name, Probability
 from app.api.schemas.problems import ProblemOut
-from app.api.schemas.schedules import QueuedJobIn, check_refs, check_types
+from app.api.schemas.schedules import QueuedJobIn, check_types, refuse_repeated_refs
 from app.domain.capacity import CapacityRequest, DemandedJob
 
 MAX_JOBS = 1000
@@ -97,7 +97,10 @@ class CapacityIn(RequestModel):
 
     @model_validator(mode="after")
     def _check_refs(self) -> Self:
-        check_refs([*self.running, *self.queued])
+        lists = ("running", self.running), ("queued", self.queued)
+        refuse_repeated_refs(
+            ((name, index), job.ref) for name, jobs in lists for index, job in enumerate(jobs)
+        )
         return self
 
     def to_domain(self) -> CapacityRequest:

@@ -1,6 +1,6 @@
 """Requests and responses about ordering a queue of jobs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -75,16 +75,32 @@ class QueuedJobIn(RequestModel):
 
 def check_refs(jobs: Sequence[Any]) -> Sequence[Any]:
     """Return the jobs if their refs are unique; for use in `AfterValidator`."""
+    refuse_repeated_refs(((index,), job.ref) for index, job in enumerate(jobs))
+    return jobs
+
+
+def refuse_repeated_refs(refs: Iterable[tuple[tuple[str | int, ...], str]]) -> None:
+    """Refuse jobs of which two have one ref; each comes with the path to its job.
+
+    Raises
+    ------
+    PydanticCustomError
+        If a ref is repeated.
+    """
     seen: set[str] = set()
-    for job in jobs:
-        if job.ref in seen:
+    for path, ref in refs:
+        if ref in seen:
             raise PydanticCustomError(
                 "repeated_ref",
                 "Two jobs have the ref {ref}",
-                {"ref": repr(job.ref), "remedy": "Give each job a ref of its own."},
+                {
+                    "ref": repr(ref),
+                    "path": [*path, "ref"],
+                    "value": ref,
+                    "remedy": "Give each job a ref of its own.",
+                },
             )
-        seen.add(job.ref)
-    return jobs
+        seen.add(ref)
 
 
 def check_types(given: Any, check: ValidatorFunctionWrapHandler) -> Mapping[str, int]:
