@@ -227,3 +227,20 @@ def test_purchase_of_pricing_overrules_without_a_price_too(
 
     assert answer["spot"] is None
     assert answer["duration_seconds"] == plain["duration_seconds"]
+
+
+def test_rate_whose_square_may_underflow_is_refused_with_what_to_send(client: TestClient) -> None:
+    pricing = {"spot": {"interruptions_per_hour": 1e-12}}
+
+    answer = client.post("/v1/forecasts", json={"workload": "fitted", "pricing": pricing})
+
+    assert answer.status_code == 422
+    assert answer.json()["errors"] == [
+        {
+            "pointer": "/pricing/spot/interruptions_per_hour",
+            "field": "interruptions_per_hour",
+            "value": 1e-12,
+            "message": "Input should be 0, or at least 1e-09",
+            "remedy": "Send 0, or 1e-09 or more.",
+        }
+    ]

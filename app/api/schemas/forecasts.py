@@ -128,7 +128,12 @@ class WorkIn(RequestModel):
 def _check_rate(per_hour: float | None) -> float | None:
     """Refuse tiny rates, whose square may underflow."""
     if per_hour is not None and 0 < per_hour < _MIN_RATE:
-        raise ValueError(f"Input should be 0, or at least {_MIN_RATE:g}")
+        least = f"{_MIN_RATE:g}"
+        raise PydanticCustomError(
+            "rate",
+            "Input should be 0, or at least {least}",
+            {"least": least, "remedy": f"Send 0, or {least} or more."},
+        )
     return per_hour
 
 
