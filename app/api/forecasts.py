@@ -30,6 +30,8 @@ from app.domain.errors import (
     UnknownGpuError,
     UnknownWorkloadError,
 )
+from app.domain.identifiers import ProjectId
+from app.services.wiring import Services
 
 
 async def _reserved_body(request: Request, _caller: Reader) -> AsyncIterator[bytes]:
@@ -127,9 +129,14 @@ async def make_batch(body: ReservedBody, services: ServicesDep, caller: Reader) 
         200: {"model": LedgerOut, "description": "The entry of the ledger"},
     },
 )
-def get_forecast(
+async def get_forecast(
     forecast: Annotated[str, Path(description="the forecast's id", max_length=100)],
     services: ServicesDep,
     caller: Reader,
 ) -> Response:
-    return json_response(ledger_document(services.forecasts.recorded(caller.project_id, forecast)))
+    await services.forecasts.until_written(caller.project_id, forecast)
+    return await run_in_threadpool(_recorded, services, caller.project_id, forecast)
+
+
+def _recorded(services: Services, project_id: ProjectId, forecast_id: str) -> Response:
+    return json_response(ledger_document(services.forecasts.recorded(project_id, forecast_id)))

@@ -1,5 +1,6 @@
 """The use cases of forecasting a configuration's duration and cost."""
 
+import asyncio
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from itertools import islice
@@ -20,13 +21,15 @@ from app.pricing.resolution import PriceBook
 from app.services.answering.answers import Answer, LazyAnswer, answer_all, ask_all, whole
 from app.services.answering.memo import AnswerMemo, Grounds, WeakGrounds
 from app.services.context import ServiceContext
-from app.services.ledger import LedgerWriter
+from app.services.ledger import LedgerWriter, Unwritten
 from app.services.prices import PriceService
 from app.services.served_regressors import ServedRegressor
 from app.services.serving import PreparedRegressors, RegressorCache
 
 _MOST_AT_ONCE: Final = 64
 """Of so many regressors at most, the answers are in memory at once."""
+_LOOKS_AFTER_S: Final = (0.05, 0.1, 0.2, 0.4, 0.8)
+"""Pauses after looks for a forecast that another process may be writing; it takes about .2 s."""
 
 
 class AnsweredPart(NamedTuple):
@@ -200,6 +203,24 @@ class ForecastService:
         if entry is None:
             raise NotFoundError("forecast", forecast_id)
         return entry
+
+    async def until_written(self, project_id: ProjectId, forecast_id: str) -> None:
+        """Wait briefly for a forecast that another process has made just now to be written.
+
+        Neither a thread nor a connection is held between looks.
+        """
+        if not Unwritten(self._context.now()).may_hold(forecast_id):
+            return
+        for pause_s in _LOOKS_AFTER_S:
+            is_written = await asyncio.to_thread(self._is_written, project_id, forecast_id)
+            if is_written or self._context.stopping.is_set():
+                return
+            await asyncio.sleep(pause_s)
+
+    def _is_written(self, project_id: ProjectId, forecast_id: str) -> bool:
+        self._ledger.flush()
+        with self._context.database.reading() as stores:
+            return bool(stores.forecasts.workloads_of(project_id, [forecast_id]))
 
     def close(self) -> None:
         """Write the forecasts that are not yet written."""

@@ -4,10 +4,12 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Sequence
+from datetime import datetime, timedelta
 from typing import Final
 
 from app.domain.errors import DomainError
 from app.domain.forecasts import LedgerRecord
+from app.domain.identifiers import earliest_identifier, is_identifier
 from app.services.context import ServiceContext
 
 _logger = logging.getLogger(__name__)
@@ -15,6 +17,21 @@ FLUSH_EVERY_S: Final = 0.2
 _RETRY_WITHIN_S: Final = 5.0
 MAX_QUEUED: Final = 50_000
 _MAX_ROWS: Final = 5_000
+_WRITTEN_WITHIN: Final = timedelta(seconds=5)
+"""Forecasts are written after they are answered, by whichever process answered."""
+
+
+class Unwritten:
+    """Tells which forecasts may not be written yet: those made about now."""
+
+    def __init__(self, now: datetime) -> None:
+        self._since = earliest_identifier("fc", now - _WRITTEN_WITHIN)
+        # The clock of another machine may be ahead.
+        self._until = earliest_identifier("fc", now + _WRITTEN_WITHIN)
+
+    def may_hold(self, forecast_id: str) -> bool:
+        """Whether a forecast that is not stored may exist all the same."""
+        return is_identifier("fc", forecast_id) and self._since <= forecast_id < self._until
 
 
 class LedgerWriter:

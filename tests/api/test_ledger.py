@@ -3,7 +3,13 @@
 import pytest
 from fastapi.testclient import TestClient
 
+from app.main import build_app
+from app.services.context import ServiceContext
 from app.services.wiring import Services
+from app.settings import Settings
+from app.storage.forecasts import ForecastStore
+from tests.support.clock import FakeClock
+from tests.support.overtaking import after_first
 from tests.support.realised import QUESTION, ask
 from tests.support.regressors import publish_regressor
 
@@ -118,6 +124,25 @@ def test_unknown_forecast_is_not_found(client: TestClient, name: str) -> None:
     answer = client.get(f"/v1/forecasts/{name}")
 
     assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
+
+
+def test_forecast_that_another_process_has_just_made_is_found(
+    client: TestClient,
+    published: Services,
+    settings: Settings,
+    clock: FakeClock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is written when this process has looked for it once."""
+    other = Services(ServiceContext(published.context.database, settings, clock))
+    with TestClient(build_app(settings, other)) as asked:
+        forecast = ask(asked)
+        after_first(monkeypatch, ForecastStore, "workloads_of", other.ledger.flush)
+
+        answer = client.get(f"/v1/forecasts/{forecast['forecast_id']}")
+
+    assert answer.status_code == 200
+    assert answer.json()["forecast"] == forecast
 
 
 def test_run_of_another_workload_is_no_outcome(client: TestClient, published: Services) -> None:

@@ -1,10 +1,11 @@
 """Finds rows that name a forecast which is not recorded."""
 
 from collections import defaultdict
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final
 
-from app.domain.identifiers import ProjectId, earliest_identifier, is_identifier
+from app.domain.identifiers import ProjectId
+from app.services.ledger import Unwritten
 from app.services.uploads.reading import CheckedUpload
 from app.services.uploads.terms import Oddity
 from app.storage.stores import Stores
@@ -16,8 +17,6 @@ _REMEDY: Final = (
     ' that forecast. What is asked by batch, what-if or with "record": false is not kept, and old'
     " forecasts may have been removed."
 )
-_WRITTEN_WITHIN: Final = timedelta(seconds=5)
-"""Forecasts are written after they are answered, by whichever process answered."""
 
 
 def note_unknown_forecasts(
@@ -37,16 +36,12 @@ def note_unknown_forecasts(
             if slug is not None and forecast_id is not None:
                 rows[slug, forecast_id].append(row)
     workload_of = stores.forecasts.workloads_of(project_id, sorted({key for _, key in rows}))
-    newest = earliest_identifier("fc", now - _WRITTEN_WITHIN)
+    unwritten = Unwritten(now)
     unmatched = [
         row
         for (slug, key), rows_of_forecast in rows.items()
-        if (workload_of[key] != slug if key in workload_of else not _is_since(newest, key))
+        if (workload_of[key] != slug if key in workload_of else not unwritten.may_hold(key))
         for row in rows_of_forecast
     ]
     if unmatched:
         upload.oddities.note(Oddity(_CODE, _MESSAGE, _REMEDY), sorted(unmatched))
-
-
-def _is_since(newest: str, forecast_id: str) -> bool:
-    return is_identifier("fc", forecast_id) and forecast_id >= newest
