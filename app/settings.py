@@ -215,7 +215,11 @@ class Settings(BaseSettings):
         " asked, half by what was asked",
     )
     regressor_refresh_s: float = Field(
-        1.0, ge=0, le=_DAY_S, description="how old the knowledge of the published version may be"
+        1.0,
+        ge=0,
+        le=_DAY_S,
+        description="how old the knowledge of published versions, prices, rates and grid factors"
+        " may be",
     )
     metrics_workloads: int = Field(
         0,
