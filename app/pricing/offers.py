@@ -30,7 +30,8 @@ class Offer:
     extras
         Further charges.
     others
-        Further instances of other sizes; same provider, region, purchase and billing rules.
+        Further instances of other sizes; same provider, region, purchase, listed currency and
+        billing rules.
     conversion, listed_per_hour
         The exchange rate by which all prices were multiplied, and the main price as listed; None
         where no rate was needed.
@@ -69,6 +70,11 @@ class Offer:
         if self.extras is NO_EXTRAS:
             return machines
         return machines + self.extras.per_hour(self.total_instances)
+
+    @property
+    def listed_currency(self) -> str:
+        """The currency of the prices as they are listed."""
+        return self.price.currency if self.conversion is None else self.conversion.from_currency
 
     @property
     def is_as_asked(self) -> bool:

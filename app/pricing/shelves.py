@@ -17,7 +17,8 @@ Rules = tuple[object, ...]
 class Shelf:
     """Single instances of one place, purchase, currency and billing rule, which may be mixed.
 
-    Each includes its further charges, since the fee of a platform counts in comparisons.
+    The currency is that in which they are listed: one exchange rate holds for all of them. Each
+    includes its further charges, since the fee of a platform counts in comparisons.
 
     Attributes
     ----------
@@ -113,7 +114,7 @@ def shelves_of(singles: Iterable[Offer]) -> list[Shelf]:
     shelves: defaultdict[Rules, list[Offer]] = defaultdict(list)
     for offer in singles:
         price = offer.price
-        place = *price.place, price.currency, price.instance_type is None
+        place = *price.place, offer.listed_currency, price.instance_type is None
         shelves[place + rules_of(price)].append(offer)
     return [Shelf.of(offers) for offers in shelves.values()]
 

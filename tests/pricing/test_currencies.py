@@ -120,6 +120,21 @@ def test_own_prices_of_several_currencies_are_compared_after_conversion() -> Non
     ] == ["eu", "us"]
 
 
+def test_instances_listed_in_two_currencies_are_never_mixed() -> None:
+    """One rate holds for all prices of an offer, and is the one that the answer names."""
+    eight = make_price(instance_type="eight", gpu_count=8, price_per_hour=Decimal(4))
+    two = make_price(
+        instance_type="two", gpu_count=2, price_per_hour=Decimal("0.60"), currency="CHF"
+    )
+    book = make_book(eight, two, rates=[make_rate("CHF/USD", "1.9")])
+
+    taken = book.resolve(on_t4(10), PriceQuery(currency="USD"))
+
+    assert taken is not None
+    assert (taken.price.instance_type, taken.instances, taken.others) == ("two", 5, ())
+    assert taken.listed_per_hour == Decimal("0.60")
+
+
 def test_price_without_a_rate_counts_only_where_there_is_no_other() -> None:
     yen = make_price(instance_type="jp", price_per_hour=Decimal(1), currency="JPY")
     book = make_book(make_price(), yen)
