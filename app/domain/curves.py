@@ -15,12 +15,16 @@ WHOLE_AXES: Final = frozenset({"workers", "nodes"})
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """The feature that varies, from `start` to `stop` in at most `points` steps."""
+    """The feature that varies, from `start` to `stop` in at most `points` steps.
+
+    Where `is_start_open`, nobody asked for just this start.
+    """
 
     name: str
     start: float
     stop: float
     points: int
+    is_start_open: bool = False
 
     def values(self) -> list[float]:
         """Return the values: all integers if they fit into `points`, else in equal ratios.

@@ -17,6 +17,7 @@ from app.services.answering.costs import extra_cost
 from app.services.context import ServiceContext
 from app.services.forecasts import ForecastService
 from app.services.prices import PriceService
+from app.services.searching.room import misplaced
 from app.services.tables.implied_gpus import Hardware, machines_with
 from app.services.workload_names import require_workload
 
@@ -41,6 +42,7 @@ class CurveService:
         DomainError
             If the question cannot be answered anywhere on the axis.
         """
+        axis = self._with_room(project_id, request, axis)
         values = axis.values()
         requests = [
             replace(request, scenario=_at_value(request.scenario, axis.name, value))
@@ -56,6 +58,18 @@ class CurveService:
         requested_nodes = request.scenario.configuration.nodes
         measured = self._measured(project_id, forecasts[0], axis, requested_nodes)
         return Curve(axis, tuple(points), measured)
+
+    def _with_room(self, project_id: ProjectId, request: ForecastRequest, axis: Axis) -> Axis:
+        """Return an axis of nodes whose start was left open from where each worker has a GPU."""
+        if axis.name != "nodes" or not axis.is_start_open:
+            return axis
+        with self._context.database.reading() as stores:
+            workload_id = require_workload(stores, project_id, request.workload).workload_id
+            measured = stores.runs.measured_hardware(workload_id)
+        on_one = replace(request.scenario.configuration, nodes=1)
+        misfits = misplaced([on_one], measured, self._prices.book(project_id))
+        fewest = float(misfits[0].nodes) if misfits else axis.start
+        return replace(axis, start=min(fewest, axis.stop))
 
     def _measured(
         self, project_id: ProjectId, forecast: Forecast, axis: Axis, nodes: int | None

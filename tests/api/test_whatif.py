@@ -245,6 +245,21 @@ def test_curve_of_one_point_is_a_point(client: TestClient, published: Services) 
     assert [point["value"] for point in same["points"]] == [2.5]
 
 
+def test_curve_along_nodes_begins_where_each_worker_has_a_gpu(
+    client: TestClient, published: Services
+) -> None:
+    """The start is the question's own where it names one, and 1 where no machine is named."""
+
+    def values(query: str) -> list[float]:
+        path = f"{CURVE}?over=nodes&workers=8&gpu_type=T4&{query}"
+        return [point["value"] for point in get(client, path)["points"]]
+
+    four_gpus = "instance_type=g4dn.12xlarge"
+    assert values(f"to=4&{four_gpus}") == [2, 3, 4]
+    assert values(f"to=1&{four_gpus}") == [1]
+    assert values(f"from=1&to=4&{four_gpus}") == values("to=4") == [1, 2, 3, 4]
+
+
 def test_curve_reads_as_text_and_csv(client: TestClient, published: Services) -> None:
     path = f"{CURVE}?from=1&to=3&gpu_type=T4&dataset_size=1000"
     text = get(client, f"{path}&confidence=0.8", "text/plain")

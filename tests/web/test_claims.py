@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.support import patient_http
-from tests.web.conftest import PUBLISHED, OpenPage, answer_of, drop, publish
+from tests.web.conftest import PUBLISHED, OpenPage, answer_of, drop
 
 pytestmark = pytest.mark.browser
 _TITLES = "(all) => all.map((each) => each.title)"
@@ -330,33 +330,6 @@ def test_chart_is_not_said_to_draw_all_configurations(
     assert told is not None
     # All known hardware is searched, 300 are drawn, of these the ones with a price.
     assert int(told[1]) <= 300 < int(told[2])
-
-
-def test_curve_along_nodes_ends_where_each_worker_has_its_own(
-    empty_service: str, open_page: OpenPage
-) -> None:
-    runs = [
-        {
-            "workload": "spread",
-            "configuration": {"workers": workers, "nodes": nodes},
-            "duration_seconds": 60 + 800 / workers,
-        }
-        for workers, nodes in ((2, 1), (2, 2), (6, 1), (6, 4))
-    ]
-    unspread = [
-        {**run, "workload": "untold", "configuration": {"nodes": nodes}}
-        for run, nodes in zip(runs, (1, 2, 3, 4), strict=True)
-    ]
-    for each in (runs, unspread):
-        publish(empty_service, each)
-    page, plot = open_page(f"{empty_service}/workloads/spread?workers=6"), "#curve-plot"
-    page.get_by_label("Along").select_option("nodes")
-    expect(page.locator(plot)).to_have_attribute("aria-label", re.compile(" at 6;"))
-
-    page.goto(f"{empty_service}/workloads/untold")
-    page.get_by_label("Along").select_option("nodes")
-
-    expect(page.locator(plot)).to_have_attribute("aria-label", re.compile(" at 16;"))
 
 
 def test_one_of_a_kind_is_told_in_the_singular(published_service: str, open_page: OpenPage) -> None:

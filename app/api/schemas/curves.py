@@ -27,8 +27,15 @@ class CurveQuery(RequestModel):
         ),
     ] = "workers"
     from_: Annotated[
-        float, Field(alias="from", gt=0, le=1e18, description="where the axis begins")
-    ] = 1.0
+        float | None,
+        Field(
+            alias="from",
+            gt=0,
+            le=1e18,
+            description="where the axis begins; default: 1, of nodes the fewest that have a GPU for"
+            " each worker",
+        ),
+    ] = None
     to: Annotated[float, Field(gt=0, le=1e18, description="where the axis ends")] = 64.0
     points: Annotated[int, Field(ge=2, le=MAX_POINTS, description="at most this many")] = 64
 
@@ -42,14 +49,15 @@ class CurveQuery(RequestModel):
 
     @model_validator(mode="after")
     def _rises(self) -> Self:
-        if self.to < self.from_:
+        start = self.start
+        if self.to < start:
             raise PydanticCustomError(
                 "order",
                 "The axis ends before it begins",
                 {"path": ["to"], "remedy": "Let `from` be at most `to`."},
             )
         whole = {"workers", "nodes"}
-        if self.over in whole and (self.to > 1_000_000 or self.from_ % 1 or self.to % 1):  # noqa: PLR2004
+        if self.over in whole and (self.to > 1_000_000 or start % 1 or self.to % 1):  # noqa: PLR2004
             raise PydanticCustomError(
                 "whole",
                 "The axis counts from 1 to 1,000,000",
@@ -57,9 +65,14 @@ class CurveQuery(RequestModel):
             )
         return self
 
+    @property
+    def start(self) -> float:
+        """Where the axis begins."""
+        return 1.0 if self.from_ is None else self.from_
+
     def to_axis(self) -> Axis:
         """Return the axis."""
-        return Axis(self.over, self.from_, self.to, self.points)
+        return Axis(self.over, self.start, self.to, self.points, is_start_open=self.from_ is None)
 
 
 class CurvePointOut(ResponseModel):

@@ -30,7 +30,7 @@ function mostNodes({ features }, fields) {
   return Math.max(Number(fields.workers ?? 1), Number(fields.nodes) || 1);
 }
 
-/** Return the range to draw, the number of points, and whether the axis is linear from 0, which it is if 0 was measured. */
+/** Return the range to draw, the number of points, and whether the axis is linear from 0, which it is if 0 was measured. Nodes begin where the API finds a GPU for each worker. */
 function rangeOf(detail, over, fields) {
   const questionValue = fields[over];
   const feature = detail.features[over] ?? { min: 1, max: 1 };
@@ -38,7 +38,7 @@ function rangeOf(detail, over, fields) {
   if (WHOLE.includes(over)) {
     const to = 2 ** Math.ceil(Math.log2(Math.max(highest * 2, feature.max * BEYOND, 8)));
     const most = over === "nodes" ? mostNodes(detail, fields) : Infinity;
-    return { from: 1, to: Math.min(to, most), points: 64, isLinear: false };
+    return { from: over === "nodes" ? null : 1, to: Math.min(to, most), points: 64, isLinear: false };
   }
   const to = highest * BEYOND;
   // The points have constant ratios, so many are needed for a curve that is even on a linear axis.
@@ -157,7 +157,7 @@ export function installCurve(detail, address, onChange) {
     }
     const range = rangeOf(detail, over.value, fields);
     to.placeholder = String(Number(range.to.toPrecision(6)));
-    to.min = range.from;
+    to.min = range.from ?? 1;
     to.step = WHOLE.includes(over.value) ? 1 : "any";
     checkNumbers(form);
     const query = { ...queryOf(fields), over: over.value, from: range.from, to: to.value || range.to, points: range.points };
