@@ -115,3 +115,15 @@ class TestAsked:
 
         assert before == 1.0
         assert _value(client, f"trainfare_realised_runs{{{LABELS}}}") == 2.0
+
+
+def test_replayed_answers_count_under_the_route_that_gave_them(client: TestClient) -> None:
+    key = {"Idempotency-Key": "monday"}
+    for policy in ("shortest_service_first", "shortest_service_first", "deadline_risk"):
+        client.post("/v1/schedules:rank", json={"jobs": [], "policy": policy}, headers=key)
+
+    text = client.get("/metrics").text
+
+    assert 'method="POST",route="/v1/schedules:rank",status="200"} 2.0' in text
+    assert 'method="POST",route="/v1/schedules:rank",status="422"} 1.0' in text
+    assert 'method="POST",route="(none)"' not in text

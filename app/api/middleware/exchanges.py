@@ -38,8 +38,6 @@ _TRACE_PARENT: Final = re.compile(r"00-(?!0{32})([0-9a-f]{32})-[0-9a-f]{16}-[0-9
 """W3C Trace Context; its trace id has the form of our request ids."""
 _CLIENT_CLOSED: Final = 499
 """The status counted when the caller disconnects before an answer, as in nginx."""
-_REFUSED: Final = frozenset({401, 403, 429, _CLIENT_CLOSED, 503})
-"""Statuses with which a request may end before it reaches a route."""
 _TIMING: Final = b"app;dur=%.2f"
 
 
@@ -212,7 +210,7 @@ class ExchangeMiddleware:
     metrics
         Counts and times the requests.
     routes
-        The routes within: a request refused before routing is counted under its route.
+        The routes within: a request answered before routing is counted under its route.
     """
 
     def __init__(
@@ -265,13 +263,16 @@ class ExchangeMiddleware:
             deadlines.current.reset(deadline)
             log_fields.current.reset(fields)
             status = exchange.status or _CLIENT_CLOSED
-            route = self._route_of(scope, status)
+            route = self._route_of(scope)
             self._metrics.observe(scope["method"], route, status, exchange.elapsed_s())
 
-    def _route_of(self, scope: Scope, status: int) -> str:
-        """Return the template of the route that answered, or would have without a refusal."""
+    def _route_of(self, scope: Scope) -> str:
+        """Return the template of the route that answered, or would have.
+
+        A layer before the routes may refuse a request, or replay its first answer.
+        """
         route = scope.get("route")
-        if route is None and status in _REFUSED:
+        if route is None:
             matching = (
                 candidate for candidate in self._routes if candidate.matches(scope)[0] is Match.FULL
             )
