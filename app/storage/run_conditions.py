@@ -2,13 +2,18 @@
 
 from collections.abc import Iterator
 from datetime import datetime
+from typing import Final
 
 import sqlalchemy as sa
 
 from app.domain.identifiers import WorkloadId, earliest_identifier
-from app.domain.runs import RunFilter
+from app.domain.runs import RunFilter, RunStatus
 from app.storage.run_rows import IS_USABLE
 from app.storage.tables import RunRow
+
+IS_UNUSABLE: Final = sa.or_(RunRow.status != sa.literal_column("'succeeded'"), RunRow.excluded)
+"""The runs whose durations a fit may not learn from, as the partial index of these words it: a
+query that says so besides what it asks reads only them."""
 
 
 def usable(workload_id: WorkloadId) -> tuple[sa.ColumnElement[bool], ...]:
@@ -34,6 +39,8 @@ def made_since(since: datetime | None) -> Iterator[sa.ColumnElement[bool]]:
 
 def conditions_of(wanted: RunFilter) -> Iterator[sa.ColumnElement[bool]]:
     """Select what a list of runs is to contain."""
+    if wanted.excluded or wanted.status not in {None, RunStatus.SUCCEEDED}:
+        yield IS_UNUSABLE
     if wanted.status is not None:
         yield RunRow.status == wanted.status
     if wanted.gpu_types:

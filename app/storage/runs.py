@@ -31,7 +31,13 @@ from app.storage.inclusion_tables import InclusionRow
 from app.storage.lists import is_one_of, pairs_subquery, texts_subquery
 from app.storage.measured import measured_features, measured_hardware, measured_power
 from app.storage.pages import newest_first
-from app.storage.run_conditions import conditions_of, made_since, stored_since, usable
+from app.storage.run_conditions import (
+    IS_UNUSABLE,
+    conditions_of,
+    made_since,
+    stored_since,
+    usable,
+)
 from app.storage.run_rows import IS_USABLE, MEASURED, to_measured_run, to_run
 from app.storage.tables import RunRow, WorkloadRow
 from app.storage.upserts import insert_into
@@ -273,18 +279,20 @@ class RunStore:
     def out_of_memory(
         self, workload_id: WorkloadId, since: datetime | None, *, among: int
     ) -> RunColumns:
-        """Return the runs out of memory among the newest that were stored at or after `since`."""
-        newest = (
-            sa.select(RunRow.id)
-            .where(RunRow.workload_id == workload_id, *stored_since(since))
-            .order_by(RunRow.id.desc())
-            .limit(among)
-            .subquery()
-        )
+        """Return the runs out of memory among the newest, stored at or after `since`."""
+        of_workload = RunRow.workload_id == workload_id
+        newest = sa.select(RunRow.id).where(of_workload).order_by(RunRow.id.desc())
+        oldest = newest.offset(among - 1).limit(1).scalar_subquery()
         query = (
             sa.select(*_FIT_COLUMNS)
-            .join(newest, newest.c.id == RunRow.id)
-            .where(RunRow.status == RunStatus.OUT_OF_MEMORY, ~RunRow.excluded)
+            .where(
+                of_workload,
+                IS_UNUSABLE,
+                RunRow.id >= sa.func.coalesce(oldest, ""),
+                RunRow.status == RunStatus.OUT_OF_MEMORY,
+                ~RunRow.excluded,
+                *stored_since(since),
+            )
             .order_by(RunRow.id)
         )
         return self._fit_columns(query)

@@ -119,6 +119,8 @@ class RunRow(Base):
     __table_args__ = (
         sa.UniqueConstraint("workload_id", "external_id"),
         sa.Index("ix_run_workload_id_id", "workload_id", "id"),
+        # Partial, as that of active fits: see `run_conditions.IS_UNUSABLE`.
+        sa.Index("ix_run_unusable", "workload_id", "id"),
         sa.CheckConstraint(_one_of("status", list(RunStatus)), name="status_known"),
         sa.CheckConstraint(_one_of("purchase", list(Purchase)), name="purchase_known"),
         sa.CheckConstraint(
@@ -214,12 +216,7 @@ class RegressorRow(Base):
     __table_args__ = (
         sa.CheckConstraint("version >= 1", name="version_positive"),
         # Finds formats without reading past the artefacts.
-        sa.Index(
-            "ix_regressor_workload_id_version_format_version",
-            "workload_id",
-            "version",
-            "format_version",
-        ),
+        sa.Index(None, "workload_id", "version", "format_version"),
     )
 
     workload_id: Mapped[int] = mapped_column(
