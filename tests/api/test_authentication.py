@@ -320,3 +320,31 @@ def test_refused_name_is_told_with_what_helps(database: Database, settings: Sett
 
     assert "'fare.example'" in document["detail"]
     assert "TRAINFARE_REQUIRE_KEYS" in document["remedy"]
+
+
+@pytest.mark.parametrize(
+    ("host", "require_keys", "status"),
+    [
+        ("fare.example:8000", None, 403),
+        ("localhost:9090", None, 200),
+        ("fare.example:8000", False, 200),
+        ("trainfare.monitoring.svc:8000", True, 200),
+    ],
+)
+@pytest.mark.parametrize("headers", [{}, {"Authorization": "Bearer x"}])
+@before_any_row
+def test_metrics_are_told_to_the_names_that_the_api_answers_to(
+    database: Database,
+    settings: Settings,
+    headers: dict[str, str],
+    *,
+    host: str,
+    require_keys: bool | None,
+    status: int,
+) -> None:
+    chosen = settings.model_copy(update={"require_keys": require_keys})
+
+    with echoing_client(chosen, Services(ServiceContext(database, chosen))) as (client, _):
+        answer = client.get("/metrics", headers={**headers, "Host": host})
+
+    assert answer.status_code == status

@@ -17,6 +17,8 @@ _SLOW_BODY_S: Final = 5.0
 _SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _FOREIGN_SITES: Final = frozenset({b"cross-site", b"same-site"})
 """What browsers say in `Sec-Fetch-Site` of requests by pages of other origins (Fetch Metadata)."""
+_METRICS: Final = "/metrics"
+"""They may name workloads (`TRAINFARE_METRICS_WORKLOADS`)."""
 Authenticate = Callable[[str | None], Awaitable[Principal]]
 
 
@@ -25,7 +27,7 @@ class AuthenticationMiddleware:
 
     Only for paths below `/v1`. Where no key is needed, whoever asks is on this machine, and so is
     the browser that shows any page of the web: it is not to change anything for another site's, nor
-    to take the service for that site.
+    to take the service, or its metrics, for that site.
 
     Parameters
     ----------
@@ -49,7 +51,7 @@ class AuthenticationMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or not scope["path"].startswith("/v1/"):
-            await self._app(scope, receive, send)
+            await self._pass_on(scope, receive, send)
             return
         state: dict[str, Any] = scope["state"]
         headers = exchange_of(scope).headers
@@ -74,6 +76,17 @@ class AuthenticationMiddleware:
             return message
 
         await self._app(scope, receive_again, send)
+
+    async def _pass_on(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on that needs no key."""
+        if scope["type"] == "http" and scope["path"] == _METRICS:
+            host = decoded(exchange_of(scope).headers, b"host")
+            # A key that is named proves nothing, since nobody looks it up.
+            if not self._answers_to(None, host):
+                refusal = ForeignNameError(host or "")
+                await problems.respond_to(refusal, instance=_METRICS)(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
 
     async def _reauthenticate(self, authorization: str | None) -> None:
         """Refuse a caller that was admitted when the request began and would not be now.
