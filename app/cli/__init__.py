@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from copy import copy
 from importlib.metadata import entry_points, version
 from pathlib import Path
 from typing import Annotated, Final
@@ -117,9 +118,29 @@ _DATABASE_AWAY: Final = (
 _WRITE_ERRORS: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EPIPE})
 
 
+def with_only(name: str) -> typer.Typer:
+    """Return the application with nothing but one command or group, if it has one of this name.
+
+    To make the options of all commands takes time at each start, and memory as long as a service
+    runs.
+    """
+    commands = [
+        info
+        for info in application.registered_commands
+        if name == (info.name or getattr(info.callback, "__name__", None))
+    ]
+    groups = [info for info in application.registered_groups if name == info.name]
+    if not commands and not groups:
+        return application
+    narrowed = copy(application)
+    narrowed.registered_commands, narrowed.registered_groups = commands, groups
+    return narrowed
+
+
 def _run() -> None:
+    _, *words = sys.argv
     try:
-        application()
+        with_only(words[0] if words else "")()
     finally:
         # Detects a full disk here at the latest, not at interpreter shutdown.
         sys.stdout.flush()

@@ -5,9 +5,12 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 
+from app.cli import application, with_only
 from app.domain.threads import ONE_THREAD
 
 pytestmark = pytest.mark.lengthy
@@ -40,6 +43,21 @@ import sys
 import app.cli.processes.serving
 
 print(*sorted({"app.main", "app.api.forecasts", "pydantic.v1"} & set(sys.modules)))
+"""
+_LIST_BUILT = """
+from fastapi.testclient import TestClient
+from app.api.schemas.ci import CI_REPORT_IN
+from app.api.schemas.forecasts import FORECAST_IN
+from app.api.schemas.recommendations import RECOMMENDATION_IN
+from app.cli.processes.web import build
+from app.settings import Settings
+
+with TestClient(build(Settings(data_dir={folder!r}, database_url={url!r}))) as client:
+    assert client.get("/v1/workloads").status_code == 200
+    for body in (CI_REPORT_IN, FORECAST_IN, RECOMMENDATION_IN):
+        print(body.pydantic_complete)
+    assert client.post("/v1/forecasts", json={{"workload": 1}}).status_code == 422
+    print(FORECAST_IN.pydantic_complete)
 """
 _UNNEEDED = {
     "alembic",
@@ -104,6 +122,34 @@ def test_reference_is_not_described_anew(sqlite_url: str, tmp_path: Path) -> Non
 
     assert "jinja2" in imported
     assert "app.api.openapi" not in imported
+
+
+def test_bodies_are_built_when_the_first_one_comes(sqlite_url: str, tmp_path: Path) -> None:
+    script = _LIST_BUILT.format(folder=str(tmp_path), url=sqlite_url)
+
+    answer = subprocess.run(
+        [sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, check=True
+    )
+
+    assert answer.stdout.split() == ["False", "False", "False", "True"]
+
+
+@pytest.mark.parametrize("name", [*typer.main.get_command(application).commands])  # type: ignore[attr-defined] # a group
+def test_command_is_made_alone_and_as_among_all(name: str) -> None:
+    def described(application: typer.Typer) -> str:
+        group: Any = typer.main.get_command(application)
+        command = group.commands[name]
+        return str(command.get_help(command.make_context(name, [], resilient_parsing=True)))
+
+    alone: Any = typer.main.get_command(with_only(name))
+
+    assert list(alone.commands) == [name]
+    assert described(with_only(name)) == described(application)
+
+
+@pytest.mark.parametrize("name", ["", "servee", "--version"])
+def test_what_is_no_command_is_looked_for_among_all(name: str) -> None:
+    assert with_only(name) is application
 
 
 @pytest.mark.parametrize("chosen", [None, "2"])

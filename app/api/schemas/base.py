@@ -138,6 +138,12 @@ class Refusal:
         }
 
 
+class BodyReadByHand(RequestModel):
+    """A body that the framework does not see; it is built when the first one comes."""
+
+    model_config = ConfigDict(defer_build=True)
+
+
 class ResponseModel(BaseModel):
     """A response body; the schema's own `of` builds it from keyword arguments."""
 

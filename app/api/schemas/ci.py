@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, TypeAdapter
 
-from app.api.schemas.base import Refusal, RequestModel, ResponseModel
+from app.api.schemas.base import BodyReadByHand, Refusal, RequestModel, ResponseModel
 from app.api.schemas.fits import FitOut
 from app.api.schemas.forecasts import WorkloadId
 from app.api.schemas.quantities import Quantity
@@ -35,7 +35,7 @@ class GateIn(RequestModel):
         return Gate(self.fail_probability, self.min_effect, verdict)
 
 
-class CiReportIn(RequestModel):
+class CiReportIn(BodyReadByHand):
     """Runs that a CI system has just measured, with their commit and branch."""
 
     workload: Annotated[WorkloadId | None, Field(description="for runs that name none")] = None

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Self
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from app.api.schemas.base import RequestModel, ResponseModel
+from app.api.schemas.base import BodyReadByHand, ResponseModel
 from app.api.schemas.forecasts import Currency
 from app.api.schemas.instants import Instant
 from app.api.schemas.quantities import number_text
@@ -30,7 +30,7 @@ EUR,CHF,0.9377,2026-11-02,ECB reference rate
 """
 
 
-class ExchangeRateIn(RequestModel):
+class ExchangeRateIn(BodyReadByHand):
     """An exchange rate: units of `to_currency` per unit of `from_currency`."""
 
     from_currency: Currency

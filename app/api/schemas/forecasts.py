@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, Self
 from pydantic import AfterValidator, Field, StrictBool, TypeAdapter, model_validator
 from pydantic_core import PydanticCustomError
 
-from app.api.schemas.base import Refusal, RequestModel, check_slug
+from app.api.schemas.base import BodyReadByHand, Refusal, RequestModel, check_slug
 from app.api.schemas.instants import Instant
 from app.api.schemas.quantities import UNSIGNED
 from app.api.schemas.texts import IS_PRINTABLE, STRIPPED, Verbatim
@@ -303,7 +303,7 @@ class EnergyIn(RequestModel):
         return EnergyTerms(**self.__dict__) if self.model_fields_set else NO_ENERGY_TERMS
 
 
-class ForecastIn(RequestModel):
+class ForecastIn(BodyReadByHand):
     """A forecast request: one question to a workload's regressor."""
 
     workload: WorkloadId
@@ -350,7 +350,7 @@ def _refuse_ref(defaults: Mapping[str, Any]) -> Mapping[str, Any]:
     return defaults
 
 
-class BatchIn(RequestModel):
+class BatchIn(BodyReadByHand):
     """Many forecast requests; each is merged into `defaults`, member by member at every depth."""
 
     defaults: Annotated[

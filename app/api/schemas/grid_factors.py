@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from app.api.schemas.base import PageQuery, RequestModel, ResponseModel
+from app.api.schemas.base import BodyReadByHand, PageQuery, ResponseModel
 from app.api.schemas.forecasts import Name
 from app.api.schemas.instants import Instant
 from app.api.schemas.quantities import UNSIGNED, number_text
@@ -29,7 +29,7 @@ lab,,0.05,2026-01-01,contract with the utility
 """
 
 
-class GridFactorIn(RequestModel):
+class GridFactorIn(BodyReadByHand):
     """A grid factor: kilograms of CO2-equivalent per kilowatt-hour in a provider's region."""
 
     kg_co2e_per_kwh: Annotated[

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Self
 from pydantic import BeforeValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from app.api.schemas.base import PageQuery, RequestModel, ResponseModel
+from app.api.schemas.base import BodyReadByHand, PageQuery, ResponseModel
 from app.api.schemas.forecasts import (
     MAX_BILLED_S,
     ONE_PRICE,
@@ -38,7 +38,7 @@ PricePerHour = Annotated[Decimal, Field(ge=0, lt=10**9, decimal_places=6), UNSIG
 FoldedPurchase = Annotated[Purchase, BeforeValidator(_folded)]
 
 
-class PriceIn(RequestModel):
+class PriceIn(BodyReadByHand):
     """The hourly price of an instance, or of one GPU without an instance; or a function's rates."""
 
     price_per_hour: Annotated[

@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter
 
-from app.api.schemas.base import RequestModel, ResponseModel
+from app.api.schemas.base import BodyReadByHand, RequestModel, ResponseModel
 from app.api.schemas.forecast_answers import ForecastOut
 from app.api.schemas.forecasts import (
     Amount,
@@ -59,7 +59,7 @@ class SearchIn(RequestModel):
         )
 
 
-class RecommendationIn(RequestModel):
+class RecommendationIn(BodyReadByHand):
     """The work to find a configuration for, with the objective and the constraints."""
 
     workload: WorkloadId
