@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from app.cli import application
+from app.cli.commands import application
 from app.services.wiring import Services
 from tests.support.regressors import fit
 

@@ -12,7 +12,7 @@ import pytest
 import typer
 import yaml
 
-from app.cli import application
+from app.cli.commands import application
 from app.cli.profiling.training import environment_of
 from app.settings import Settings, unknown_variables
 from tests.pythons import named_versions
