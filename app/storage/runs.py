@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import fields, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Literal
@@ -27,6 +27,7 @@ from app.domain.workloads import MeasuredFeatures, Workload
 from app.storage.bulk import WriteRuns, writing_runs
 from app.storage.curves import lie_along
 from app.storage.dialects import is_sqlite
+from app.storage.fit_columns import FIT_COLUMNS, to_columns, transposed
 from app.storage.inclusion_tables import InclusionRow
 from app.storage.lists import is_one_of, pairs_subquery, texts_subquery
 from app.storage.measured import measured_features, measured_hardware, measured_power
@@ -42,25 +43,9 @@ from app.storage.run_rows import IS_USABLE, MEASURED, to_measured_run, to_run
 from app.storage.tables import RunRow, WorkloadRow
 from app.storage.upserts import insert_into
 
-_FIT_COLUMNS = (
-    RunRow.id,
-    RunRow.content_sha256,
-    RunRow.created_at,
-    RunRow.duration_seconds,
-    RunRow.gpu_type,
-    RunRow.instance_type,
-    RunRow.nodes,
-    RunRow.workers,
-    RunRow.dataset_size,
-    RunRow.batch_size,
-    RunRow.epochs,
-    RunRow.parameters,
-    RunRow.started_at,
-)
 _EVIDENCE_COLUMNS = (RunRow.status, RunRow.progress, RunRow.resources, RunRow.phases)
 _MICROSECOND = timedelta(microseconds=1)
 _PEAK_MEMORY = "peak_gpu_memory_bytes"
-_FIT_FIELDS = tuple(field.name for field in fields(RunColumns))
 
 
 RunFamily = Literal["parameters", "phases", "resources", "labels"]
@@ -259,7 +244,7 @@ class RunStore:
         They succeeded, are not excluded, and were stored at or after `since`.
         """
         query = (
-            sa.select(*_FIT_COLUMNS)
+            sa.select(*FIT_COLUMNS)
             .where(*usable(workload_id), *stored_since(since))
             .order_by(RunRow.id.desc())
             .limit(limit)
@@ -269,7 +254,7 @@ class RunStore:
     def newest_along(self, workload_id: WorkloadId, wanted: RunsAlong, *, limit: int) -> RunColumns:
         """Return the newest of the runs that `newest_usable` returns which lie along an axis."""
         query = (
-            sa.select(*_FIT_COLUMNS)
+            sa.select(*FIT_COLUMNS)
             .where(*usable(workload_id), *lie_along(self._session, wanted))
             .order_by(RunRow.id.desc())
             .limit(limit)
@@ -284,7 +269,7 @@ class RunStore:
         newest = sa.select(RunRow.id).where(of_workload).order_by(RunRow.id.desc())
         oldest = newest.offset(among - 1).limit(1).scalar_subquery()
         query = (
-            sa.select(*_FIT_COLUMNS)
+            sa.select(*FIT_COLUMNS)
             .where(
                 of_workload,
                 IS_UNUSABLE,
@@ -298,12 +283,12 @@ class RunStore:
         return self._fit_columns(query)
 
     def _fit_columns(self, query: sa.Select[*tuple[Any, ...]]) -> RunColumns:
-        return _to_columns(_transposed(self._session.execute(query).all(), len(_FIT_COLUMNS)))
+        return to_columns(transposed(self._session.execute(query).all(), len(FIT_COLUMNS)))
 
     def evidence_for_fit(self, workload_id: WorkloadId, since: datetime | None) -> EvidenceColumns:
         """Return all runs that a fit learns from, made at or after `since`."""
         query = (
-            sa.select(*_FIT_COLUMNS, *_EVIDENCE_COLUMNS)
+            sa.select(*FIT_COLUMNS, *_EVIDENCE_COLUMNS)
             .where(
                 RunRow.workload_id == workload_id,
                 RunRow.status != RunStatus.FAILED,
@@ -313,13 +298,13 @@ class RunStore:
             .order_by(RunRow.id)
         )
         rows = self._session.execute(query).all()
-        columns = _transposed(rows, len(_FIT_COLUMNS) + len(_EVIDENCE_COLUMNS))
-        status, progress, resources, phases = columns[len(_FIT_COLUMNS) :]
+        columns = transposed(rows, len(FIT_COLUMNS) + len(_EVIDENCE_COLUMNS))
+        status, progress, resources, phases = columns[len(FIT_COLUMNS) :]
         peaks, samples, epochs = (
             [(values or {}).get(name) for values in resources] for name in (_PEAK_MEMORY, *TARGETS)
         )
         return EvidenceColumns(
-            runs=_to_columns(columns[: len(_FIT_COLUMNS)]),
+            runs=to_columns(columns[: len(FIT_COLUMNS)]),
             status=[RunStatus(value) for value in status],
             progress=progress,
             peak_memory_bytes=peaks,
@@ -391,16 +376,6 @@ class RunStore:
     def _count(self, found: sa.Select[str]) -> int:
         query = sa.select(sa.func.count()).select_from(found.subquery())
         return self._session.execute(query).scalar_one()
-
-
-def _transposed(rows: Iterable[Sequence[Any]], n_columns: int) -> list[Sequence[Any]]:
-    return list(zip(*rows, strict=True)) or [()] * n_columns
-
-
-def _to_columns(columns: Sequence[Sequence[Any]]) -> RunColumns:
-    named = dict(zip(_FIT_FIELDS, columns, strict=True))
-    named["parameters"] = [values or {} for values in named["parameters"]]
-    return RunColumns(**named)
 
 
 def _measured(workload: Workload, wanted: RunFilter) -> sa.Select[*tuple[Any, ...]]:
