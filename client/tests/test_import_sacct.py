@@ -61,6 +61,7 @@ def test_job_becomes_a_run_on_its_gpus_and_nodes(importing: Importing, tmp_path:
         ("OUT_OF_ME+", "out_of_memory"),
         ("CANCELLED", "cancelled"),
         ("CANCELLED by 1000", "cancelled"),
+        ("REQUEUED", "cancelled"),
     ],
 )
 def test_states_become_outcomes(
@@ -119,6 +120,23 @@ def test_job_that_was_requeued_is_a_run_each_time_that_it_started(
     assert [row["external_id"] for row in counted] == keys
     assert [row["external_id"] for row in rows] == keys
     assert [row["status"] for row in rows] == ["preempted", "succeeded"]
+
+
+def test_job_that_was_resized_is_no_run_of_its_last_configuration(
+    importing: Importing, tmp_path: Path
+) -> None:
+    file = _output(
+        tmp_path,
+        *[_job(state="RESIZING", elapsed=900) + "|0", _job(nodes=1, state="PREEMPTED") + "|0"],
+        *[_job(elapsed=5000) + "|1", _job(8) + "|0"],
+        columns=_COLUMNS + "|Restarts",
+    )
+
+    answer = importing("sacct", file, "--dry-run")
+
+    kept = [(row["external_id"], row["duration_seconds"]) for row in answer.rows]
+    assert kept == [("slurm:tiger/7/restart-1", "5000.0"), ("slurm:tiger/8", "3600.0")]
+    assert "Left out: 2 parts of jobs that were resized" in answer.err
 
 
 @pytest.mark.parametrize(("columns", "ending"), [(_COLUMNS, ""), (_COLUMNS + "|Restarts", "|0")])

@@ -31,6 +31,7 @@ NEEDED: Final = (
 )
 _REMEDY: Final = f"Export with: sacct --parsable2 --duplicates --format={NEEDED}"
 _UNDER_A_SECOND: Final = "jobs that never ran, or for less than a second"
+_RESIZED: Final = "parts of jobs that were resized, which are not one configuration"
 _READ_BEFORE: Final = "jobs that were read before"
 _TOLD_OF_ATTEMPTS: Final = ("workload", "status", "duration_seconds", "started_at")
 _LABELS: Final = {
@@ -52,14 +53,19 @@ def read_sacct(paths: Sequence[str], report: Report, options: Options) -> Iterat
         If a file is not such output, or lacks a required column.
     """
     attempts: _Attempts = defaultdict(list)
+    resized: set[tuple[str, str]] = set()
     for path in paths:
         is_checked = False
         for place, cells in table(path, report, options.delimiter, quoted=False):
             if not is_checked:
                 _check_columns(path, cells)
                 is_checked = True
-            row = _row(place, {name: str(cell) for name, cell in cells.items()}, report, options)
-            keyed = None if row is None else _with_key(row, cells, attempts, report)
+            texts = {name: str(cell) for name, cell in cells.items()}
+            if _is_resized(texts, resized):
+                report.leave_out(_RESIZED)
+                continue
+            row = _row(place, texts, report, options)
+            keyed = None if row is None else _with_key(row, texts, attempts, report)
             if keyed is not None:
                 yield keyed
 
@@ -69,6 +75,14 @@ def _check_columns(path: str, cells: Mapping[str, Cell]) -> None:
     for names in needed:
         if not any(name in cells for name in names):
             raise SourceError(at_line(path, 1), f"There is no column {names[0]}.", _REMEDY)
+
+
+def _is_resized(cells: Mapping[str, str], resized: set[tuple[str, str]]) -> bool:
+    """Whether a row is a part of a start that was resized; its parts follow in order of time."""
+    start = _key(cells), cells.get("Restarts", "")
+    if cells["State"].strip().upper() == "RESIZING":
+        resized.add(start)
+    return start in resized
 
 
 def _row(
@@ -169,13 +183,16 @@ def _comment_numbers(facts: Mapping[str, Cell]) -> dict[str, Cell]:
     return {name: facts.get(f"comment.{name}") for name in NUMBERS if f"comment.{name}" in facts}
 
 
+def _key(cells: Mapping[str, str]) -> str:
+    job = cells.get("JobIDRaw") or cells.get("JobID", "")
+    return run_key("slurm", *(cells[name] for name in ("Cluster",) if cells.get(name)), job)
+
+
 def _with_key(
-    row: ImportedRow, cells: Mapping[str, Cell], attempts: _Attempts, report: Report
+    row: ImportedRow, cells: Mapping[str, str], attempts: _Attempts, report: Report
 ) -> ImportedRow | None:
     """Return a row with its key, None if the job's attempt has been read before."""
-    job = str(cells.get("JobIDRaw") or cells.get("JobID"))
-    key = run_key("slurm", *(str(cells[name]) for name in ("Cluster",) if cells.get(name)), job)
-    restarts = str(cells.get("Restarts") or "")
+    key, restarts = _key(cells), cells.get("Restarts", "")
     # Exports of adjoining months share the jobs that ran in both.
     attempt = (restarts, *(row.fields[name] for name in _TOLD_OF_ATTEMPTS))
     if attempt in attempts[key]:

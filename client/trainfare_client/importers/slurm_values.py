@@ -20,12 +20,13 @@ _FINAL_STATES: Final = {
     "PREEMPTED": "preempted",
     "CANCELLED": "cancelled",
     "REVOKED": "cancelled",
+    # A start that ended because somebody requeued its job; the next start is a row of its own.
+    "REQUEUED": "cancelled",
 }
 _UNFINISHED_STATES: Final = frozenset(
     {
         "PENDING",
         "RUNNING",
-        "REQUEUED",
         "REQUEUE_FED",
         "REQUEUE_HOLD",
         "SPECIAL_EXIT",
