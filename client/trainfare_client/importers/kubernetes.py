@@ -58,7 +58,15 @@ _PLACES_IN_GROUP: Final = (
     "training.kubeflow.org/replica-type",
     "training.kubeflow.org/replica-index",
     "batch.kubernetes.io/job-completion-index",
+    "volcano.sh/task-spec",
+    "volcano.sh/task-index",
 )
+_VOLCANO_ENDS: Final = {
+    "Completed": "Complete",
+    "Failed": "Failed",
+    "Terminated": "Failed",
+    "Aborted": "Failed",
+}
 _PREEMPTIONS: Final = frozenset({"Preempting", "Evicted", "NodeLost", "Shutdown", "NodeShutdown"})
 _REPLICAS: Final = re.compile(r"(?:pytorch|tf|mpi|jax|xgb|paddle)ReplicaSpecs")
 
@@ -160,8 +168,10 @@ def _expected_pods(item: Object) -> int | None:
     spec = member(item, "spec")
     if not isinstance(spec, Mapping):
         return None
-    if item.get("kind") == "Job" and isinstance(spec.get("template"), Mapping):
+    if _is_plain_job(item):
         return _count(spec, "parallelism")
+    if tasks := objects_in(spec, "tasks"):
+        return sum(_count(task, "replicas") for task in tasks)
     if item.get("kind") == "JobSet":
         parts = objects_in(spec, "replicatedJobs")
         return sum(
@@ -172,6 +182,11 @@ def _expected_pods(item: Object) -> int | None:
     if not replicas or not isinstance(replicas[0], Mapping):
         return None
     return sum(_count(part, "replicas") for part in replicas[0].values())
+
+
+def _is_plain_job(item: Object) -> bool:
+    """Whether this is Kubernetes' own Job: Volcano's has the same kind."""
+    return item.get("kind") == "Job" and isinstance(member(item, "spec", "template"), Mapping)
 
 
 def _count(source: object, *path: str) -> int:
@@ -226,8 +241,9 @@ def _last_attempt(job: _Job, expected: int | None) -> list[Object] | str:
     )
     places: dict[tuple[str, ...], Object] = {}
     for pod in by_start:
-        labels = texts_in(pod, "metadata", "labels")
-        places[tuple(labels.get(name, "") for name in _PLACES_IN_GROUP)] = pod
+        # Older versions of Volcano number its pods by an annotation alone.
+        told = texts_in(pod, "metadata", "annotations") | texts_in(pod, "metadata", "labels")
+        places[tuple(told.get(name, "") for name in _PLACES_IN_GROUP)] = pod
     if len(places) > 1 or any(map(any, places)):
         pods = list(places.values())
     elif expected is None:
@@ -236,7 +252,7 @@ def _last_attempt(job: _Job, expected: int | None) -> list[Object] | str:
     else:
         pods = by_start[-expected:]
     # A Job itself tells what its pods would.
-    is_whole = len(pods) >= (expected or 0) or (not pods and job.item.get("kind") == "Job")
+    is_whole = len(pods) >= (expected or 0) or (not pods and _is_plain_job(job.item))
     return pods if is_whole else _PODS_GONE
 
 
@@ -271,6 +287,9 @@ def _terminated(pod: Object) -> Object | None:
 
 def _final_condition(item: Object) -> Object | None:
     """Return the condition that ended a job, None if it goes on."""
+    phase = str(member(item, "status", "state", "phase"))
+    if phase in _VOLCANO_ENDS:
+        return {"type": _VOLCANO_ENDS[phase]}
     return next(
         (
             each
