@@ -54,6 +54,7 @@ def test_history_becomes_runs_with_their_commits(importing: Importing, tmp_path:
         (5, "µs", "5e-06"),
         (1.5, "seconds", "1.5"),
         (2, "Minutes", "120.0"),
+        (2, "mins", "120.0"),
         (8, "iter/sec", "0.125"),
         ("8", "ops/s", "0.125"),
     ],
@@ -77,6 +78,23 @@ def test_what_is_no_time_is_left_out_and_counted(importing: Importing, tmp_path:
 
     assert len(answer.rows) == 1
     assert "Left out: 3 benchmarks whose unit is not a time" in answer.err
+
+
+@pytest.mark.parametrize(
+    "changes", [{"commit": ["c"]}, {"commit": 7}, {"date": [1]}, {"date": "1"}]
+)
+def test_builds_without_a_commit_or_a_date_are_known_by_what_they_have(
+    changes: dict[str, Any], importing: Importing, tmp_path: Path
+) -> None:
+    history = _history(_bench())
+    build = history["entries"]["Rust"][0]
+    build["commit"]["id"] = changes.get("commit", build["commit"]["id"])
+    build["date"] = changes.get("date", build["date"])
+
+    (row,) = importing.dry("github-action-benchmark", _json(tmp_path / "data.json", history))
+
+    known = "1795259000000" if "commit" in changes else "1f2e3d"
+    assert row["external_id"] == f"github-action-benchmark:{known}/Rust/fit / 20"
 
 
 def test_one_workload_tells_its_benchmarks_apart(importing: Importing, tmp_path: Path) -> None:

@@ -217,6 +217,16 @@ def test_words_of_other_tools_tell_how_runs_ended(importing: Importing, tmp_path
     assert "Left out: 1 runs that have not ended\n" in answer.err
 
 
+def test_cell_of_blanks_is_absent(importing: Importing, tmp_path: Path) -> None:
+    file = written(tmp_path / "a.csv", "duration_s,status,run_id\n 5 ,  , \n  ,failed,r2\n")
+
+    answer = importing("csv", file, "--workload", "w", "--dry-run", "--skip-invalid")
+
+    assert [row.keys() for row in answer.rows] == [{"workload", "external_id", "duration_seconds"}]
+    assert answer.rows[0]["external_id"].startswith("csv:")
+    assert "a.csv:3: The run's duration is empty." in answer.err
+
+
 def test_column_that_tells_how_runs_ended_is_not_passed_over_in_silence(
     importing: Importing, tmp_path: Path
 ) -> None:

@@ -122,6 +122,7 @@ def test_metrics_that_are_no_numbers_are_left_out_wherever_they_stand(
     written(run / "metrics" / "gpu_utilization", "1 0.9 0\n2 nan 1\n")
     written(run / "metrics" / "peak_memory_bytes", "1 inf 0\n")
     written(run / "metrics" / "epochs", "1 0 0\n")
+    written(run / "metrics" / "batch_size", "1 8 0\n\n2 inf 1\n")
     database = written_database(tmp_path / "mlflow.db", lr="0.1")
     with closing(sqlite3.connect(database)) as connection:
         endless = "('peak_memory_bytes', 1.7976931348623157e308, 0, 'r1')"
@@ -137,6 +138,7 @@ def test_metrics_that_are_no_numbers_are_left_out_wherever_they_stand(
 
     assert stored["resource.gpu_utilization"] == "0.9"
     assert stored["epochs"] == _PARAMS["max_epochs"]
+    assert stored["batch_size"] == _PARAMS["batch_size"]
     assert "resource.peak_memory_bytes" not in stored
     assert from_database["resource.peak_memory_bytes"] == "7.0"
     assert "resource.peak_memory_bytes" not in exported
@@ -199,6 +201,34 @@ def test_values_that_are_no_numbers_stay_parameters(importing: Importing, tmp_pa
     assert [name for name in few if name.startswith("param.")] == ["param.lr"]
 
 
+def test_parameters_with_the_name_of_a_field_are_counted_as_such(
+    importing: Importing, tmp_path: Path
+) -> None:
+    run = _file_run(_store(tmp_path))
+    written(run / "params" / "region", "eu")
+    written(run / "params" / "workers", "auto")
+
+    answer = importing("mlflow", tmp_path / "mlruns", "--dry-run")
+
+    assert "Left out: 2 parameters with the name of a field that they do not fill" in answer.err
+    assert "too long" not in answer.err
+
+
+@pytest.mark.parametrize(
+    ("status", "logged", "progress"),
+    [(3, 0.98, None), (4, 0.98, "0.98"), (4, 1.0, "1.0"), (5, 98, None), (5, 0, None)],
+)
+def test_progress_is_a_share_of_what_did_not_end_well(
+    status: int, logged: float, progress: str | None, importing: Importing, tmp_path: Path
+) -> None:
+    run = _file_run(_store(tmp_path), status=status)
+    written(run / "metrics" / "progress", f"1 {logged} 0\n")
+
+    (row,) = importing.dry("mlflow", tmp_path / "mlruns")
+
+    assert row.get("progress") == progress
+
+
 def test_parameter_that_no_run_has_is_refused_with_the_nearest(
     importing: Importing, tmp_path: Path
 ) -> None:
@@ -217,9 +247,11 @@ def test_names_in_every_spelling_of_yaml_are_read(importing: Importing, tmp_path
         experiment = _store(tmp_path / str(number), name)
         _file_run(experiment, f"r{number}")
 
-    rows = [importing.dry("mlflow", tmp_path / str(number) / "mlruns")[0] for number in range(4)]
+    told = ("--map", "label.name=experiment")
+    stores = [tmp_path / str(number) / "mlruns" for number in range(4)]
+    names = [importing.dry("mlflow", store, *told)[0]["label.name"] for store in stores]
 
-    assert [row["workload"] for row in rows] == ["it-s-1", "it-s-1", "it-s-1", "a-q"]
+    assert names == ["It's: #1", "It's: #1", "It's #1", "a\\q"]
 
 
 def test_further_pages_are_told(importing: Importing, tmp_path: Path) -> None:
@@ -243,6 +275,8 @@ def test_further_pages_are_told(importing: Importing, tmp_path: Path) -> None:
         (json.dumps(_answer(start_time=1 << 59)), "beyond the year 9999"),
         (json.dumps(_answer(end_time=STARTED_MS)), "The duration 0.0"),
         (json.dumps({"runs": []}), "There are no runs to import."),
+        ("{}", "There are no runs to import."),
+        ('{"next_page_token": "abc"}', "Left out: 1 further pages of runs"),
     ],
 )
 def test_what_is_no_export_is_refused(

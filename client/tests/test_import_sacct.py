@@ -162,6 +162,7 @@ def test_job_in_several_exports_is_one_run(
         ("ReqTRES", "cpu=4,gres/gpu:v100=2", "v100", "2"),
         ("AllocTRES|ReqGRES|", "cpu=4|gpu:1|", None, "2"),
         ("AllocGRES", "gpu:tesla:4(S:0-1)", "tesla", "4"),
+        ("AllocGRES", "gpu:tesla:3(IDX:0,2-3),nic:1", "tesla", "3"),
         ("ReqGRES", "gpu:tesla:4", "tesla", "8"),
     ],
 )
@@ -197,6 +198,23 @@ def test_columns_may_be_separated_by_what_no_name_holds(
     (row,) = importing.dry("sacct", file, *options)
 
     assert row["label.job_name"] == "a|b"
+
+
+def test_columns_that_are_not_needed_may_be_missing_or_empty(
+    importing: Importing, tmp_path: Path
+) -> None:
+    columns = "JobIDRaw|JobName|State|ElapsedRaw|NNodes|ReqGRES"
+    lines = ["5|train|COMPLETED|60|0|gpu:t4:2", "6|train|COMPLETED|60||gpu:t4:2"]
+    file = _output(tmp_path, *lines, "6.batch|train|COMPLETED|60|1|", columns=columns)
+
+    answer = importing("sacct", file, "--dry-run")
+
+    assert [(row["external_id"], row["workers"]) for row in answer.rows] == [
+        ("slurm:5", "2"),
+        ("slurm:6", "2"),
+    ]
+    assert all("nodes" not in row for row in answer.rows)
+    assert "Left out: 1 steps of jobs" in answer.err
 
 
 def test_comment_tells_the_work_and_maps_what_they_want(

@@ -108,7 +108,7 @@ class _Names:
             )
         return {"workload": workload, "label.benchmark": name[:500]}
 
-    def key(self, source: str, *parts: object) -> str | None:
+    def key(self, source: str, *parts: str | int | None) -> str | None:
         """Return the key of a benchmark's run; None if nothing in the file identifies it."""
         own = [] if self.options.key is None else [self.options.key]
         identifiers = [*own, *(str(part) for part in parts if part not in {None, ""})]
@@ -162,19 +162,21 @@ def _action_row(
         return None
     commit = context.get("commit")
     commit_id = commit.get("id") if isinstance(commit, dict) else None
+    commit_id = commit_id if isinstance(commit_id, str) else None
     suite, date_ms = context.get("suite"), context.get("date")
+    date_ms = date_ms if isinstance(date_ms, int) else None
     fields: dict[str, Cell] = {
         **names.fields(name),
         "status": "succeeded",
         "duration_seconds": seconds,
         "started_at": _instant(date_ms),
         "external_id": names.key("github-action-benchmark", commit_id, date_ms, suite, name),
-        "label.git_sha": commit_id if isinstance(commit_id, str) else None,
+        "label.git_sha": commit_id,
         "label.suite": suite,
         "label.range": str(bench["range"])[:500] if bench.get("range") else None,
     }
     facts: dict[str, Cell] = {key: cell for key, cell in bench.items() if _is_cell(cell)}
-    return ImportedRow(place, fields, {**facts, "suite": suite, "commit": str(commit_id or "")})
+    return ImportedRow(place, fields, {**facts, "suite": suite, "commit": commit_id or ""})
 
 
 def _bencher_row(
@@ -217,7 +219,7 @@ def _is_cell(cell: object) -> bool:
     return isinstance(cell, (str, int, float)) and not isinstance(cell, bool)
 
 
-def _instant(milliseconds: object) -> str | None:
-    if not isinstance(milliseconds, int) or not 0 < milliseconds < 1 << 47:
+def _instant(milliseconds: int | None) -> str | None:
+    if milliseconds is None or not 0 < milliseconds < 1 << 47:
         return None
     return datetime.fromtimestamp(milliseconds / 1000, timezone.utc).isoformat()

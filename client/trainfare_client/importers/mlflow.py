@@ -65,7 +65,7 @@ def _row(run: MlflowRun, report: Report, options: Options) -> ImportedRow | None
         "duration_seconds": (run.end_ms - run.start_ms) / 1000,
         "started_at": started_at,
         **described(run.params, options.parameters, report),
-        **measured(run.metrics, run.largest),
+        **measured(run.metrics, run.largest, is_complete=status == "succeeded"),
         **{
             label: run.tags[name][:MAX_VALUE] for name, label in _LABELS.items() if name in run.tags
         },

@@ -25,7 +25,8 @@ _RUNS: Final = (
     " FROM runs r LEFT JOIN experiments e ON e.experiment_id = r.experiment_id"
     " ORDER BY r.start_time, r.run_uuid"
 )
-_MORE_PAGES: Final = "further pages of runs: the export has a next_page_token"
+_NEXT_PAGE: Final = "next_page_token"
+_MORE_PAGES: Final = f"further pages of runs: the export has a {_NEXT_PAGE}"
 
 
 def find_runs(path: str, report: Report) -> Iterator[MlflowRun]:
@@ -91,11 +92,13 @@ def _read_export(path: str, answer: Any, report: Report) -> Iterator[MlflowRun]:
     for page in pages:
         if not isinstance(page, dict):
             raise SourceError(path, "It is not an export of MLflow's REST API.", _REMEDY)
-        runs = page.get("runs", [page.get("run", page)])
+        # The API leaves empty lists out: a page of no runs has no member for them.
+        has_runs = bool(page.keys() - {_NEXT_PAGE})
+        runs = page.get("runs", [page.get("run", page)] if has_runs else [])
         for run in runs if isinstance(runs, list) else [runs]:
             yield _exported(f"{path}: runs[{number}]", run)
             number += 1
-    if pages and pages[-1].get("next_page_token"):
+    if pages and pages[-1].get(_NEXT_PAGE):
         report.leave_out(_MORE_PAGES)
 
 

@@ -82,7 +82,7 @@ class RowFile:
         try:
             mapped = mapping.apply(row.fields, row.facts)
             fields: dict[str, Cell] = {
-                name: cell for name, cell in mapped.items() if cell not in {None, ""}
+                name: cell for name, cell in mapped.items() if not _is_blank(cell)
             }
             _check(fields, is_told="duration_seconds" in mapped)
             if not _normalize_status(fields):
@@ -141,6 +141,10 @@ class RowFile:
         traceback: TracebackType | None,
     ) -> None:
         self._file.close()
+
+
+def _is_blank(cell: Cell) -> bool:
+    return cell is None or (isinstance(cell, str) and not cell.strip())
 
 
 def _check(fields: Mapping[str, Cell], *, is_told: bool) -> None:

@@ -44,7 +44,9 @@ _ELAPSED: Final = re.compile(r"(?:(\d{1,5})-)?(?:(\d{1,4}):)?(\d{1,2}):(\d{2}(?:
 _ABSENT_INSTANTS: Final = frozenset({"", "Unknown", "None", "N/A", "Invalid", "0"})
 _SIZE: Final = re.compile(r"(\d+(?:\.\d+)?)([KMGTP]?)[nc]?", re.ASCII)
 _SIZES: Final = {"": 20, "K": 10, "M": 20, "G": 30, "T": 40, "P": 50}
-_OLD_GRES: Final = re.compile(r"(?:gres[:/])?gpu(?::([^:=(]+))?[:=](\d+)(?:\(.*\))?", re.ASCII)
+_OLD_GRES: Final = re.compile(r"(?:gres[:/])?gpu(?::([^:=]+))?[:=](\d+)", re.ASCII)
+_IN_PARENTHESES: Final = re.compile(r"\([^)]*\)")
+"""Which of a node's GPUs they were, a list with commas of its own."""
 
 
 def status_of(state: str) -> str | None:
@@ -164,10 +166,11 @@ def gpus_in_gres(text: str) -> tuple[int, list[str]]:
 
     Examples
     --------
-    >>> gpus_in_gres("gpu:tesla:2(S:0-1)"), gpus_in_gres("gres:gpu:4"), gpus_in_gres("nic:1")
-    ((2, ['tesla']), (4, []), (0, []))
+    >>> gpus_in_gres("gpu:a100:2(IDX:0,2),nic:1"), gpus_in_gres("gres:gpu:4"), gpus_in_gres("nic:1")
+    ((2, ['a100']), (4, []), (0, []))
     """
-    matches = [_OLD_GRES.fullmatch(part.strip()) for part in text.split(",")]
+    parts = _IN_PARENTHESES.sub("", text).split(",")
+    matches = [_OLD_GRES.fullmatch(part.strip()) for part in parts]
     gpus = [match for match in matches if match]
     return sum(int(match[2]) for match in gpus), sorted({match[1] for match in gpus if match[1]})
 
@@ -177,8 +180,8 @@ def bytes_in(text: str) -> int | None:
 
     Examples
     --------
-    >>> bytes_in("64G"), bytes_in("4000Mn"), bytes_in("?")
-    (68719476736, 4194304000, None)
+    >>> bytes_in("64G"), bytes_in("4000Mn"), bytes_in("1.5K"), bytes_in("2"), bytes_in("?")
+    (68719476736, 4194304000, 1536, 2097152, None)
     """
     match = _SIZE.fullmatch(text.strip())
     return None if match is None else int(float(match[1]) * 2 ** _SIZES[match[2]])

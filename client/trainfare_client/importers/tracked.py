@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from trainfare_client.importers.expressions import number_in
 from trainfare_client.importers.faults import RowError
-from trainfare_client.importers.fields import NUMBERS, RESOURCES, field_of
+from trainfare_client.importers.fields import NUMBERS, PLAIN_FIELDS, RESOURCES, field_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -27,8 +27,10 @@ _ALIASES: Final = {
     "gpu_type": ("gpu_type", "gpu_name"),
     "instance_type": ("instance_type",),
 }
+_MEASURED: Final = NUMBERS - {"duration_seconds", "progress"}
 _YEAR_10000_S: Final = 253_402_300_800
 _TOO_LONG: Final = "parameters whose name or value is too long or cannot be printed"
+_NAMED_AS_A_FIELD: Final = "parameters with the name of a field that they do not fill"
 
 
 def described(
@@ -57,7 +59,7 @@ def described(
         if len(value) <= MAX_VALUE and value.isprintable() and field_of(f"param.{name}"):
             fields[f"param.{name}"] = value
         else:
-            report.leave_out(_TOO_LONG)
+            report.leave_out(_NAMED_AS_A_FIELD if name in PLAIN_FIELDS else _TOO_LONG)
     return fields
 
 
@@ -71,15 +73,19 @@ def _is_valid(name: str, value: str) -> bool:
     return number is not None and number > 0
 
 
-def measured(metrics: Mapping[str, float], largest: Mapping[str, float]) -> dict[str, Cell]:
+def measured(
+    metrics: Mapping[str, float], largest: Mapping[str, float], *, is_complete: bool
+) -> dict[str, Cell]:
     """Return the fields that a run's metrics measure: the last values, the largest of resources.
 
-    The duration is not among them: trackers know it themselves, and a map can take a metric.
+    The duration is not among them: trackers know it themselves, and a map can take a metric. A
+    metric `progress` is one if it is a share; that of a complete run was logged before its end.
     """
     fields: dict[str, Cell] = {
         name: value
         for name, value in metrics.items()
-        if (name in NUMBERS and name != "duration_seconds" and value > 0)
+        if (name in _MEASURED and value > 0)
+        or (name == "progress" and 0 < value <= 1 and not is_complete)
         or (name.startswith("phase.") and field_of(name))
     }
     return fields | {f"resource.{name}": largest[name] for name in RESOURCES if name in largest}

@@ -47,6 +47,8 @@ def duration_s(value: float, unit: str) -> float | None:
     (0.0015, 0.25, None)
     >>> duration_s(88, "nanoseconds (ns)"), duration_s(2, "Minutes"), duration_s(1, "%")
     (8.8e-08, 120.0, None)
+    >>> duration_s(2, "mins"), duration_s(3, "hrs"), duration_s(4, "msecs")
+    (120.0, 10800.0, 0.004)
     >>> duration_s(2, "sec/MB"), duration_s(3, "ms/s")
     (None, None)
     """
@@ -75,5 +77,6 @@ def _is_measure(word: str) -> bool:
 
 
 def _scale(word: str) -> float | None:
-    singular = word.removesuffix("s") if word.removesuffix("s") in _ABBREVIATIONS else word
-    return _SECONDS.get(_ABBREVIATIONS.get(singular, word))
+    spellings = (word, word.removesuffix("s"))
+    units = [_ABBREVIATIONS.get(spelling, spelling) for spelling in spellings]
+    return next((_SECONDS[unit] for unit in units if unit in _SECONDS), None)

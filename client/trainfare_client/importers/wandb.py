@@ -71,17 +71,18 @@ def _row(run: WandbRun, report: Report, options: Options) -> ImportedRow | None:
     if not run.runtime_s:
         report.leave_out("runs of less than a second")
         return None
+    status = _status(run)
     fields: dict[str, Cell] = {
         "workload": slug(run.project),
         "external_id": run_key("wandb", run.project, run.run_id),
-        "status": _status(run),
+        "status": status,
         "duration_seconds": run.runtime_s,
         "started_at": instant_of(run.started_s) if run.started_s else None,
         "gpu_type": run.gpu_type,
         # Of several processes only the first one logs, and its GPU alone is seen.
         **({"workers": len(run.gpus_used)} if len(run.gpus_used) > 1 else {}),
         **described(run.config, options.parameters, report),
-        **measured(run.summary, run.summary),
+        **measured(run.summary, run.summary, is_complete=status == "succeeded"),
         "label.run_name": run.name[:MAX_VALUE],
         "label.git_sha": run.commit[:MAX_VALUE],
         "label.group": run.group[:MAX_VALUE],
