@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import pytest
+from typing_extensions import override
 
 from tests.support.connections import listening, read_answer
 from tests.support.direct import (
@@ -169,6 +170,31 @@ def test_connection_is_closed_when_nothing_more_is_asked(stage: Stage) -> None:
 
     assert asyncio.run(talk())
     assert stage.n_direct == 1
+
+
+class _AskedAtOnce(Direct):
+    """Gets its first request before the time for a head, which is nothing, has passed."""
+
+    head_timeout_s = 0.0
+
+    @override
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as in uvicorn
+        super().connection_made(transport)
+        self.data_received(PLAIN)
+
+
+def test_connection_whose_first_request_was_answered_waits_for_no_head(stage: Stage) -> None:
+    async def talk() -> list[int]:
+        async with listening(stage.application, _AskedAtOnce, stage.state) as served:
+            reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
+            first = await read_answer(reader)
+            writer.write(PLAIN)
+            second = await read_answer(reader)
+            writer.close()
+            return [status_of(first), status_of(second)]
+
+    assert asyncio.run(talk()) == [200, 200]
+    assert stage.n_direct == 2
 
 
 class _Brief(Direct):
