@@ -16,7 +16,7 @@ from app.storage.database import Database
 from tests.support.clock import FakeClock
 from tests.support.outage import make_unavailable
 from tests.support.regressors import fit, publish_regressor
-from tests.support.together import Caller
+from tests.support.together import Caller, ask_in_turn
 
 QUESTION: dict[str, Any] = {
     "workload": "fitted",
@@ -171,6 +171,23 @@ def test_text_is_answered_where_json_was_before(
 
     assert answer.headers["content-type"].startswith("text/plain")
     assert "fitted" in answer.text
+
+
+@pytest.mark.parametrize(("first", "kind"), [("*/*", b"text"), ("application/json", b"json")])
+def test_each_line_of_what_is_accepted_counts(
+    client: TestClient, application: FastAPI, answers: EncodedAnswers, first: str, kind: bytes
+) -> None:
+    lines = [first.encode(), b"application/json;q=0.5, text/plain"]
+    headers = [[(b"accept", line) for line in lines], [(b"accept", b", ".join(lines))]]
+    warm(client)
+    body = client.post("/v1/forecasts", json=QUESTION).request.content
+    asking = [Caller(body, [(b"host", b"testserver"), *accepted]) for accepted in headers]
+
+    ask_in_turn(application, asking)
+
+    kinds = [caller.response_headers[b"content-type"] for caller in asking]
+    assert all(kind in each for each in kinds), kinds
+    assert {caller.status for caller in asking} == {200}
 
 
 def test_another_media_type_is_refused_also_when_the_body_is_known(
