@@ -105,9 +105,14 @@ def test_store_experiment_run_and_export_tell_the_same(
 
 
 def test_database_becomes_runs(importing: Importing, tmp_path: Path) -> None:
-    answer = importing("mlflow", written_database(tmp_path / "mlflow.db", lr="0.1"), "--dry-run")
+    database = written_database(tmp_path / "mlflow.db", lr="0.1")
+
+    answer = importing(
+        "mlflow", database, "--dry-run", "--map", "param.last=metrics.peak_memory_bytes"
+    )
 
     (row,) = answer.rows
+    assert row["param.last"] == "5.0"
     assert row["workload"] == "digits"
     assert row["param.lr"] == "0.1"
     assert row["resource.peak_memory_bytes"] == "7.0"
@@ -265,6 +270,23 @@ def test_further_pages_are_told(importing: Importing, tmp_path: Path) -> None:
     assert "next_page_token" in answer.err
 
 
+def test_export_has_deleted_runs_and_ids_of_older_versions(
+    importing: Importing, tmp_path: Path
+) -> None:
+    old = _answer(run_uuid="old", run_id=None)
+    runs = [_answer(), _answer(run_id="r2", lifecycle_stage="deleted"), _answer(end_time=0)]
+    late = _answer(run_id="late", start_time=1 << 59)
+    file = written(tmp_path / "a.json", json.dumps([{"runs": runs}, {"runs": [old, late]}, {}]))
+
+    answer = importing("mlflow", file, "--dry-run", "--skip-invalid")
+
+    assert [row["external_id"] for row in answer.rows] == ["mlflow:r1", "mlflow:old"]
+    assert "Left out: 1 deleted runs" in answer.err
+    assert "Left out: 1 runs that have not ended" in answer.err
+    assert f"{file}: runs[4]: Its start is beyond the year 9999." in answer.err
+    assert "next_page_token" not in answer.err
+
+
 @pytest.mark.parametrize(
     ("content", "said"),
     [
@@ -276,6 +298,7 @@ def test_further_pages_are_told(importing: Importing, tmp_path: Path) -> None:
         (json.dumps(_answer(end_time=STARTED_MS)), "The duration 0.0"),
         (json.dumps({"runs": []}), "There are no runs to import."),
         ("{}", "There are no runs to import."),
+        ("[]", "There are no runs to import."),
         ('{"next_page_token": "abc"}', "Left out: 1 further pages of runs"),
     ],
 )
