@@ -206,6 +206,22 @@ def test_values_that_are_no_numbers_stay_parameters(importing: Importing, tmp_pa
     assert [name for name in few if name.startswith("param.")] == ["param.lr"]
 
 
+def test_first_parameter_that_says_something_describes_the_run(
+    importing: Importing, tmp_path: Path
+) -> None:
+    run = _file_run(_store(tmp_path))
+    written(run / "params" / "workers", "0")
+    written(run / "params" / "gpu_type", " ")
+    written(run / "params" / "gpu_name", " NVIDIA L4\n")
+    written(run / "params" / "precision", "fp16\n")
+    written(run / "metrics" / "phase.warmup", "1 2 0\n")
+
+    (row,) = importing.dry("mlflow", tmp_path / "mlruns")
+
+    assert (row["workers"], row["gpu_type"], row["param.precision"]) == ("4", "NVIDIA L4", "fp16")
+    assert not {"param.gpu_name", "phase.warmup"} & row.keys()
+
+
 def test_parameters_with_the_name_of_a_field_are_counted_as_such(
     importing: Importing, tmp_path: Path
 ) -> None:

@@ -2,13 +2,18 @@
 
 import asyncio
 import gzip
+from collections.abc import Sequence
 
 import orjson
 import pytest
+import sqlalchemy as sa
 
 from app.api.encoded.cache import MAX_BODY_BYTES
 from app.cli.processes.direct_protocol import DirectProtocol
 from app.cli.processes.guarded_protocol import GuardedProtocol
+from app.services.wiring import Services
+from app.storage.database import Database
+from app.storage.tables import ForecastRow
 from tests.support.connections import listening, read_answer
 from tests.support.direct import (
     CLOSING,
@@ -130,8 +135,8 @@ def test_new_question_is_answered_by_the_protocol_as_by_the_application(stage: S
     assert direct == stage.send_pieces([*new, CLOSING], GuardedProtocol)
 
 
-def test_questions_of_several_connections_are_answered_together(stage: Stage) -> None:
-    asked = [request(work={"dataset_size": 1100 + more}, record=False) for more in range(8)]
+def _ask_at_once(stage: Stage, asked: Sequence[bytes]) -> list[bytes]:
+    """Have each question come by a connection of its own, in one turn; return the answers."""
 
     async def talk() -> list[bytes]:
         async with listening(stage.application, Direct, stage.state) as served:
@@ -144,11 +149,34 @@ def test_questions_of_several_connections_are_answered_together(stage: Stage) ->
                 writer.close()
             return answers
 
-    answers = asyncio.run(talk())
+    return asyncio.run(talk())
+
+
+def test_questions_of_several_connections_are_answered_together(stage: Stage) -> None:
+    asked = [request(work={"dataset_size": 1100 + more}, record=False) for more in range(8)]
+
+    answers = _ask_at_once(stage, asked)
 
     alone = stage.exchange(asked, GuardedProtocol)
     assert [document_of(each)["work"] for each in answers] == [
         document_of(each)["work"] for each in alone
     ]
     assert sorted(alike(each) for each in answers) == sorted(alike(each) for each in alone)
+    assert stage.n_direct == len(asked)
+
+
+def test_question_that_is_answered_with_others_is_recorded_once(
+    stage: Stage, services: Services, database: Database
+) -> None:
+    asked = [request(work={"dataset_size": 1100 + more}) for more in range(8)]
+
+    def recorded() -> set[str]:
+        services.ledger.flush()
+        with database.engine.connect() as connection:
+            return set(connection.scalars(sa.select(ForecastRow.id)))
+
+    before = recorded()
+    answers = _ask_at_once(stage, asked)
+
+    assert recorded() - before == {document_of(each)["forecast_id"] for each in answers}
     assert stage.n_direct == len(asked)
