@@ -5,6 +5,7 @@ from pathlib import Path
 from trainfare_client.importers.naming import run_key
 
 from client.tests.importing import Importing, written
+from client.tests.spark_logs import START_MS, SparkStory
 
 
 def test_key_that_is_too_long_or_unprintable_is_a_digest_of_itself() -> None:
@@ -15,6 +16,32 @@ def test_key_that_is_too_long_or_unprintable_is_a_digest_of_itself() -> None:
     assert long.startswith("slurm:")
     assert unprintable.isprintable()
     assert len({long, unprintable, run_key("slurm", "x" * 1001)}) == 3
+
+
+def test_driver_s_time_has_none_of_jobs_that_overlap(importing: Importing, tmp_path: Path) -> None:
+    story = SparkStory()
+    for number, seconds in ((1, 10), (2, 20)):
+        at_ms = START_MS + seconds * 1000
+        story.add("JobStart", **{"Job ID": number, "Submission Time": at_ms})
+    for number, seconds in ((1, 30), (2, 40)):
+        at_ms = START_MS + seconds * 1000
+        story.add("JobEnd", **{"Job ID": number, "Completion Time": at_ms})
+
+    (row,) = importing.dry("spark", story.end(60).write(tmp_path / "a"))
+
+    assert (row["phase.setup_seconds"], row["phase.driver_seconds"]) == ("10.0", "20.0")
+
+
+def test_task_that_failed_counts_with_its_time_alone(importing: Importing, tmp_path: Path) -> None:
+    story = SparkStory().executor("1", "a", cores=1).job(from_s=0, to_s=50)
+    story.task(from_s=0, to_s=20, run_s=20, reason="ExceptionFailure")
+    story.task(from_s=20, to_s=50, run_s=30)
+
+    (row,) = importing.dry("spark", story.end(60).write(tmp_path / "a"), "--map", "epochs=run_ms")
+
+    assert (row["label.tasks"], row["label.failed_tasks"]) == ("2", "1")
+    assert (row["dataset_size"], row["label.input_records"]) == ("1000", "10")
+    assert row["epochs"] == "50000"
 
 
 def test_service_that_is_none_is_told_without_rows(

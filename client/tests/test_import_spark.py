@@ -156,7 +156,7 @@ def test_files_of_queries_count_where_tasks_do_not_see_them(
 def test_last_job_that_failed_tells_the_outcome(
     failure: str, status: str, importing: Importing, tmp_path: Path
 ) -> None:
-    failed = word_count().job(from_s=51, to_s=55, failure=failure)
+    failed = word_count().job(from_s=51, to_s=55, failure=failure).add_sql("SQLExecutionEnd")
     recovered = word_count().job(from_s=51, to_s=55, failure=failure).job(from_s=56, to_s=57)
 
     (row,) = importing.dry("spark", failed.end(60).write(tmp_path / "failed"))
@@ -173,7 +173,8 @@ def test_last_job_that_failed_tells_the_outcome(
 def test_exit_code_tells_the_outcome_of_an_application_without_a_failed_job(
     exit_code: int, status: str, importing: Importing, tmp_path: Path
 ) -> None:
-    log = word_count().end(60, ExitCode=exit_code).write(tmp_path / "a")
+    story = word_count().add_sql("SQLExecutionEnd", executionId=1, errorMessage="")
+    log = story.end(60, ExitCode=exit_code).write(tmp_path / "a")
 
     (row,) = importing.dry("spark", log)
 
