@@ -303,19 +303,24 @@ def test_energy_objective_tells_machines_without_gpus_apart(
     assert energies == pytest.approx([8000 / 3.6e6] * 2 + [16_000 / 3.6e6] * 2, rel=0.1)
 
 
-def test_energy_objective_counts_the_power_of_all_workers(
-    client: TestClient, published: Services
+@pytest.mark.parametrize(
+    ("objective", "member"), [("energy", "kilowatt_hours"), ("carbon", "kg_co2e")]
+)
+def test_objectives_count_the_power_of_all_workers(
+    client: TestClient, published: Services, objective: str, member: str
 ) -> None:
     question = {
         "workload": "fitted",
         "work": {"dataset_size": 2000},
         "parameters": {"precision": "fp16"},
         "search": {"gpu_types": ["T4"], "workers": [8, 1, 2]},
+        "pricing": {"provider": "aws", "region": "us-east-1"},
+        "energy": {"kg_co2e_per_kwh": 0.4},
     }
 
-    answer = client.post("/v1/recommendations", json={**question, "objective": "energy"}).json()
+    answer = client.post("/v1/recommendations", json={**question, "objective": objective}).json()
 
     ranked = [entry["forecast"] for entry in answer["ranked"]]
-    energies = [forecast["energy"]["kilowatt_hours"] for forecast in ranked]
+    values = [forecast["energy"][member] for forecast in ranked]
     assert [forecast["configuration"]["workers"] for forecast in ranked] == [1, 2, 8]
-    assert energies == sorted(energies)
+    assert values == sorted(values)
