@@ -105,6 +105,18 @@ def test_question_is_answered_after_the_request_before_it(stage: Stage) -> None:
     assert [status_of(answer) for answer in answers] == [404, 200]
 
 
+def test_question_that_is_refused_waits_for_no_other_request(stage: Stage) -> None:
+    # As long as the question that was asked before: its head is known.
+    refused = request(workload="nobody", record=False)
+
+    async def talk() -> int:
+        async with received(stage, refused) as (reader, _):
+            return status_of(await asyncio.wait_for(read_answer(reader), 60))
+
+    assert len(refused) == len(PLAIN)
+    assert asyncio.run(talk()) == 404
+
+
 @pytest.mark.lengthy
 def test_body_that_looks_like_a_question_is_not_answered(stage: Stage) -> None:
     head = request(b"", line="POST /v1/nothing HTTP/1.1", length=len(PLAIN))
