@@ -141,6 +141,22 @@ def test_log_that_breaks_off_has_not_ended(importing: Importing, tmp_path: Path)
         assert (answer.exit_code, "Left out: 1" in answer.err) == (1, True)
 
 
+@pytest.mark.parametrize("left_bytes", range(9))
+def test_log_may_end_anywhere_in_a_block(
+    left_bytes: int, importing: Importing, tmp_path: Path
+) -> None:
+    records = [run_record(), exit_record()]
+    # Field and length take four bytes, the head of the chunk seven.
+    padding_bytes = 32_768 - left_bytes - len(log(records)) - 4 - 7
+    file = tmp_path / "run-r1.wandb"
+    file.write_bytes(log([message((2, b"x" * padding_bytes)), *records]))
+
+    (row,) = importing.dry("wandb", file)
+
+    assert file.stat().st_size == 32_768 - left_bytes
+    assert row["external_id"] == "wandb:Res Net/r1"
+
+
 def test_damaged_log_is_named_and_the_others_can_be_imported(
     importing: Importing, tmp_path: Path
 ) -> None:

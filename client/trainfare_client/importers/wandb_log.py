@@ -58,7 +58,9 @@ def _chunks(path: str, file: IO[bytes]) -> Iterator[tuple[int, bytes]]:
     while True:
         rest = _BLOCK_BYTES - position % _BLOCK_BYTES
         if rest < _HEADER_BYTES:
-            position += len(file.read(rest))
+            if len(file.read(rest)) < rest:
+                return
+            position += rest
             continue
         header = file.read(_HEADER_BYTES)
         if len(header) < _HEADER_BYTES or header == bytes(_HEADER_BYTES):
