@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from trainfare_client.importers.faults import SourceError
 from trainfare_client.importers.lines import byte_lines, parsed
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from trainfare_client.importers.spark_files import SparkLog
 
 Event = dict[str, Any]
+_BEGINNING: Final = b'{"Event"'
 
 
 def read_events(log: SparkLog) -> Iterator[tuple[str, Event]]:
@@ -50,8 +51,13 @@ def _read_file(path: str, *, may_be_cut: bool, log: SparkLog) -> Iterator[tuple[
             if not (may_be_cut and log.is_in_progress):
                 raise
     # Only a last line that starts as an event can be one that was being written.
-    if failure is not None and (not may_be_cut or has_ended or not line.startswith(b'{"Event"')):
+    if failure is not None and (not may_be_cut or has_ended or not _begins_event(line)):
         raise failure
+
+
+def _begins_event(line: bytes) -> bool:
+    """Whether a line starts as an event does, however short it was cut."""
+    return _BEGINNING.startswith(line[: len(_BEGINNING)])
 
 
 def _event(place: str, line: bytes) -> tuple[Event | None, SourceError | None]:

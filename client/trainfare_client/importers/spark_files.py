@@ -47,26 +47,35 @@ def find_logs(path: str) -> Iterator[SparkLog]:
     Raises
     ------
     SourceError
-        If there is none, or a part of a rolling log is missing.
+        If there is none, a folder cannot be read, or a part of a rolling log is missing.
     """
     folder = Path(path)
     if path == STDIN or not folder.is_dir():
         yield SparkLog(path, [path], is_in_progress=path.endswith(_IN_PROGRESS))
         return
-    if any(_PART.fullmatch(entry.name) for entry in folder.iterdir()):
-        yield _rolling(folder)
+    entries = [entry for entry in _entries(folder) if not entry.name.startswith(".")]
+    if any(_PART.fullmatch(entry.name) for entry in entries):
+        yield _rolling(folder, entries)
         return
-    entries = [entry for entry in sorted(folder.iterdir()) if not entry.name.startswith(".")]
     if not entries:
         raise SourceError(path, "The folder is empty.", "Name Spark's spark.eventLog.dir.")
     for entry in entries:
         yield from find_logs(str(entry))
 
 
-def _rolling(folder: Path) -> SparkLog:
+def _entries(folder: Path) -> list[Path]:
+    try:
+        return sorted(folder.iterdir())
+    except OSError as error:
+        raise SourceError(
+            str(folder), f"It cannot be read: {error.strerror}.", "Check its permissions."
+        ) from None
+
+
+def _rolling(folder: Path, entries: Sequence[Path]) -> SparkLog:
     parts: dict[int, Path] = {}
     compacted = 0
-    for entry in sorted(folder.iterdir()):
+    for entry in entries:
         match = _PART.fullmatch(entry.name)
         if not match:
             continue
@@ -87,10 +96,12 @@ def _rolling(folder: Path) -> SparkLog:
 
 
 def _check_whole(folder: Path, numbers: Sequence[int], first: int) -> None:
-    missing = set(range(first, numbers[-1] + 1)) - set(numbers)
-    if missing:
+    present = set(numbers)
+    # Only up to the first gap: a number in a name may be of any size.
+    missing = next((part for part in range(first, numbers[-1]) if part not in present), None)
+    if missing is not None:
         raise SourceError(
             str(folder),
-            f"Its part events_{min(missing)}_... is missing.",
+            f"Its part events_{missing}_... is missing.",
             "Copy the whole folder.",
         )

@@ -146,8 +146,11 @@ class Scans:
         """Process the driver's counters."""
         updates = event.get("accumUpdates")
         for update in updates if isinstance(updates, list) else ():
-            if isinstance(update, list) and update and update[0] in self._size_counters:
-                self._sizes[update[0]] = whole({"size": update[-1]}, "size")
+            if not (isinstance(update, list) and update):
+                continue
+            counter = whole({"id": update[0]}, "id")
+            if counter in self._size_counters:
+                self._sizes[counter] = whole({"size": update[-1]}, "size")
 
 
 @dataclass

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_SIZE: Final = re.compile(r"(\d{1,15})\s*([kmgtp]?)i?b?", re.ASCII | re.IGNORECASE)
-_SHIFTS: Final = {"k": 10, "m": 20, "g": 30, "t": 40, "p": 50}
+_SIZE: Final = re.compile(r"(\d{1,15})\s*(b|[kmgtp]i?b?)?", re.ASCII | re.IGNORECASE)
+_SHIFTS: Final = {"b": 0, "k": 10, "m": 20, "g": 30, "t": 40, "p": 50}
 _OUTCOMES: Final = (
     (
         "out_of_memory",
@@ -33,11 +33,11 @@ def bytes_of(size: str) -> int | None:
 
     Examples
     --------
-    >>> bytes_of("4g"), bytes_of("512"), bytes_of("lots")
-    (4294967296, 536870912, None)
+    >>> bytes_of("4g"), bytes_of("512"), bytes_of("512b"), bytes_of("lots")
+    (4294967296, 536870912, 512, None)
     """
     match = _SIZE.fullmatch(size.strip())
-    return None if match is None else int(match[1]) << _SHIFTS[match[2].lower() or "m"]
+    return None if match is None else int(match[1]) << _SHIFTS[(match[2] or "m")[0].lower()]
 
 
 def executor_memory_bytes(conf: Mapping[str, str]) -> int | None:
