@@ -106,6 +106,7 @@ def test_name_that_others_can_give_this_machine_is_refused_each_time(stage: Stag
     assert [status_of(answer) for answer in answers] == [403] * 3 + [200] * 2
     assert document_of(answers[0])["code"] == "forbidden"
     assert stage.n_direct == 2
+    assert stage.state["direct_answers"].head_of(foreign) is None
 
 
 def test_key_that_may_not_read_is_refused_each_time(stage: Stage, services: Services) -> None:
@@ -251,6 +252,49 @@ def test_head_that_is_too_long_or_before_a_long_body_is_not_remembered(
 
     assert len(long) == 2048 + excess
     assert [direct.head_of(head) is None for head in (long, before_long)] == [excess > 0] * 2
+
+
+@pytest.mark.parametrize(
+    ("head", "is_remembered"),
+    [
+        (request(b"", "accept: */*", "user-agent: a", "authorization: key"), True),
+        (request(b"", "accept: application/json", "accept-encoding: gzip"), True),
+        (request(b"", "accept: text/plain"), False),
+        (request(b"", "accept: */*", "accept: text/plain"), False),
+        (request(b"", "accept: text/plain", "accept: */*"), False),
+        (request(b"", "content-type: application/json"), False),
+        (request(b"", "x-request-id: mine"), False),
+        (request(b"", "idempotency-key: mine"), False),
+        (request(b"", "transfer-encoding: chunked"), False),
+        (request(b"", "content-length: 0"), False),
+        (request(b"", length=-1), False),
+        (request(b"", "content-length: +2", length=-1), False),
+        (request(b"", line="POST /v1/recommendations HTTP/1.1"), False),
+        (request(b"", line="POST /v1/forecasts:batch HTTP/1.1"), False),
+        (request(b"", line="POST /v1/forecasts HTTP/1.0"), False),
+    ],
+)
+def test_head_is_remembered_if_all_that_it_says_is_known(
+    stage: Stage, head: bytes, *, is_remembered: bool
+) -> None:
+    direct = stage.state["direct_answers"]
+
+    direct.learn(head, headers_of(head))
+
+    assert (direct.head_of(head) is not None) is is_remembered
+
+
+def test_all_heads_are_forgotten_when_there_are_too_many(services: Services) -> None:
+    direct = anew(services).state["direct_answers"]
+    first, *heads = (request(b"", f"user-agent: {number}") for number in range(MAX_HEADS + 1))
+    for head in (first, *heads[:-1]):
+        direct.learn(head, headers_of(head))
+    assert direct.head_of(first) is not None
+
+    direct.learn(heads[-1], headers_of(heads[-1]))
+
+    assert direct.head_of(first) is None
+    assert direct.head_of(heads[-1]) is not None
 
 
 def test_heads_are_forgotten_before_they_fill_the_memory(stage: Stage) -> None:

@@ -22,9 +22,11 @@ from tests.support.direct import (
 
 
 @asynccontextmanager
-async def received(stage: Stage, what: bytes) -> AsyncIterator[tuple[asyncio.StreamReader, Direct]]:
+async def received(
+    stage: Stage, what: bytes, protocol: type[Direct] = Direct
+) -> AsyncIterator[tuple[asyncio.StreamReader, Direct]]:
     """Hand a request to a connection, within this turn of the loop."""
-    async with listening(stage.application, Direct, stage.state) as served:
+    async with listening(stage.application, protocol, stage.state) as served:
         reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
         [taken] = await served.wait_for_connections(1)
         assert isinstance(taken, Direct)
@@ -168,6 +170,26 @@ def test_caller_who_leaves_while_a_question_waits_is_not_answered(stage: Stage) 
     asyncio.run(talk())
 
     assert stage.n_direct == 0
+
+
+class _Hasty(Direct):
+    """Waits for a body until the next turn of the loop."""
+
+    body_within_s = 0.0
+
+
+def test_head_of_a_caller_who_leaves_is_not_parsed(
+    stage: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def talk() -> bool:
+        async with received(stage, PLAIN[:HEAD_LENGTH], _Hasty) as (reader, taken):
+            taken.transport.abort()
+            with suppress(ConnectionError):
+                await reader.read()
+            return taken.cycle is None
+
+    assert asyncio.run(talk())
+    assert "Exception in callback" not in caplog.text
 
 
 def test_connection_is_closed_when_nothing_more_is_asked(stage: Stage) -> None:
