@@ -59,6 +59,27 @@ def test_memory_is_in_the_unit_that_is_written(
     assert row.get("param.executor_memory_bytes") == (memory_bytes and str(memory_bytes))
 
 
+@pytest.mark.parametrize(
+    ("setting", "parallelism"),
+    [
+        ("999999999", "999999999"),
+        ("1000000000", "8"),
+        ("9" * 5000, "8"),
+        ("-1", "8"),
+        ("0", "8"),
+        ("many", "8"),
+    ],
+)
+def test_parallelism_that_is_no_usual_number_is_that_of_the_cores(
+    setting: str, parallelism: str, importing: Importing, tmp_path: Path
+) -> None:
+    log = word_count(conf={"spark.default.parallelism": setting}).end(60).write(tmp_path / "a")
+
+    (row,) = importing.dry("spark", log)
+
+    assert row["param.parallelism"] == parallelism
+
+
 @pytest.mark.parametrize("counter", [[5], {"5": 1}, "5", True])
 def test_counter_without_a_number_is_refused_by_name(
     counter: object, importing: Importing, tmp_path: Path

@@ -142,18 +142,20 @@ def test_log_that_breaks_off_has_not_ended(importing: Importing, tmp_path: Path)
 
 
 @pytest.mark.parametrize("left_bytes", range(9))
-def test_log_may_end_anywhere_in_a_block(
-    left_bytes: int, importing: Importing, tmp_path: Path
+@pytest.mark.parametrize("n_before", [1, 2])
+def test_log_may_end_or_go_on_anywhere_in_a_block(
+    left_bytes: int, n_before: int, importing: Importing, tmp_path: Path
 ) -> None:
     records = [run_record(), exit_record()]
     # Field and length take four bytes, the head of the chunk seven.
-    padding_bytes = 32_768 - left_bytes - len(log(records)) - 4 - 7
+    padding_bytes = 32_768 - left_bytes - len(log(records[:n_before])) - 4 - 7
+    padding = message((2, b"x" * padding_bytes))
+    assert len(log([padding, *records[:n_before]])) == 32_768 - left_bytes
     file = tmp_path / "run-r1.wandb"
-    file.write_bytes(log([message((2, b"x" * padding_bytes)), *records]))
+    file.write_bytes(log([padding, *records]))
 
     (row,) = importing.dry("wandb", file)
 
-    assert file.stat().st_size == 32_768 - left_bytes
     assert row["external_id"] == "wandb:Res Net/r1"
 
 
@@ -244,6 +246,59 @@ def test_older_versions_name_the_gpu_in_a_file(
     (row,) = importing.dry("wandb", tmp_path)
 
     assert row.get("gpu_type") == gpu_type
+
+
+_BARE = message((17, message((1, "r1"), (3, "Res Net"))))
+
+
+@pytest.mark.parametrize(
+    ("records", "metadata", "commit"),
+    [
+        ([run_record(), message((26, message((9, message((2, "e"))))))], "f", "1f2e3d"),
+        ([_BARE, message((26, message((9, message((2, "e"))))))], "f", "e"),
+        ([_BARE], "f", "f"),
+        ([_BARE], 3, None),
+    ],
+)
+def test_commit_is_that_of_the_run_then_of_the_machine_then_of_the_file(
+    records: list[bytes],
+    metadata: object,
+    commit: str | None,
+    importing: Importing,
+    tmp_path: Path,
+) -> None:
+    run = written_run(tmp_path, *records, exit_record())
+    (run / "files").mkdir()
+    document = json.dumps({"git": {"commit": metadata}})
+    (run / "files" / "wandb-metadata.json").write_text(document)
+
+    (row,) = importing.dry("wandb", tmp_path)
+
+    assert row.get("label.git_sha") == commit
+
+
+def test_what_a_later_record_leaves_out_stays(importing: Importing, tmp_path: Path) -> None:
+    first = run_record(host="node-1", job_type="train", name="try-2", group="grid")
+    later = message((17, message((4, message(*items({"depth": 4}))))))
+    written_run(tmp_path, first, later, exit_record())
+    maps = ("--map", "label.host=host", "--map", "label.job_type=job_type")
+
+    (row,) = importing.dry("wandb", tmp_path, *maps)
+
+    assert row["external_id"] == "wandb:Res Net/r1"
+    assert row["param.depth"] == "4"
+    labels = ("host", "job_type", "run_name", "group", "git_sha")
+    assert [row[f"label.{name}"] for name in labels] == [
+        *("node-1", "train", "try-2", "grid", "1f2e3d")
+    ]
+
+
+def test_last_of_two_values_of_a_number_counts(importing: Importing, tmp_path: Path) -> None:
+    written_run(tmp_path, run_record(), message((18, message((1, 1), (1, 0), (2, 9), (2, 30)))))
+
+    (row,) = importing.dry("wandb", tmp_path)
+
+    assert (row["status"], row["duration_seconds"]) == ("succeeded", "30.0")
 
 
 def test_config_is_that_of_the_end(importing: Importing, tmp_path: Path) -> None:
