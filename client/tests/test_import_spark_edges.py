@@ -146,3 +146,15 @@ def test_log_without_executors_has_no_phases_of_tasks(importing: Importing, tmp_
     phases = {name[6:]: cell for name, cell in row.items() if name.startswith("phase.")}
     assert phases == {"setup_seconds": "1.0", "driver_seconds": "1.0"}
     assert not {"nodes", "workers", "param.executors", "param.parallelism"} & row.keys()
+
+
+@pytest.mark.parametrize(("cpus", "slots"), [("1", 4), ("2", 2), ("0", 4)])
+def test_task_may_take_several_cores(
+    cpus: str, slots: int, importing: Importing, tmp_path: Path
+) -> None:
+    story = SparkStory(conf={"spark.task.cpus": cpus}).executor("1", "node-a")
+    story.job(from_s=0, to_s=40).task(from_s=0, to_s=40, run_s=40)
+
+    (row,) = importing.dry("spark", story.end(40).write(tmp_path / "a"))
+
+    assert float(row["phase.compute_seconds"]) == pytest.approx((40 - 0.6) / slots)

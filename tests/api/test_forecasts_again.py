@@ -311,9 +311,10 @@ def test_caller_who_leaves_before_the_end_is_not_answered_from_memory(
     application: FastAPI, answers: EncodedAnswers
 ) -> None:
     with TestClient(application) as client:
+        body = client.build_request("POST", "/v1/forecasts", json=QUESTION).content
         warm(client)
 
-        asyncio.run(_post(application, [b"{"], leaves=True))
+        asyncio.run(_post(application, [body], leaves=True))
 
     assert answers.figures.hits == 0
 

@@ -88,6 +88,8 @@ def fields_of(message: bytes) -> Message:
     --------
     >>> fields_of(bytes([8, 150, 1, 18, 2]) + b"hi")
     {1: [150], 2: [b'hi']}
+    >>> fields_of(bytes([9]) + b"eight of" + bytes([21]) + b"four")
+    {1: [b'eight of'], 2: [b'four']}
     """
     fields: Message = {}
     position = 0
