@@ -158,3 +158,14 @@ def test_task_may_take_several_cores(
     (row,) = importing.dry("spark", story.end(40).write(tmp_path / "a"))
 
     assert float(row["phase.compute_seconds"]) == pytest.approx((40 - 0.6) / slots)
+
+
+def test_attempts_of_an_application_are_runs_of_their_own(
+    importing: Importing, tmp_path: Path
+) -> None:
+    story = word_count()
+    story.events[2]["App Attempt ID"] = "2"
+
+    (row,) = importing.dry("spark", story.end(60).write(tmp_path / "a"))
+
+    assert row["external_id"] == "spark:app-20261101-0001/2"
