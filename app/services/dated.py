@@ -53,7 +53,7 @@ class DatedFactService(Generic[Row, Fact]):
         with self._context.database.transaction() as stores:
             store = self._store(stores)
             # Of facts of one date the last stored counts, whatever the clocks of services say.
-            newest = store.newest(caller.project_id)
+            _, _, newest = store.revision(caller.project_id)
             keys = new_identifiers(self._prefix, len(facts), now=now, after=newest)
             named = [self._name(fact, key) for key, fact in zip(keys, facts, strict=True)]
             store.add_many(caller.project_id, named, now)

@@ -69,7 +69,7 @@ class PriceService:
         now = self._context.now()
         with self._context.database.transaction() as stores:
             # Of prices of one date the last stored counts, whatever the clocks of services say.
-            newest = stores.prices.newest(caller.project_id)
+            _, _, newest = stores.prices.revision(caller.project_id)
             keys = new_identifiers("price", len(prices), now=now, after=newest)
             named = [
                 replace(

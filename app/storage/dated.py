@@ -16,7 +16,7 @@ from app.domain.identifiers import ExchangeRateId, GridFactorId, ProjectId
 from app.domain.pages import Page
 from app.storage.money_tables import DatedRow, ExchangeRateRow, GridFactorRow
 from app.storage.pages import newest_first
-from app.storage.revisions import Revision, newest_of, revision_of
+from app.storage.revisions import Revision, revision_of
 
 Row = TypeVar("Row", bound=DatedRow)
 Fact = TypeVar("Fact")
@@ -36,10 +36,6 @@ class DatedStore(Generic[Row, Fact]):
             for fact in facts
         )
         self._session.flush()
-
-    def newest(self, project_id: ProjectId) -> str | None:
-        """Return the identifier after which those of a project's next facts have to come."""
-        return newest_of(self._session, self._row, project_id)
 
     def revision(self, project_id: ProjectId) -> Revision:
         """Return what every change of a project's facts changes."""

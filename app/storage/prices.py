@@ -13,7 +13,7 @@ from app.domain.identifiers import PriceId, ProjectId
 from app.domain.pages import Page
 from app.domain.prices import Price, PriceFilter
 from app.storage.pages import newest_first
-from app.storage.revisions import Revision, newest_of, revision_of
+from app.storage.revisions import Revision, revision_of
 from app.storage.tables import Json, PriceRow
 
 
@@ -89,10 +89,6 @@ class PriceStore:
             for price in prices
         )
         self._session.flush()
-
-    def newest(self, project_id: ProjectId) -> str | None:
-        """Return the identifier after which those of a project's next prices have to come."""
-        return newest_of(self._session, PriceRow, project_id)
 
     def revision(self, project_id: ProjectId) -> Revision:
         """Return what every change of a project's prices changes."""

@@ -1,4 +1,4 @@
-"""Tells whether a project's facts of a kind have changed and which came last, not reading them."""
+"""Tells whether a project's facts of a kind have changed, without reading them."""
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
@@ -17,9 +17,3 @@ def revision_of(session: Session, row: type[PriceRow | DatedRow], project_id: st
     query = sa.select(sa.func.count(), sa.func.count(row.withdrawn_at), sa.func.max(row.id))
     added, withdrawn, newest = session.execute(query.where(row.project_id == project_id)).one()
     return added, withdrawn, newest
-
-
-def newest_of(session: Session, row: type[PriceRow | DatedRow], project_id: str) -> str | None:
-    """Return the last identifier of a project's facts of a kind, None if it has none."""
-    query = sa.select(row.id).where(row.project_id == project_id).order_by(row.id.desc()).limit(1)
-    return session.scalar(query)
