@@ -1,6 +1,5 @@
 """`trainfare demo`: all steps from measured runs to a recommendation, on this machine."""
 
-import csv
 import signal
 import sys
 from pathlib import Path
@@ -21,8 +20,11 @@ from app.cli.schema import migrate_schema
 from app.cli.surroundings import make_data_folder
 from app.cli.uploading import upload
 from app.cli.wording import percent
+from app.domain.identifiers import parse_slug
 from app.domain.wording import say_seconds
 from app.services.access import keys_required
+from app.services.uploads.csv_rows import read_csv
+from app.services.uploads.faults import FaultCollector
 from app.settings import Settings
 
 _READY_TIMEOUT_S: Final = 60.0
@@ -106,9 +108,10 @@ def _upload(connection: Connection, file: Path) -> set[str]:
     if answer["runs"] is not None:
         return {run["workload"] for run in answer["runs"]}
     # The answer lists runs only for small files.
-    with file.open(encoding="utf-8-sig", newline="") as lines:
-        names = {(row.get("workload") or "").strip() for row in csv.DictReader(lines)}
-    return {name.casefold() for name in names if name}
+    with file.open("rb") as body:
+        chunks = read_csv(body, FaultCollector())
+        names = {name for chunk in chunks for name in chunk.columns["workload"]}
+    return {slug for name in names if (slug := parse_slug(str(name)))}
 
 
 def _fit(connection: Connection, workload: str) -> dict[str, object]:

@@ -18,6 +18,7 @@ from app.domain.pages import DEFAULT_PAGE_SIZE, Page
 from app.domain.spelling import nearest_field
 from app.domain.wording import say_count
 from app.services.context import ServiceContext
+from app.services.expiry import Expire, expire_nothing
 from app.services.page_tokens import identifier_of
 from app.services.quotas import charge_fits
 from app.services.refitting.requests import queue_fit
@@ -72,10 +73,19 @@ def _charge(stores: Stores, project_id: ProjectId, workload_id: WorkloadId, now:
 
 
 class FitService:
-    """Use cases of requesting, following and cancelling fits."""
+    """Use cases of requesting, following and cancelling fits.
 
-    def __init__(self, context: ServiceContext) -> None:
+    Parameters
+    ----------
+    context
+        The process's database, settings and clock.
+    expire
+        Told of each fit that published a version, before its end is told.
+    """
+
+    def __init__(self, context: ServiceContext, *, expire: Expire = expire_nothing) -> None:
         self._context = context
+        self._expire = expire
 
     def request_fit(
         self,
@@ -136,6 +146,8 @@ class FitService:
             return None
         with self._context.database.reading() as stores:
             fit = stores.fits.get(project_id, FitId(fit_id))
+            if fit is not None and fit.published:
+                self._expire(project_id, fit.workload, fit.regressor_version)
             return None if fit is None else self._with_obstacle(stores, fit)
 
     def _with_obstacle(self, stores: Stores, fit: Fit) -> Fit:

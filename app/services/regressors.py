@@ -12,6 +12,7 @@ from app.domain.identifiers import ProjectId, Slug, WorkloadId
 from app.domain.pages import DEFAULT_PAGE_SIZE, Page
 from app.domain.regressors import ArtifactRemovedError, RegressorVersion
 from app.services.context import ServiceContext
+from app.services.expiry import Expire, expire_nothing
 from app.services.page_tokens import number_of
 from app.services.publications import publish_version
 from app.services.workload_names import require_workload
@@ -48,10 +49,19 @@ def _require_readable(stored: RegressorVersion) -> None:
 
 
 class RegressorService:
-    """Use cases of the registry of regressor versions: list, show, publish."""
+    """Use cases of the registry of regressor versions: list, show, publish.
 
-    def __init__(self, context: ServiceContext) -> None:
+    Parameters
+    ----------
+    context
+        The process's database, settings and clock.
+    expire
+        Told of each version that was published.
+    """
+
+    def __init__(self, context: ServiceContext, *, expire: Expire = expire_nothing) -> None:
         self._context = context
+        self._expire = expire
 
     def list_page(
         self,
@@ -124,5 +134,6 @@ class RegressorService:
                 key_id=caller.key_id,
             )
             published = _require(stores, workload_id, slug, version)
+        self._expire(caller.project_id, slug, version)
         _logger.info("regressor published", extra={"workload": slug, "version": version})
         return published

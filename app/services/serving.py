@@ -4,7 +4,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Final
 
@@ -42,6 +42,7 @@ _MANY_WORKLOADS: Final = 16
 
 _WORKLOADS_A_READ: Final = 500
 """So few that a database that answers does so in less time than one waits for a silent one."""
+_LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(slots=True)
@@ -352,6 +353,12 @@ class RegressorCache:
                 for key, pointer in self._pointers.items()
                 if pointer.workload_id in held
             }
+
+    def expire(self, project_id: ProjectId, slug: Slug, version: int | None) -> None:
+        """Let the next question ask what answers, unless `version` is known to."""
+        pointer = self._pointers.get((project_id, slug))
+        if pointer is not None and pointer.version != version:
+            pointer.read_at = _LONG_AGO
 
     def close(self) -> None:
         """Stop reading in the background."""

@@ -10,7 +10,7 @@ from functools import cached_property
 from threading import RLock
 from typing import TYPE_CHECKING, Final, Generic, Self, TypeVar, overload
 
-from app.domain.identifiers import ExchangeRateId, GridFactorId, ProjectId
+from app.domain.identifiers import ExchangeRateId, GridFactorId, ProjectId, Slug
 from app.pricing.gpus import canonical_gpu_name
 from app.services.context import ServiceContext
 
@@ -123,11 +123,15 @@ class Services:
         if (prices := Services.prices.made_by(self)) is not None:
             prices.forget(project_id)
 
+    def _expire_regressor(self, project_id: ProjectId, slug: Slug, version: int | None) -> None:
+        if (cache := Services.regressor_cache.made_by(self)) is not None:
+            cache.expire(project_id, slug, version)
+
     @Once
     def workloads(self) -> "WorkloadService":
         from app.services.workloads import WorkloadService
 
-        return WorkloadService(self.context)
+        return WorkloadService(self.context, expire=self._expire_regressor)
 
     @Once
     def uploads(self) -> "UploadService":
@@ -151,13 +155,13 @@ class Services:
     def fits(self) -> "FitService":
         from app.services.fits import FitService
 
-        return FitService(self.context)
+        return FitService(self.context, expire=self._expire_regressor)
 
     @Once
     def regressors(self) -> "RegressorService":
         from app.services.regressors import RegressorService
 
-        return RegressorService(self.context)
+        return RegressorService(self.context, expire=self._expire_regressor)
 
     @Once
     def regressor_cache(self) -> "RegressorCache":

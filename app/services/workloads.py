@@ -20,6 +20,7 @@ from app.domain.workloads import (
     WorkloadDeclaration,
 )
 from app.services.context import ServiceContext
+from app.services.expiry import Expire, expire_nothing
 from app.services.judging.removal import remove_from_reports
 from app.services.page_tokens import number_of
 from app.services.quotas import charge_workload, release_runs
@@ -59,11 +60,20 @@ class WorkloadService:
         The process's database, settings and clock.
     at_once
         How many runs or forecasts are removed in one transaction.
+    expire
+        Told of each workload that was changed or removed.
     """
 
-    def __init__(self, context: ServiceContext, *, at_once: int = AT_ONCE) -> None:
+    def __init__(
+        self,
+        context: ServiceContext,
+        *,
+        at_once: int = AT_ONCE,
+        expire: Expire = expire_nothing,
+    ) -> None:
         self._context = context
         self._at_once = at_once
+        self._expire = expire
 
     def declare(
         self,
@@ -118,6 +128,7 @@ class WorkloadService:
                 # The runs that wait may be enough for the new policy, and no upload need follow.
                 settings = self._context.settings
                 request_refits(stores, project_id, [declared], now, settings, key_id)
+        self._expire(project_id, slug, None)
         # Takes all runs of the workload, meanwhile others may write.
         with self._context.database.reading() as stores:
             return _detail(stores, declared), is_new
@@ -193,6 +204,7 @@ class WorkloadService:
                 # Another caller may have removed it meanwhile, and made one of the same name.
                 if not is_large and stores.workloads.hold([workload_id]):
                     _remove(stores, project_id, workload_id, slug)
+        self._expire(project_id, slug, None)
 
 
 def _count_runs(stores: Stores, workload_id: WorkloadId) -> int:

@@ -109,6 +109,32 @@ def test_new_version_answers_anew(
     assert ask(client)["regressor_version"] == 2
 
 
+def test_told_end_of_a_fit_and_told_publication_are_known_to_the_next_answer(
+    client: TestClient, answers: EncodedAnswers, services: Services
+) -> None:
+    warm(client)
+    ended = fit(services, "fitted")
+
+    assert client.get(f"/v1/fits/{ended.fit_id}").json()["state"] == "succeeded"
+    after_fit = warm(client)["regressor_version"]
+    assert client.post("/v1/workloads/fitted/regressors/1:publish").status_code == 200
+
+    assert (after_fit, ask(client)["regressor_version"]) == (2, 1)
+
+
+def test_changed_and_removed_workload_is_known_to_the_next_answer(
+    client: TestClient, answers: EncodedAnswers
+) -> None:
+    client.post("/v1/exchange-rates", json=RATE)
+    before = warm(client)["cost"]["currency"]
+    client.put("/v1/workloads/fitted", json={"currency": "EUR"})
+    after = warm(client)["cost"]["currency"]
+    assert client.delete("/v1/workloads/fitted").status_code == 204
+
+    assert (before, after) == ("USD", "EUR")
+    assert client.post("/v1/forecasts", json=QUESTION).status_code == 404
+
+
 def test_new_price_answers_anew(client: TestClient, answers: EncodedAnswers) -> None:
     before = warm(client)["cost"]["price_per_hour"]
     assert client.post("/v1/prices", json=[PRICE]).status_code == 201
