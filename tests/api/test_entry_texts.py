@@ -97,6 +97,7 @@ PIECES = [
     b"1",
     b" ",
     b"\n",
+    b"\v",
     b'"ref": ',
     b"0",
     b"-",
@@ -118,6 +119,15 @@ def test_a_text_that_was_tampered_with_is_read_as_it_is_or_not_at_all(
         body = body[:start] + piece + body[start + length :]
 
     expect_what_the_document_holds(body)
+
+
+@pytest.mark.parametrize("space", [b"\v", b"\f"])
+@pytest.mark.parametrize("place", [b'"requests"%b: [{', b'"requests":%b [{', b'"requests": [%b{'])
+def test_spaces_that_json_lacks_are_left_to_others(place: bytes, space: bytes) -> None:
+    head = place.replace(b"%b", space)
+
+    assert alike_entries(b'{%b"a": 1}, {"a": 2}]}' % head) is None
+    assert alike_entries(b'{"requests": [{"a": 1},%b{"a": 2}]}' % space) is None
 
 
 @pytest.mark.parametrize("indent", [None, 2])

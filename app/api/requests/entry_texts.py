@@ -24,9 +24,10 @@ Members = dict[str, dict[str, Sequence[Any]]]
 _MAX_ENTRY_BYTES: Final = 1 << 12
 """Bytes of the longest entry that is read this way."""
 
-_BEGIN: Final = re.compile(rb'"requests"\s*:\s*\[\s*(?=\{)')
-_NEXT: Final = re.compile(rb"\s*,\s*(?=\{)")
-_TOKEN: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\]:,]|[^\s{}\[\]:,"]+')
+# The spaces of JSON, which are fewer than those of `\s`.
+_BEGIN: Final = re.compile(rb'"requests"[ \t\r\n]*:[ \t\r\n]*\[[ \t\r\n]*(?=\{)')
+_NEXT: Final = re.compile(rb"[ \t\r\n]*,[ \t\r\n]*(?=\{)")
+_TOKEN: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\]:,]|[^ \t\r\n{}\[\]:,"]+')
 _MAX_DEPTH: Final = 2
 _MIN_ENTRIES: Final = 2
 
