@@ -74,9 +74,10 @@ sbom: $(VENV)/.installed-dev ## list the locked packages as a CycloneDX document
 audit: $(VENV)/.installed-dev ## check known vulnerabilities (needs the network) and licences of the locked packages
 	$(BIN)/python -m tests.support.dependencies audit
 
-fuzz: $(VENV)/.installed-dev ## fuzz the reader of CSV uploads for a minute (Python 3.11, Linux on x86-64)
+fuzz: $(VENV)/.installed-dev ## fuzz the readers of uploads and batches, a minute each (Python 3.11, Linux on x86-64)
 	$(PIP_INSTALL) --require-hashes -r requirements-fuzz.lock
 	$(BIN)/python -m tests.fuzz.csv_reader -max_total_time=60 -max_len=4096 -timeout=10 $(ARGS)
+	$(BIN)/python -m tests.fuzz.entry_reader -max_total_time=60 -max_len=4096 -timeout=10 $(ARGS)
 
 pythons: $(VENV)/.installed-dev ## try service and client on every installed Python that they name
 	$(BIN)/python -m tests.pythons
