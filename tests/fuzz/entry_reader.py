@@ -20,7 +20,10 @@ _SEEDS = (
         b'{"defaults":{"workload":"w"},"requests":[{"a":{"b":"}, {"},"ref":null},{"a":{"b":1.5e3},'
         b'"ref":"\\""}],"fields":["cost"]}'
     ),
-    b'{"requests":[\n {\n  "a": {\n   "b": "\\u00fc"\n  }\n },\n {\n  "a": {\n   "b": 1\n  }\n }\n]}',
+    (
+        b'{"requests":[\n {\n  "a": {\n   "b": "\\u00fc"\n  }\n },\n'
+        b' {\n  "a": {\n   "b": true\n  }\n }\n]}'
+    ),
 )
 _WORDS = ('"requests":[', "},{", "}, {", '":', '"a":1', '"b":{', "\\\\", '\\"', "null", "]}", "[")
 
