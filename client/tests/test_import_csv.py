@@ -113,14 +113,29 @@ def test_decimal_commas_move_no_cells(importing: Importing, tmp_path: Path) -> N
     assert f"{file}:2: The row has 5 cells where the header has 4." in answer.err
 
 
-def test_line_of_a_spreadsheet_tells_the_separator(importing: Importing, tmp_path: Path) -> None:
-    table = "sep=;\r\nworkload;duration_seconds\r\nw;1.5\r\nw;x\r\n"
+@pytest.mark.parametrize("line", ["sep=;", "sep=;;;"])
+def test_line_of_a_spreadsheet_tells_the_separator(
+    importing: Importing, tmp_path: Path, line: str
+) -> None:
+    table = f"{line}\r\nworkload;duration_seconds\r\nw;1.5\r\nw;x\r\n"
     file = written(tmp_path / "a.csv", table)
 
     answer = importing("csv", file, "--dry-run", "--skip-invalid")
 
     assert [row["duration_seconds"] for row in answer.rows] == ["1.5"]
     assert f"{file}:4: duration_seconds 'x' is not a number." in answer.err
+
+
+@pytest.mark.parametrize("line", ["sep=;,", 'sep="', 'sep=""'])
+def test_line_that_states_no_separator_is_a_header(
+    importing: Importing, tmp_path: Path, line: str
+) -> None:
+    file = written(tmp_path / "a.csv", f"{line}\nworkload,duration_seconds\nw,1.5\n")
+
+    answer = importing("csv", file, "--dry-run")
+
+    assert answer.exit_code == 1
+    assert f"{file}:" in answer.err
 
 
 def test_map_says_which_of_several_columns_a_field_is(importing: Importing, tmp_path: Path) -> None:

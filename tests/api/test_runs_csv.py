@@ -97,8 +97,11 @@ def test_decimal_commas_move_no_cells(client: TestClient) -> None:
     assert "decimals with a point" in fault["remedy"]
 
 
-def test_line_that_tells_spreadsheets_the_comma_is_passed_over(client: TestClient) -> None:
-    answer = post_csv(client, "sep=,", "workload,duration_seconds", "a,5")
+@pytest.mark.parametrize("line", ["sep=,", "sep=,,"])
+def test_line_that_tells_spreadsheets_the_comma_is_passed_over(
+    client: TestClient, line: str
+) -> None:
+    answer = post_csv(client, line, "workload,duration_seconds", "a,5")
 
     assert answer.json()["created"] == 1
 

@@ -15,8 +15,8 @@ _NO_TEXT: Final = {
 """Formats by their first bytes, with which no records as UTF-8 text begin."""
 _COMPRESSED: Final = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 KEEPING_LINE_BREAKS: Final = "curl keeps line breaks with --data-binary, not with -d"
-_SEPARATOR_LINE: Final = ["sep=", ""]
-"""Cells of `sep=,`, a line for spreadsheets that states the separator."""
+_SEPARATOR_LINE: Final = "sep="
+"""First cell of `sep=,`, a line for spreadsheets that states the separator."""
 
 
 def refuse_other_formats(head: bytes) -> None:
@@ -67,7 +67,7 @@ def read_names(lines: Iterator[list[str]]) -> tuple[list[str], int]:
     """
     filled = filter(any, lines)
     names = [name.strip() for name in next(filled, [])]
-    if names == _SEPARATOR_LINE:
+    if names[:1] == [_SEPARATOR_LINE] and len(names) > 1 and not any(names[1:]):
         names = [name.strip() for name in next(filled, [])]
     width = len(names)
     while names and not names[-1]:

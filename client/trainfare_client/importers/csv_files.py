@@ -67,9 +67,9 @@ def table(
     lines = _Lines(path)
     source = iter(lines)
     header = _next_line(source)
-    if header.startswith(_SEPARATOR_PREFIX):
-        # Excel's own line that states the separator.
-        delimiter = delimiter or header.removeprefix(_SEPARATOR_PREFIX).rstrip("\r\n") or None
+    stated = _stated_separator(header)
+    if stated is not None:
+        delimiter = delimiter or stated or None
         header = _next_line(source)
     sep = delimiter or max(_SEPARATORS, key=header.count)
     quoting: Literal[0, 3] = csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE
@@ -93,6 +93,17 @@ def table(
                 )
     except csv.Error as error:
         raise SourceError(lines.place, f"It is not CSV: {error}.", "Check its quotes.") from None
+
+
+def _stated_separator(line: str) -> str | None:
+    """Return the separator that spreadsheets' own first line states, None for any other line.
+
+    Spreadsheets that save the table again add a separator for each of its columns.
+    """
+    if not line.startswith(_SEPARATOR_PREFIX):
+        return None
+    stated = line.removeprefix(_SEPARATOR_PREFIX).rstrip("\r\n")
+    return None if len(set(stated)) > 1 or '"' in stated else stated[:1]
 
 
 def _next_line(source: Iterator[str]) -> str:
