@@ -126,18 +126,6 @@ def test_line_of_a_spreadsheet_tells_the_separator(
     assert f"{file}:4: duration_seconds 'x' is not a number." in answer.err
 
 
-@pytest.mark.parametrize("line", ["sep=;,", 'sep="', 'sep=""'])
-def test_line_that_states_no_separator_is_a_header(
-    importing: Importing, tmp_path: Path, line: str
-) -> None:
-    file = written(tmp_path / "a.csv", f"{line}\nworkload,duration_seconds\nw,1.5\n")
-
-    answer = importing("csv", file, "--dry-run")
-
-    assert answer.exit_code == 1
-    assert f"{file}:" in answer.err
-
-
 def test_map_says_which_of_several_columns_a_field_is(importing: Importing, tmp_path: Path) -> None:
     table = "workload,duration_s,run_id,external_id\nw,1,a,b\n"
     file = written(tmp_path / "lab.csv", table)

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from trainfare_client.importers.naming import run_key
 
 from client.tests.importing import Importing, written
@@ -53,3 +54,15 @@ def test_service_that_is_none_is_told_without_rows(
 
     assert result.exit_code != 0
     assert "404" in result.err
+
+
+@pytest.mark.parametrize("line", ["sep=;,", 'sep="', 'sep=""'])
+def test_line_that_states_no_separator_is_a_header(
+    importing: Importing, tmp_path: Path, line: str
+) -> None:
+    file = written(tmp_path / "a.csv", f"{line}\nworkload,duration_seconds\nw,1.5\n")
+
+    answer = importing("csv", file, "--dry-run")
+
+    assert answer.exit_code == 1
+    assert f"{file}:" in answer.err

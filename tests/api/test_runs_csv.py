@@ -98,9 +98,7 @@ def test_decimal_commas_move_no_cells(client: TestClient) -> None:
 
 
 @pytest.mark.parametrize("line", ["sep=,", "sep=,,"])
-def test_line_that_tells_spreadsheets_the_comma_is_passed_over(
-    client: TestClient, line: str
-) -> None:
+def test_line_that_states_the_comma_is_passed_over(client: TestClient, line: str) -> None:
     answer = post_csv(client, line, "workload,duration_seconds", "a,5")
 
     assert answer.json()["created"] == 1
@@ -373,9 +371,7 @@ def test_costs_that_contradict_themselves_are_named(client: TestClient) -> None:
         ("resource.samples_to_target", "1e-300"),
     ],
 )
-def test_number_too_small_for_any_law_is_refused(
-    client: TestClient, column: str, cell: str
-) -> None:
+def test_number_too_small_is_refused(client: TestClient, column: str, cell: str) -> None:
     columns = {"workload": "bert", "duration_seconds": "1", column: cell}
 
     answer = post_csv(client, ",".join(columns), ",".join(columns.values()))
