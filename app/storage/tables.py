@@ -74,6 +74,7 @@ class WorkloadRow(Base):
     __tablename__ = "workload"
     __table_args__ = (
         sa.UniqueConstraint("project_id", "slug"),
+        sa.Index("ix_workload_project_id_id", "project_id", "id"),
         sa.CheckConstraint(_one_of("pooling", list(Pooling)), name="pooling_known"),
         sa.CheckConstraint(_one_of("refit_mode", list(RefitMode)), name="refit_mode_known"),
         sa.CheckConstraint("refit_min_new_runs >= 1", name="refit_min_new_runs_positive"),

@@ -228,9 +228,12 @@ class WorkloadStore:
         self._session.execute(sa.delete(WorkloadRow).where(WorkloadRow.id == workload_id))
 
     def _read(self, condition: sa.ColumnElement[bool], limit: int | None = None) -> list[Workload]:
+        # Not joined: a join with a page reads the versions of all workloads.
+        published = sa.select(PublicationRow.version).where(
+            PublicationRow.workload_id == WorkloadRow.id
+        )
         rows = self._session.execute(
-            sa.select(WorkloadRow, PublicationRow.version)
-            .outerjoin(PublicationRow, PublicationRow.workload_id == WorkloadRow.id)
+            sa.select(WorkloadRow, published.scalar_subquery())
             .where(condition)
             .order_by(WorkloadRow.id.desc())
             .limit(limit)

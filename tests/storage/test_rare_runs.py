@@ -5,8 +5,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-import sqlalchemy as sa
-from sqlalchemy import event
 
 from app.domain.access import DEFAULT_PROJECT
 from app.domain.identifiers import RunId, Slug, new_identifiers
@@ -89,25 +87,6 @@ def test_runs_out_of_memory_are_those_among_the_newest(database: Database) -> No
     assert [found(among) for among in (1, 2, 3, 4, 5, 6)] == [0, 0, 1, 1, 2, 2]
     assert found(6, _NOW) == 2
     assert found(6, _NOW + _DAY) == 0
-
-
-@pytest.fixture
-def plans(database: Database) -> Sequence[str]:
-    """What SQLite says of the statements of reading: which indexes it searches."""
-    if not database.is_sqlite:
-        pytest.skip("PostgreSQL plans by what is in the tables")
-    plans: list[str] = []
-
-    def explain(
-        connection: sa.Connection, _cursor: Any, statement: str, parameters: Any, *_: object
-    ) -> None:
-        if statement.startswith("SELECT run."):
-            cursor = connection.connection.cursor()
-            cursor.execute(f"EXPLAIN QUERY PLAN {statement}", parameters)
-            plans.extend(row[3] for row in cursor.fetchall())
-
-    event.listen(database.engine, "before_cursor_execute", explain)
-    return plans
 
 
 @pytest.mark.parametrize(
