@@ -174,6 +174,18 @@ def test_the_batch_that_fits_has_to_keep_the_deadline_too(hungry: TestClient) ->
     assert relaxed["recommended"] is not None
 
 
+def test_spot_capacity_that_cannot_end_names_the_batch_that_fits_too(hungry: TestClient) -> None:
+    spot = {"interruptions_per_hour": 3600, "checkpoint_s": 600}
+    question = {**HUNGRY, "pricing": {"price_per_hour": "1.00", "purchase": "spot", "spot": spot}}
+
+    changes = changes_of(recommend(hungry, question))
+
+    assert list(changes) == ["work.batch_size", "pricing.purchase"]
+    work = {**HUNGRY["work"], "batch_size": changes["work.batch_size"]["needed"]}
+    on_demand = {**question["pricing"], "purchase": changes["pricing.purchase"]["needed"]}
+    assert recommend(hungry, question, work=work, pricing=on_demand)["recommended"] is not None
+
+
 def test_a_deadline_is_said_rounded_up_so_that_it_is_enough() -> None:
     document = change_document(NeededChange("deadline_s", 30.0, 34.2354))
 

@@ -75,13 +75,12 @@ def nearest_of(evaluator: Evaluator, evaluated: Evaluated, choice: Choice) -> Ne
     changes: list[NeededChange] = []
     if choice.nearest is not None:
         configuration = evaluated.configurations[choice.nearest]
-        if misfits(evaluated.candidates, constraints_of(evaluator.request))[choice.nearest]:
-            evaluator = _with_batch(evaluator, configuration, changes)
     else:
         closest = max(
             evaluated.infeasible, key=lambda candidate: candidate.checkpoint_interval_s or 0.0
         )
         configuration = closest.configuration
+    evaluator = _with_batch(evaluator, configuration, changes)
     figures = evaluator.evaluate(configuration)
     if figures.infeasible:
         interval_s = figures.infeasible[0].checkpoint_interval_s
@@ -123,7 +122,7 @@ def nearest_on_other_nodes(
 def _with_batch(
     evaluator: Evaluator, configuration: Configuration, changes: list[NeededChange]
 ) -> Evaluator:
-    """Return the request with the largest batch that fits, unchanged where there is none."""
+    """Return the request with the largest batch that fits, unchanged if its own does or none."""
     request = evaluator.request
     size = request.work.batch_size
     if size is None:
@@ -131,7 +130,7 @@ def _with_batch(
     per_worker = np.unique(
         np.geomspace(1.0, max(size / configuration.workers, 1.0), _SIZES).astype(int)
     )
-    sizes = [float(count * configuration.workers) for count in per_worker.tolist()]
+    sizes = [*(float(count * configuration.workers) for count in per_worker.tolist()), size]
     works = [replace(request.work, batch_size=value) for value in sizes]
     resolver = ScenarioResolver(evaluator.served, evaluator.book)
     scenarios = [
@@ -140,7 +139,8 @@ def _with_batch(
     features = features_of(scenarios, evaluator.served)
     probabilities = evaluator.served.portfolio.feasibility(features).probability
     fitting = np.flatnonzero(probabilities >= request.confidence)
-    if not fitting.size:
+    # Without evidence on memory, no probability is known, and nothing is known to be too large.
+    if not fitting.size or not probabilities[-1] < request.confidence:
         return evaluator
     work = works[int(fitting[-1])]
     changes.append(NeededChange("work.batch_size", size, work.batch_size))
