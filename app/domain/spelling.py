@@ -1,5 +1,6 @@
 """Which known name a misspelled one most likely means."""
 
+import unicodedata
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from typing import Final
@@ -29,6 +30,19 @@ _ALIASES: Final[Mapping[str, str]] = {
     "page_size": "limit per_page",
 }
 """Other names of a field or a state."""
+
+
+def folded(text: str) -> str:
+    r"""Return a text without its case and without the ways to encode its accents (NFC, NFD).
+
+    Examples
+    --------
+    >>> folded("FP16") == folded("fp16"), folded("\u00c9t\u00e9") == folded("e\u0301te\u0301")
+    (True, True)
+    """
+    if text.isascii():
+        return text.casefold()
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFD", text).casefold())
 
 
 def nearest_field(name: str, known: Iterable[str]) -> str | None:

@@ -131,6 +131,23 @@ def test_values_that_differ_by_case_are_warned_of_parameter_by_parameter(
     assert len(list_runs(client, "a")) == 4
 
 
+def test_values_that_look_the_same_and_differ_in_their_encoding_are_warned_of(
+    client: TestClient,
+) -> None:
+    composed, decomposed = "\u00e9t\u00e9", "e\u0301te\u0301"
+    header = "workload,duration_seconds,param.mode"
+
+    [warning] = post_csv(
+        client, header, f"a,5,{composed}", f"a,6,{composed}", f"a,7,{decomposed}"
+    ).json()["warnings"]
+
+    assert (warning["code"], warning["rows"]) == ("spelled_differently", [3])
+    assert warning["message"] == (
+        r"Parameter 'mode' of workload 'a' has 'e\u0301te\u0301' beside '\xe9t\xe9': they count as"
+        " different values."
+    )
+
+
 def test_gpu_types_that_tell_a_number_are_warned_of(client: TestClient) -> None:
     header = "workload,duration_seconds,gpu_type,workers"
     rows = ["a,5,8xA100,8", "a,6,A100,4", "a,7,Tesla T4 x 2,2", "a,8,8xA100,8", "a,9,our-x2,2"]

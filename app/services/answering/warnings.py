@@ -12,6 +12,7 @@ from app.domain.configurations import Configuration
 from app.domain.forecasts import ForecastWarning
 from app.domain.grid_factors import GridFactor
 from app.domain.prices import PriceQuery
+from app.domain.spelling import folded
 from app.domain.wording import say_count, say_factor, say_number, say_probability
 from app.pricing.currencies import is_stale_rate
 from app.pricing.grid import is_stale_factor
@@ -168,13 +169,13 @@ def _beyond(measured_min: float, measured_max: float) -> str:
 
 
 def _other_spelling(level: str, measured: Sequence[str]) -> str:
-    """Return the measured levels that differ only by case, spaces and hyphens."""
+    """Return the measured levels that differ only by case, encoding, spaces and hyphens."""
     variants = [repr(other) for other in measured if _normalized(other) == _normalized(level)]
     return f" ({' and '.join(variants)} was measured; spelling matters)" if variants else ""
 
 
 def _normalized(level: str) -> str:
-    return level.translate(_SEPARATORS).casefold()
+    return folded(level.translate(_SEPARATORS))
 
 
 def _on_memory(fits_probability: float | None, confidence: float) -> Iterator[ForecastWarning]:

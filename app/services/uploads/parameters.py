@@ -6,6 +6,7 @@ from typing import Final
 
 from app.domain.flat_fields import PARAMETER
 from app.domain.identifiers import Slug
+from app.domain.spelling import folded
 from app.domain.workloads import ParameterType, Workload
 from app.services.uploads.chunks import Chunk
 from app.services.uploads.faults import FaultCollector
@@ -39,7 +40,7 @@ class ParameterUses:
         self._with_typed_numbers: set[ParameterKey] = set()
         self._spellings: dict[ParameterKey, dict[str, str]] = {}
         self.respelled: set[ParameterKey] = set()
-        """The parameters whose words differ only by upper and lower case."""
+        """The parameters whose words differ only by case or by how accents are encoded."""
 
     def look_at(self, chunk: Chunk) -> None:
         """Note the parameters of a chunk and the kinds of their values."""
@@ -104,7 +105,7 @@ class ParameterUses:
 
     def _compare(self, key: ParameterKey, word: str) -> None:
         spellings = self._spellings.setdefault(key, {})
-        if len(spellings) < _MAX_COMPARED and spellings.setdefault(word.casefold(), word) != word:
+        if len(spellings) < _MAX_COMPARED and spellings.setdefault(folded(word), word) != word:
             self.respelled.add(key)
 
     def drifting(self, types: Mapping[ParameterKey, ParameterType]) -> set[ParameterKey]:

@@ -1,11 +1,13 @@
 """Finds values that look alike but count as different, and names that tell a number or nothing."""
 
+import unicodedata
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
 from app.domain.flat_fields import PARAMETER
 from app.domain.identifiers import Slug
+from app.domain.spelling import folded
 from app.domain.workloads import Workload
 from app.pricing.gpus import counted_gpu
 from app.services.uploads.numbers import is_number
@@ -31,7 +33,7 @@ _RESPELLED_REMEDY: Final = (
 
 
 def note_odd_parameters(upload: CheckedUpload, workloads: Mapping[Slug, Workload]) -> None:
-    """Warn of categories caused by a few words, and of values that differ only by case.
+    """Warn of categories caused by a few words, and of values that differ only in spelling.
 
     Parameters
     ----------
@@ -117,17 +119,23 @@ def _note_miswritten(upload: CheckedUpload, slug: Slug, name: str) -> None:
 def _note_respelled(upload: CheckedUpload, slug: Slug, name: str) -> None:
     spellings: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
     for row, cell, _ in _cells(upload, slug, name):
-        spellings[str(cell).casefold()][str(cell)].append(row)
+        spellings[folded(str(cell))][str(cell)].append(row)
     for rows in spellings.values():
         usual, *others = sorted(rows, key=lambda spelling: -len(rows[spelling]))
         if others:
-            spelled = ", ".join(map(repr, others))
+            shown = ascii if _look_the_same(rows) else repr
+            spelled = ", ".join(map(shown, others))
             message = (
-                f"Parameter {name!r} of workload {slug!r} has {spelled} beside {usual!r}: they"
+                f"Parameter {name!r} of workload {slug!r} has {spelled} beside {shown(usual)}: they"
                 " count as different values."
             )
             oddity = Oddity("spelled_differently", message, _RESPELLED_REMEDY)
             upload.oddities.note(oddity, sorted(row for other in others for row in rows[other]))
+
+
+def _look_the_same(spellings: Collection[str]) -> bool:
+    """Whether some of the spellings differ only in how their accents are encoded."""
+    return len({unicodedata.normalize("NFC", spelling) for spelling in spellings}) < len(spellings)
 
 
 def _cells(upload: CheckedUpload, slug: Slug, name: str) -> Iterator[tuple[int, str | float, bool]]:
