@@ -249,6 +249,14 @@ def test_braces_that_are_no_placeholders_stay() -> None:
     assert fill_in(["{workers}", "${HOME}", "{x}"], {"workers": "2"}) == ["2", "${HOME}", "{x}"]
 
 
+def test_parameters_of_any_name_have_a_placeholder() -> None:
+    fields = {"param.learning rate": "0.1", "param.{k}": "3"}
+
+    words = fill_in(["--lr={param.learning rate}", "{param.{k}}", "{param.grad * 2}"], fields)
+
+    assert words == ["--lr=0.1", "3", "{param.grad * 2}"]
+
+
 def test_signal_that_comes_while_a_command_runs_cancels_the_run(tmp_path: Path) -> None:
     before = signal.getsignal(signal.SIGTERM)
 

@@ -17,9 +17,7 @@ from app.cli.processes.ending import handling_termination
 from app.domain.flat_fields import PARAMETER, WORK
 
 _CONFIGURATION: Final = ("workers", "nodes", "gpu_type", "instance_type")
-_PLACEHOLDER: Final = re.compile(
-    r"\{(" + "|".join((*_CONFIGURATION, *WORK)) + r"|param\.[^{}\s]+)\}"
-)
+_PLACEHOLDERS: Final = (*_CONFIGURATION, *WORK, r"param\.[^{}\s]+")
 _POLL_INTERVAL_S: Final = 0.1
 _TAIL_BYTES: Final = 1 << 16
 _OUT_OF_MEMORY: Final = re.compile(
@@ -76,7 +74,10 @@ def fill_in(command: Sequence[str], fields: Mapping[str, str]) -> list[str]:
             )
         return fields[name]
 
-    return [_PLACEHOLDER.sub(replace, word) for word in command]
+    # A name may have spaces or braces; braces around other such text belong to the command.
+    names = "|".join((*map(re.escape, fields), *_PLACEHOLDERS))
+    placeholder = re.compile(r"\{(" + names + r")\}")
+    return [placeholder.sub(replace, word) for word in command]
 
 
 def environment_of(fields: Mapping[str, str], **extra: str) -> dict[str, str]:
