@@ -71,6 +71,19 @@ def events(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines]
 
 
+def test_remedy_of_a_wrong_command_leads_on(service: RunningProcess, tmp_path: Path) -> None:
+    wrong = start(tmp_path, service.url, "exit 3", "--max-failures", "3")
+    told = stderr_of(wrong)
+
+    right = start(tmp_path, service.url, "true", "--max-failures", "3", "--again", "--runs", "1")
+
+    stderr_of(right)
+    assert (wrong.returncode, right.returncode) == (1, 0)
+    assert "with --again to start over" in " ".join(told.split())
+    statuses = [run["status"] for run in stored(service.url)]
+    assert statuses == ["succeeded", "failed", "failed", "failed"]
+
+
 def test_command_that_is_killed_is_noted_and_the_session_goes_on(
     service: RunningProcess, tmp_path: Path
 ) -> None:

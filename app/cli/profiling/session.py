@@ -370,5 +370,6 @@ class Profiler:
             return
         raise RefusedError(
             f"The last {self._max_failures} runs did not succeed; see {last[-1]['output']}.",
-            "Correct the command and type the line again, or allow more with --max-failures.",
+            "Correct the command and type the line again to go on with what was not tried yet, or"
+            " with --again to start over; or allow more with --max-failures.",
         )
