@@ -265,6 +265,10 @@ def test_instants_must_agree_with_each_other_and_the_duration(client: TestClient
         (make_json_run(phases={"setup": 8}), "phase.setup", "phase.setup_seconds"),
         (make_json_run(resources={"gpu_utilisation": 0.9}), "resource.gpu_utilisation", "lization"),
         (make_json_run(**{"\ud800": 1}), "\\ud800", "param.NAME"),
+        (make_json_run(parameters={"a\u200db": 1}), "param.a\u200db", "Remove U+200D"),
+        (make_json_run(parameters={"": 1}), "param.", "behind it: param.NAME"),
+        (make_json_run(labels={"n" * 101: "x"}), f"label.{'n' * 101}", "may have 100"),
+        (make_json_run(labels={" n": "x"}), "label. n", "Remove the white space"),
     ],
 )
 @before_any_row

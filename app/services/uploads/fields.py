@@ -10,6 +10,7 @@ from app.domain.errors import Fault
 from app.domain.flat_fields import COLUMN_PARAMETERS, PARAMETER
 from app.domain.runs import TARGETS
 from app.domain.spelling import nearest_field
+from app.domain.wording import say_unprintable
 
 MAX_TEXT: Final = 100
 MAX_EXTERNAL_ID: Final = 200
@@ -190,10 +191,23 @@ def unknown_field_fault(
         remedy = f"Use the field {member!r} itself."
     elif dot and family + dot == PHASE:
         remedy = "Name phases phase.NAME_seconds, such as phase.setup_seconds."
+    elif dot and family + dot in {PARAMETER, LABEL}:
+        remedy = _own_name_remedy(family + dot, member)
     else:
         remedy = _meant_remedy(name, known)
     shown = printable(name)
     return Fault(f"There is no field {shown!r}.", remedy, field=shown, row=row)
+
+
+def _own_name_remedy(family: str, member: str) -> str:
+    """Return what to change in the name of a parameter or label that is no name."""
+    if not member:
+        return f"Write a name behind it: {family}NAME."
+    if not member.isprintable():
+        return f"Remove {say_unprintable(member)} from its name: it cannot be printed."
+    if len(member) > MAX_TEXT:
+        return f"Shorten its name: it may have {MAX_TEXT} characters."
+    return "Remove the white space around its name."
 
 
 def _meant_remedy(name: str, known: Sequence[str]) -> str:
