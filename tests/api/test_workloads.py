@@ -127,6 +127,16 @@ def test_type_of_a_used_parameter_cannot_change(client: TestClient) -> None:
     assert faults(answer)[0]["pointer"] == "/parameters/depth/type"
 
 
+@pytest.mark.parametrize("name", ["a\u200db", " n", "workers"])
+def test_declared_name_that_runs_cannot_send_is_refused(client: TestClient, name: str) -> None:
+    answer = client.put("/v1/workloads/a", json={"parameters": {name: {"type": "number"}}})
+
+    [fault] = faults(answer)
+    assert fault["message"] == f"{name!r} cannot be the name of a parameter"
+    for said in ("printable characters", "no white space around them", "no name of a run's own"):
+        assert said in fault["remedy"]
+
+
 def test_used_parameters_stay_and_unused_ones_are_replaced(client: TestClient) -> None:
     client.put("/v1/workloads/resnet50", json={"parameters": {"unused": {"type": "number"}}})
     post_json(client, make_json_run(parameters={"depth": 50}))

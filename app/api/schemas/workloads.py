@@ -39,8 +39,9 @@ def _check_parameter_name(name: str) -> str:
             "{name} cannot be the name of a parameter",
             {
                 "name": repr(name[:100]),
-                "remedy": "Use printable characters, and none of the names of a run's own fields"
-                " (workers, nodes, gpu_type, instance_type, dataset_size, batch_size, epochs).",
+                "remedy": "Use printable characters, no white space around them, and no name of a"
+                " run's own field (workers, nodes, gpu_type, instance_type, dataset_size,"
+                " batch_size, epochs).",
             },
         )
     return name
