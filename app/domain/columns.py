@@ -78,8 +78,13 @@ class Repeated(Rows[Item_co]):
         >>> Repeated.equal([0.5, 2, 0.5]).distinct
         [0.5, 2]
         """
-        place_of = {value: place for place, value in enumerate(dict.fromkeys(values))}
-        return Repeated(list(place_of), array("q", map(place_of.__getitem__, values)))
+        if not isinstance(values, Repeated):
+            place_of = {value: place for place, value in enumerate(dict.fromkeys(values))}
+            return Repeated(list(place_of), array("q", map(place_of.__getitem__, values)))
+        merged = cls.equal(values.distinct)
+        if len(merged.distinct) == len(values.distinct):
+            return values
+        return Repeated(merged.distinct, array("q", map(merged.places.__getitem__, values.places)))
 
     @classmethod
     def alone(cls, item: Given, n_rows: int) -> "Repeated[Given]":
@@ -124,11 +129,14 @@ def zip_columns(*columns: Sequence[Any]) -> Repeated[tuple[Any, ...]]:
             for column in repeated
         ]
         return Repeated(list(zip(*aligned, strict=True)), places)
-    keys = list(zip(*(column.places for column in varied), strict=True))
-    place_of = {key: place for place, key in enumerate(dict.fromkeys(keys))}
-    rows = {key: row for row, key in enumerate(keys)}
-    distinct = [tuple(column[rows[key]] for column in repeated) for key in place_of]
-    return Repeated(distinct, array("q", map(place_of.__getitem__, keys)))
+    # A combination is one integer, which is made and compared faster than a tuple.
+    keys: Sequence[int] = varied[0].places
+    for column in varied[1:]:
+        n_distinct = len(column.distinct)
+        keys = [key * n_distinct + place for key, place in zip(keys, column.places, strict=True)]
+    combinations = Repeated.equal(keys)
+    first = dict(zip(reversed(keys), range(len(keys) - 1, -1, -1), strict=True))
+    return combinations.made(lambda key: tuple(column[first[key]] for column in repeated))
 
 
 def members_by_name(objects: Sequence[Any]) -> dict[str, Sequence[Any]] | None:

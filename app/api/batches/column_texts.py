@@ -50,6 +50,8 @@ def plain_texts(numbers: Sequence[float | None]) -> Piece:
     >>> plain_texts([3.0, 0.5, None])
     [b'3', b'0.5', b'null']
     """
+    if isinstance(numbers, Repeated):
+        return numbers.made(_plain_text)
     if 0 < len(numbers) <= _FEW_NUMBERS:
         if numbers.count(numbers[0]) == len(numbers):
             return _plain_text(numbers[0])

@@ -104,7 +104,7 @@ def _is_shared(column: Column) -> bool:
     return kind is str or {*map(type, column)} == {kind}
 
 
-def checked(members: Mapping[str, Columns]) -> dict[str, Columns]:
+def checked(members: Mapping[str, Mapping[str, Column]]) -> dict[str, Columns]:
     """Return the columns validated by the request models' types, without `ref`.
 
     Raises
@@ -135,6 +135,8 @@ def _columns(rows: Sequence[Any]) -> Columns:
 
 
 def _checked(group: str, name: str, column: Column) -> Column:
+    if isinstance(column, Repeated):
+        return Repeated(list(_checked(group, name, column.distinct)), column.places)
     check, kinds = _check(group, name), set(map(type, column))
     if group == _PARAMETERS and kinds <= _NUMBERS:
         # Skips the union of types, which would be resolved for each value.

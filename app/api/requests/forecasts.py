@@ -1,6 +1,5 @@
 """Reads forecast requests: one document, or thousands in one pass."""
 
-from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -9,7 +8,14 @@ from typing import Any, Final
 from pydantic import TypeAdapter, ValidationError
 
 from app.api.requests.bodies import check
-from app.api.requests.columns import Columns, NotColumnsError, checked, members_of, split_form
+from app.api.requests.columns import (
+    Column,
+    Columns,
+    NotColumnsError,
+    checked,
+    members_of,
+    split_form,
+)
 from app.api.schemas.forecasts import (
     FORECAST_IN,
     ConfigurationIn,
@@ -19,7 +25,7 @@ from app.api.schemas.forecasts import (
 )
 from app.api.schemas.typed_fields import Values, typed_fields
 from app.domain.alike import AlikeRequests, AlikeScenarios
-from app.domain.columns import Repeated
+from app.domain.columns import Repeated, zip_columns
 from app.domain.configurations import Configuration, Scenario, Work
 from app.domain.errors import DomainError
 from app.domain.forecasts import ForecastRequest
@@ -108,7 +114,9 @@ def read_alike(first: object, entries: Sequence[Mapping[str, Any]]) -> AlikeRequ
     return read_columns(first, members_of(entries), len(entries))
 
 
-def read_columns(first: object, members: Mapping[str, Columns], n_rows: int) -> AlikeRequests:
+def read_columns(
+    first: object, members: Mapping[str, Mapping[str, Column]], n_rows: int
+) -> AlikeRequests:
     """Return the requests whose members are given as columns, like `read_alike`.
 
     Parameters
@@ -153,12 +161,13 @@ def _configurations(
     """Return the configurations; equal ones share an object."""
     if not columns:
         return Repeated.alone(shared, n_rows)
-    keys = list(zip(*columns.values(), strict=True))
-    places = {key: place for place, key in enumerate(dict.fromkeys(keys))}
-    if len(places) == 1:  # that of the first request
+    if all(isinstance(column, Repeated) for column in columns.values()):
+        keys = Repeated.equal(zip_columns(*columns.values()))
+    else:
+        keys = Repeated.equal(list(zip(*columns.values(), strict=True)))
+    if len(keys.distinct) == 1:  # that of the first request
         return Repeated.alone(shared, n_rows)
-    distinct = [replace(shared, **dict(zip(columns, key, strict=True))) for key in places]
-    return Repeated(distinct, array("q", map(places.__getitem__, keys)))
+    return keys.made(lambda key: replace(shared, **dict(zip(columns, key, strict=True))))
 
 
 def _read(document: object) -> ForecastRequest | DomainError:

@@ -1,11 +1,13 @@
 """Reads the flat fields of a what-if query: upload columns, with comma lists as a grid."""
 
+from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import prod
 from typing import Any, Final
 
+from app.domain.columns import Repeated
 from app.domain.comma_lists import split_list
 from app.domain.errors import Fault, InvalidRequestError, UnknownFieldError
 from app.domain.flat_fields import COLUMN_PARAMETERS, CONFIGURATION, PARAMETER, WORK
@@ -83,23 +85,25 @@ class Grid:
         for point in product(*self.axes.values()):
             yield _document(zip(self.axes, point, strict=True), self.workload)
 
-    def varied(self) -> dict[str, dict[str, Sequence[str]]]:
+    def varied(self) -> dict[str, dict[str, Repeated[str]]]:
         """Return the values of the fields that have several, for each request, by group and name.
 
         Examples
         --------
         >>> grid = Grid({"nodes": ["1"], "workers": ["2", "4"], "epochs": ["1", "9"]}, "a")
-        >>> grid.varied()["work"]
-        {'epochs': ['1', '9', '1', '9']}
+        >>> list(grid.varied()["work"]["epochs"])
+        ['1', '9', '1', '9']
         """
-        members: dict[str, dict[str, Sequence[str]]] = {"": {}}
+        members: dict[str, dict[str, Repeated[str]]] = {"": {}}
         outer, inner = 1, len(self)
         for field, values in self.axes.items():
             inner //= len(values)
             if len(values) > 1:
                 group, name = _path_of(field) or ("", field)
-                column = [value for value in values for _ in range(inner)] * outer
-                members.setdefault(group, {})[name] = column
+                places = array("q")
+                for place in range(len(values)):
+                    places.extend(array("q", [place]) * inner)
+                members.setdefault(group, {})[name] = Repeated(values, places * outer)
             outer *= len(values)
         return members
 

@@ -74,7 +74,7 @@ class ScenarioResolver:
                 return scenario
             return Scenario(configuration, scenario.work, given)
         _refuse_unknown(given, report)
-        parameters = {name: _typed(name, value, report) for name, value in given.items()}
+        parameters = {name: _in_type(name, value, report) for name, value in given.items()}
         if configuration is scenario.configuration and parameters == given:
             return scenario
         return Scenario(configuration, scenario.work, parameters)
@@ -82,20 +82,35 @@ class ScenarioResolver:
     def resolve_columns(self, scenarios: AlikeScenarios) -> AlikeScenarios | None:
         """Return what `resolve` does for scenarios of one form; None where each needs its own.
 
-        That is the case if a GPU is refused or a parameter is not of its type.
+        That is the case if a GPU or a parameter is refused.
         """
-        if not all(map(self._is_typed, scenarios.parameters, scenarios.parameters.values())):
-            return None
         try:
-            return scenarios.with_configurations(
-                scenarios.configurations.made(self.resolve_configuration)
+            return AlikeScenarios(
+                scenarios.configurations.made(self.resolve_configuration),
+                scenarios.work,
+                {name: self._typed(name, values) for name, values in scenarios.parameters.items()},
             )
         except DomainError:
             return None
 
-    def _is_typed(self, name: str, column: Sequence[ParameterValue]) -> bool:
-        """Whether all values of a parameter have the type that the regressor takes it for."""
+    def _typed(self, name: str, column: Sequence[ParameterValue]) -> Sequence[ParameterValue]:
+        """Return the values of a parameter in the type that the regressor takes it for.
+
+        Raises
+        ------
+        UnknownFieldError, InvalidRequestError
+            As for `resolve`.
+        """
         values = column.distinct if isinstance(column, Repeated) else column
+        if self._is_typed(name, values):
+            return column
+        _refuse_unknown({name: values[0]}, self._report)
+        if isinstance(column, Repeated):
+            return column.made(lambda value: _in_type(name, value, self._report))
+        return [_in_type(name, value, self._report) for value in column]
+
+    def _is_typed(self, name: str, values: Sequence[ParameterValue]) -> bool:
+        """Whether all values of a parameter have the type that the regressor takes it for."""
         types = set(map(type, values))
         if str not in types:
             return name in self._numbers and all(map(_is_number, (min(values), max(values))))
@@ -207,7 +222,7 @@ def _refuse_unknown(parameters: Mapping[str, ParameterValue], report: FitReport)
         )
 
 
-def _typed(name: str, value: ParameterValue, report: FitReport) -> ParameterValue:
+def _in_type(name: str, value: ParameterValue, report: FitReport) -> ParameterValue:
     levels = report.category_levels.get(PARAMETER + name)
     if levels is None:
         return as_number(name, value)
