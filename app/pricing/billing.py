@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_UP, Context, Decimal
+from itertools import chain
 from typing import Final
 
 import numpy as np
@@ -267,7 +268,8 @@ def costs_of(offers: Sequence[Offer | None], seconds: FloatArray) -> FloatArray:
     seconds
         Their durations, shape (n,), or several of each, shape (k, n); the result has this shape.
     """
-    terms = np.array([_terms(offer) for offer in offers], dtype=float).reshape(-1, 4)
+    flat_terms = chain.from_iterable(map(_terms, offers))
+    terms = np.fromiter(flat_terms, dtype=np.float64, count=4 * len(offers)).reshape(-1, 4)
     minimum_s, step_s, per_hour, once = terms.T
     billed = np.maximum(seconds, minimum_s)
     step = np.where(step_s > 0.0, step_s, 1.0)

@@ -79,4 +79,4 @@ class Offer:
     @property
     def is_as_asked(self) -> bool:
         """Whether the price is in the requested currency; no others are compared."""
-        return self.asked_currency in {None, self.price.currency}
+        return self.asked_currency is None or self.asked_currency == self.price.currency

@@ -1,7 +1,7 @@
 """The durations of questions: the regressor's features, the offers, spot interruptions."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from app.domain.alike import AlikeRequests, AlikeScenarios, column_of, configurations_of
 from app.domain.columns import Repeated, zip_columns
@@ -135,11 +135,17 @@ def is_any_spot(requests: Sequence[ForecastRequest], scenarios: Sequence[Scenari
     if not isinstance(scenarios, AlikeScenarios):
         return any(map(may_be_spot, requests))
     # Offers follow what was asked for: the regressor's terms rename only the GPUs.
-    columns = (scenarios.configurations, Repeated.of(column_of(requests, "pricing")))
-    return any(item.purchase is Purchase.SPOT for column in columns for item in column.distinct)
+    queries = Repeated.of(column_of(requests, "pricing")).distinct
+    return is_spot_asked(scenarios.configurations.distinct, *queries)
 
 
 def may_be_spot(request: ForecastRequest) -> bool:
-    """Whether an offer for a request may be for spot capacity: only if that is asked for."""
+    """Whether an offer for a request may be for spot capacity; see `is_spot_asked`."""
     purchase = request.scenario.configuration.purchase
     return purchase is Purchase.SPOT or request.pricing.purchase is Purchase.SPOT
+
+
+def is_spot_asked(configurations: Iterable[Configuration], *queries: PriceQuery) -> bool:
+    """Whether any of these asks for spot capacity; offers are for it only where one does."""
+    purchases = {configuration.purchase for configuration in configurations}
+    return Purchase.SPOT in purchases.union(query.purchase for query in queries)

@@ -1,5 +1,6 @@
 """The figures of thousands of candidate configurations, computed together."""
 
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -11,11 +12,12 @@ from app.decisions.recommendation import Candidates
 from app.domain.alike import AlikeScenarios
 from app.domain.columns import Repeated
 from app.domain.configurations import Configuration, Scenario
+from app.domain.forecasts import SpotTerms
 from app.domain.recommendations import Objective, RecommendationRequest
 from app.pricing.billing import costs_of
 from app.pricing.offers import Offer
 from app.pricing.resolution import PriceBook
-from app.services.answering.durations import features_of, is_spot, machines_of
+from app.services.answering.durations import features_of, is_spot, is_spot_asked, machines_of
 from app.services.answering.energy import energy_rate, place_of
 from app.services.answering.interruptions import with_interruptions
 from app.services.answering.questions import ScenarioResolver
@@ -84,22 +86,20 @@ def evaluate(
         nodes_assumed=not request.search.nodes,
     )
     resolved, offered = list(scenarios.configurations), list(offer_column)
-    spot = {
-        row: (request.spot, machines_of(configuration, offer))
-        for row, (configuration, offer) in enumerate(zip(resolved, offered, strict=True))
-        if is_spot(request.pricing, configuration, offer)
-    }
-    forecast, refusals = with_interruptions(work, spot)
-    rows = [row for row in range(len(resolved)) if row not in refusals]
-    kept = np.array(rows, dtype=np.intp)
+    forecast, refusals = with_interruptions(work, _on_spot(request, resolved, offered))
+    feasible, offers, kept = resolved, offered, np.arange(len(resolved))
+    if refusals:
+        kept = np.array([row for row in kept.tolist() if row not in refusals], dtype=np.intp)
+        feasible, offers = [resolved[row] for row in kept], [offered[row] for row in kept]
     duration, bound = forecast.median()[kept], forecast.quantile(request.confidence)[kept]
-    feasible, offers = [resolved[row] for row in rows], [offered[row] for row in rows]
     foreign = [
         None if offer is None or offer.is_as_asked else offer.price.currency for offer in offers
     ]
-    billable = [
-        None if name is not None else offer for offer, name in zip(offers, foreign, strict=True)
-    ]
+    billable = offers
+    if any(foreign):
+        billable = [
+            None if name is not None else offer for offer, name in zip(offers, foreign, strict=True)
+        ]
     cost, cost_bound = costs_of(billable, np.stack([duration, bound]))
     energy, carbon = _energy(request, feasible, offers, served, book, now)
     return Evaluated(
@@ -124,6 +124,21 @@ def evaluate(
     )
 
 
+def _on_spot(
+    request: RecommendationRequest,
+    configurations: Sequence[Configuration],
+    offers: Sequence[Offer | None],
+) -> dict[int, tuple[SpotTerms, int]]:
+    """Return the terms and machines of the candidates on spot capacity, by row."""
+    if not is_spot_asked(configurations, request.pricing):
+        return {}
+    return {
+        row: (request.spot, machines_of(configuration, offer))
+        for row, (configuration, offer) in enumerate(zip(configurations, offers, strict=True))
+        if is_spot(request.pricing, configuration, offer)
+    }
+
+
 def _scenarios(
     request: RecommendationRequest,
     configurations: Sequence[Configuration],
@@ -131,8 +146,9 @@ def _scenarios(
 ) -> AlikeScenarios:
     """Return the questions of all candidates with nodes filled in; each name is resolved once."""
     first = resolver.resolve(Scenario(configurations[0], request.work, request.parameters))
-    resolved = Repeated.of(configurations).made(resolver.resolve_configuration)
-    return AlikeScenarios.of(first, resolved, {}, {})
+    resolved = list(map(resolver.resolve_configuration, configurations))
+    # Candidates differ from each other.
+    return AlikeScenarios.of(first, Repeated(resolved, array("q", range(len(resolved)))), {}, {})
 
 
 def _energy(
