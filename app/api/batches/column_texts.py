@@ -1,5 +1,6 @@
 """Writes JSON column by column: shared text is written once, numbers all in one call."""
 
+from array import array
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from operator import add
@@ -20,6 +21,7 @@ _FIFTEEN_DIGITS: Final = 10**14
 """Below this an integer has at most 15 digits with one appended: floats round-trip these."""
 
 _MAX_DECIMALS: Final = 18
+_POWERS: Final = np.array([float(f"1e{power}") for power in range(_MAX_DECIMALS + 1)])
 _CACHE_SIZE: Final = 1024
 """Member names whose texts are cached."""
 
@@ -28,6 +30,7 @@ _FEW_NUMBERS: Final = 64
 
 _LONG, _SAMPLE, _FEW_VALUES = 1000, 256, 64
 
+FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
 
@@ -56,10 +59,13 @@ def plain_texts(numbers: Sequence[float | None]) -> Piece:
         if numbers.count(numbers[0]) == len(numbers):
             return _plain_text(numbers[0])
         return list(map(_plain_text, numbers))
+    values = np.array(numbers, dtype=np.float64) + 0.0  # turns -0.0 into 0.0
+    counts = _small_counts(values)
+    if counts is not None:
+        return counts.made(orjson.dumps)
     numbers = as_repeated(numbers)
     if isinstance(numbers, Repeated):
         return numbers.made(_plain_text)
-    values = np.array(numbers, dtype=np.float64) + 0.0  # turns -0.0 into 0.0
     missing = np.isnan(values)
     if missing.all():
         return b"null"
@@ -67,6 +73,21 @@ def plain_texts(numbers: Sequence[float | None]) -> Piece:
         return [orjson.dumps(plain_number(value)) for value in values.tolist()]
     texts = orjson.dumps(values.tolist())[1:-1] + b","
     return texts.replace(b".0,", b",")[:-1].split(b",")
+
+
+def _small_counts(values: FloatArray) -> Repeated[int] | None:
+    """Return whole numbers below the number of rows as a column; None if there are others.
+
+    Without a dictionary of ten thousand values this takes a fifth of the time of `as_repeated`.
+    """
+    if not 0 <= values.min(initial=0.0) <= values.max(initial=0.0) < len(values):
+        return None
+    whole = values.astype(np.int64)
+    if (whole != values).any():
+        return None
+    is_present = np.bincount(whole) > 0
+    places = (np.cumsum(is_present) - 1).take(whole)
+    return Repeated(np.flatnonzero(is_present).tolist(), array("q", places.tobytes()))
 
 
 def _plain_text(number: float | None) -> bytes:
@@ -219,7 +240,7 @@ def decimal_texts(units: IntArray, decimals: IntArray) -> list[bytes]:
     """
     # A 5 appended as last digit preserves trailing zeros and is removed again.
     if units.max(initial=0) < _FIFTEEN_DIGITS and decimals.max(initial=0) < _MAX_DECIMALS:
-        texts = orjson.dumps(((10 * units + 5) / 10 ** (decimals + 1)).tolist())[1:-1]
+        texts = orjson.dumps(((10 * units + 5) / _POWERS.take(decimals + 1)).tolist())[1:-1]
         if texts and b"e" not in texts:
             return (texts + b",").replace(b"5,", b",")[:-1].split(b",")
     power = 10**decimals

@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 from functools import lru_cache
+from itertools import compress
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -58,11 +59,11 @@ def cost_pieces(columns: AnswerColumns, now: datetime) -> Iterable[Piece]:
     n_rows, offers = len(columns.requests), columns.offers
     texts = _few_bills(columns) if n_rows < _MIN_ROWS_OF_COLUMNS else _many_bills(columns)
     hours, median, day = texts.hours, texts.median, day_of(now)
-    defined = {
-        place
-        for place, is_defined in zip(offers.places, texts.is_defined, strict=True)
-        if is_defined
-    }
+    undefined: list[int] = []
+    defined = set(offers.places)
+    if not all(texts.is_defined):
+        undefined = [row for row, is_defined in enumerate(texts.is_defined) if not is_defined]
+        defined = set(compress(offers.places, texts.is_defined))
     no_parts = [b""] * (len(_MONEY_HOLES) + 1)
     around = [
         no_parts if offer is None or place not in defined else _around_bill(offer, day)
@@ -71,11 +72,7 @@ def cost_pieces(columns: AnswerColumns, now: datetime) -> Iterable[Piece]:
     pieces = filled(
         parts_of(Repeated(around, offers.places)), [median, texts.lower, texts.upper, hours, median]
     )
-    others = {
-        row: orjson.dumps(_row_cost(columns, row, now))
-        for row, is_defined in enumerate(texts.is_defined)
-        if not is_defined
-    }
+    others = {row: orjson.dumps(_row_cost(columns, row, now)) for row in undefined}
     return overwritten(pieces, others, n_rows)
 
 
