@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from models.answers.memory import Memory
 from models.features.encoded import Encoded
+from models.features.encoder import UNSEEN, UNSPECIFIED
 from models.once import once
 from models.tables import FloatArray, IntArray
 
@@ -52,8 +53,10 @@ class Neighbours:
             )
         starts = range(0, len(questions), _CHUNK)
         chunks = [slice(start, start + _CHUNK) for start in starts]
+        mismatches = [_mismatches(known) for known in self._levels]
         parts = [
-            _smallest_columns(self._distances(questions[chunk], codes[chunk])) for chunk in chunks
+            _smallest_columns(self._distances(questions[chunk], codes[chunk], mismatches))
+            for chunk in chunks
         ]
         best = np.concatenate(parts) if parts else np.empty((0, N_NEAREST), dtype=np.int64)
         if len(best) <= _MAX_FEW_ROWS:
@@ -100,7 +103,9 @@ class Neighbours:
             rows.append(best * self._step)
         return tuple(rows)
 
-    def _distances(self, questions: FloatArray, codes: IntArray) -> FloatArray:
+    def _distances(
+        self, questions: FloatArray, codes: IntArray, mismatches: Sequence[FloatArray]
+    ) -> FloatArray:
         """Return the distance of each row from each configuration, shape (n, n_known)."""
         # The sum adds feature by feature, as for a single question, so that ties stay ties.
         if questions.size * self._known.shape[1] <= _MAX_BROADCAST:
@@ -114,9 +119,24 @@ class Neighbours:
         for column, values in zip(questions.T, self._known, strict=True):
             np.subtract(column[:, None], values, out=differences)
             distance += np.abs(differences, out=differences)
-        for levels, known in zip(codes.T, self._levels, strict=True):
-            distance += levels[:, None] != known
+        for levels, table in zip(codes.T, mismatches, strict=True):
+            distance += table.take(levels - UNSPECIFIED, axis=0, out=differences, mode="clip")
         return distance
+
+
+def _mismatches(known: IntArray) -> FloatArray:
+    """Return 1 where a configuration has another level, shape (n_codes, n_known).
+
+    The rows are those of `UNSPECIFIED`, `UNSEEN`, each level from 0 on, and any level beyond these.
+    Taking them is faster than comparing the codes of all questions.
+
+    Examples
+    --------
+    >>> _mismatches(np.array([0, -2])).tolist()
+    [[1.0, 0.0], [1.0, 1.0], [0.0, 1.0], [1.0, 1.0]]
+    """
+    codes = np.arange(UNSPECIFIED, known.max(initial=UNSEEN) + 2)
+    return np.asarray(codes[:, None] != known, dtype=np.float64)
 
 
 def _smallest_columns(distance: FloatArray) -> IntArray:

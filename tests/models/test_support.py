@@ -48,6 +48,24 @@ def test_range_is_told_alike_with_and_without_the_rest_of_the_support(
     ] == within
 
 
+def test_nearest_runs_of_many_questions_are_those_of_each_alone() -> None:
+    """Also where runs or questions name no level, or one that no run has."""
+    rows = [*grid((1, 2, 4, 8), (1000, 4000)), *grid((1, 3, 9), (2000,))]
+    for row in rows[-6:]:
+        del row["gpu_type"]
+    portfolio = fit(make_runs(rows), regressors=("log_linear",))
+    asked = grid((1, 2, 3, 5, 8, 70), tuple(range(500, 6000, 250)), ("V100", "K80", "TPU", ""))
+    for row in asked[::4]:
+        del row["gpu_type"]
+    questions = make_features(asked)
+    assert questions.n_rows * 2 * len(rows) > 20_000
+
+    many = portfolio.ask(questions).support
+
+    for index, found in enumerate(many):
+        assert portfolio.ask(questions.take(np.array([index]))).support == [found]
+
+
 def test_measured_configuration_is_within_range_and_its_run_is_nearest(
     portfolio: FittedPortfolio,
 ) -> None:
