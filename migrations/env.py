@@ -5,15 +5,11 @@ from alembic import context
 
 from app.settings import Settings
 from app.storage.database import make_engine
-from app.storage.migration import LOCK_TIMEOUT_S
+from app.storage.migration import limit_lock_waits
 from app.storage.tables import Base
 
 
 def _migrate(connection: sa.Connection) -> None:
-    if connection.dialect.name == "postgresql":
-        # A migration waiting for a lock makes every later query wait behind it.
-        seconds = context.config.attributes.get("lock_timeout_s", LOCK_TIMEOUT_S)
-        connection.exec_driver_sql(f"SET LOCAL lock_timeout = {int(1000 * seconds)}")
     context.configure(
         connection=connection,
         target_metadata=Base.metadata,
@@ -31,6 +27,7 @@ def main() -> None:
         _migrate(connection)
         return
     with make_engine(Settings().url).connect() as own:
+        limit_lock_waits(own)
         _migrate(own)
         own.commit()
 

@@ -208,7 +208,8 @@ def _alone(database: Database) -> Iterator[None]:
 def rebuilding(database: Database, revision: str) -> Iterator[Stores]:
     """Yield the stores on a schema at `revision`, whose tables may hold rows; then migrate it.
 
-    Everything is one transaction: an error leaves schema and rows as they were.
+    Tables are made anew unless they are all there as this version needs them. Everything is one
+    transaction: an error leaves schema and rows as they were.
 
     Raises
     ------
@@ -227,12 +228,24 @@ def rebuilding(database: Database, revision: str) -> Iterator[Stores]:
         database.engine.connect() as connection,
         _migrating(connection, LOCK_TIMEOUT_S) as run,
     ):
-        if _revision(connection) not in {None, revision}:
-            run("base")
+        known = _revision(connection)
+        if known is not None and (known != revision or not _is_whole(connection, revision)):
+            _remove_tables(connection)
         run(revision)
         with Session(connection) as session:
             yield Stores(session)
         run("head")
+
+
+def _is_whole(connection: sa.Connection, revision: str) -> bool:
+    """Whether a schema at `revision` is at head and lacks nothing."""
+    return revision == head_revision() and not _missing_parts(connection)
+
+
+def _remove_tables(connection: sa.Connection) -> None:
+    """Remove the schema, whatever is left of it: the way down needs all that it takes away."""
+    Base.metadata.drop_all(connection)
+    connection.exec_driver_sql(f"DROP TABLE {_VERSION.name}")
 
 
 @contextmanager
@@ -259,15 +272,21 @@ def _whole_tables(database: Database) -> Iterator[sa.Connection]:
 def _migrating(connection: sa.Connection, lock_timeout_s: float) -> Iterator[Callable[[str], None]]:
     """Yield a function that migrates in one transaction."""
     config = _config()
-    config.attributes["lock_timeout_s"] = lock_timeout_s
     config.attributes["connection"] = connection
     with _blocked(lock_timeout_s), connection.begin():
+        limit_lock_waits(connection, lock_timeout_s)
         known = _revision(connection)
         if known is not None and known not in known_revisions():
             raise _mismatch(known)
         if known is None:
             _require_room_for_schema(connection)
         yield lambda revision: _run(config, _revision(connection), revision)
+
+
+def limit_lock_waits(connection: sa.Connection, seconds: float = LOCK_TIMEOUT_S) -> None:
+    """Make a transaction wait `seconds` for a lock on PostgreSQL: later queries wait behind it."""
+    if connection.dialect.name == "postgresql":
+        connection.exec_driver_sql(f"SET LOCAL lock_timeout = {int(1000 * seconds)}")
 
 
 def _require_room_for_schema(connection: sa.Connection) -> None:
@@ -318,13 +337,17 @@ def missing_parts(database: Database) -> list[str]:
     They may have been dropped by hand, and a unique index takes the rule that it enforces with
     it. Parts that only the database has (an operator's own index) are fine.
     """
+    with database.translating_errors(), database.engine.connect() as connection:
+        return _missing_parts(connection.execution_options(read_only=True))
+
+
+def _missing_parts(connection: sa.Connection) -> list[str]:
     from alembic.autogenerate import compare_metadata  # noqa: PLC0415 - heavy: not for every start
     from alembic.runtime.migration import MigrationContext  # noqa: PLC0415 - likewise
 
-    with database.translating_errors(), database.engine.connect() as connection:
-        connection.execution_options(read_only=True)
-        differences = compare_metadata(MigrationContext.configure(connection), Base.metadata)
-        unfinished = () if database.is_sqlite else connection.scalars(_UNFINISHED).all()
+    differences = compare_metadata(MigrationContext.configure(connection), Base.metadata)
+    has_unfinished = connection.dialect.name == "postgresql"
+    unfinished = connection.scalars(_UNFINISHED).all() if has_unfinished else ()
     # Altered columns come in nested lists.
     additions = (
         change for change in differences if isinstance(change, tuple) and change[0] in _ADDED_PARTS
