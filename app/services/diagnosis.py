@@ -6,6 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from app.domain.access import DEFAULT_PROJECT
 from app.domain.availability_errors import (
     ForeignOrderError,
     SharedSessionsError,
@@ -39,6 +40,30 @@ _WAIT_FOR_IT: Final = (
 _FIX_FIRST: Final = "Fix the other findings, or restore the last backup; then check again."
 
 
+_REMOVE_DAMAGED: Final = (
+    "Fit the named workloads again. What is damaged stays until `trainfare prune"
+    " --regressors-older-than AGE` removes it with what else no longer answers, or the last backup"
+    " is restored."
+)
+_START_ANEW: Final = (
+    "Stop the service, move the file away, with those beside it that end in -wal and -shm, and"
+    " restore the last backup."
+)
+
+
+class _Names:
+    """Names workloads for an operator, who looks after all projects."""
+
+    def __init__(self, stores: Stores) -> None:
+        projects = stores.access.list_projects()
+        self._projects = {project.project_id: project.name for project in projects}
+
+    def of(self, project_id: ProjectId, slug: Slug) -> str:
+        """Return a workload's id, outside the default project after the project's name."""
+        name = self._projects.get(project_id, project_id)
+        return slug if project_id == DEFAULT_PROJECT else f"{name}/{slug}"
+
+
 def _listed(items: Sequence[str]) -> str:
     more = f" and {len(items) - _NAMED} more" if len(items) > _NAMED else ""
     return ", ".join(items[:_NAMED]) + more
@@ -47,7 +72,7 @@ def _listed(items: Sequence[str]) -> str:
 class Recounted(NamedTuple):
     """Names of what was counted again."""
 
-    workloads: list[Slug]
+    workloads: list[str]
     projects: list[str]
 
 
@@ -74,8 +99,9 @@ class DiagnosisService:
         """Recount the runs of workloads and projects whose counts are wrong."""
         with self._context.database.reading() as stores:
             workloads, projects = stores.run_counts.wrong(), stores.quotas.wrong()
-        slugs = [
-            slug
+            names = _Names(stores)
+        recounted = [
+            names.of(project_id, slug)
             for project_id, workload_id, slug in workloads
             if self._has_recounted(project_id, workload_id, slug)
         ]
@@ -83,7 +109,7 @@ class DiagnosisService:
         for project in projects:
             with self._context.database.transaction() as stores:
                 stores.quotas.put(project.project_id, stores.quotas.lock(project.project_id))
-        return Recounted(slugs, [project.name for project in projects])
+        return Recounted(recounted, [project.name for project in projects])
 
     def _has_recounted(self, project_id: ProjectId, workload_id: WorkloadId, slug: Slug) -> bool:
         """Recount the runs of a workload unless it was removed meanwhile."""
@@ -160,21 +186,23 @@ class DiagnosisService:
 
     def _check_integrity(self, stores: Stores) -> Check:
         corruption = stores.diagnosis.corruption()
-        remedy = "Stop the service and restore the last backup."
-        return Check("integrity", corruption is None, corruption or "no damage found", remedy)
+        return Check("integrity", corruption is None, corruption or "no damage found", _START_ANEW)
 
     def _check_artifacts(self, stores: Stores) -> Check:
+        names = _Names(stores)
         damaged = [
-            f"{slug} version {version}" for slug, version in stores.diagnosis.damaged_artifacts()
+            f"{names.of(project_id, slug)} version {version}"
+            for project_id, slug, version in stores.diagnosis.damaged_artifacts()
         ]
         detail = f"damaged: {_listed(damaged)}" if damaged else "every artefact matches its hash"
-        return Check("artefacts", not damaged, detail, "Fit the named workloads again.")
+        return Check("artefacts", not damaged, detail, _REMOVE_DAMAGED)
 
     def _check_formats(self, stores: Stores) -> Check:
         """Report versions published by another release that this one cannot read."""
+        names = _Names(stores)
         others = [
-            f"{slug} version {version} (format {format_version})"
-            for slug, version, format_version in stores.diagnosis.published_formats()
+            f"{names.of(project_id, slug)} version {version} (format {format_version})"
+            for project_id, slug, version, format_version in stores.diagnosis.published_formats()
             if format_version != FORMAT_VERSION
         ]
         detail = f"of another release: {_listed(others)}" if others else "all are this release's"
@@ -186,13 +214,14 @@ class DiagnosisService:
 
     def _check_regressors(self, stores: Stores) -> Check:
         """Load what answers forecasts, as a web process does; ask it far beyond its range too."""
-        unusable = []
-        for slug, version, artifact in stores.diagnosis.published_artifacts(FORMAT_VERSION):
+        names, unusable = _Names(stores), []
+        published = stores.diagnosis.published_artifacts(FORMAT_VERSION)
+        for project_id, slug, version, artifact in published:
             try:
                 portfolio = loads(artifact)
                 portfolio.predict(far_questions(portfolio.report))
             except ArtifactError as error:
-                unusable.append(f"{slug} version {version} ({error})")
+                unusable.append(f"{names.of(project_id, slug)} version {version} ({error})")
         detail = f"cannot be used: {_listed(unusable)}" if unusable else "all published ones answer"
         remedy = "Publish an earlier version of the named workloads, then fit them again."
         return Check("regressors", not unusable, detail, remedy)
@@ -204,7 +233,8 @@ class DiagnosisService:
         return Check("leases", not orphaned, detail, "Start a fitter: it takes them over.")
 
     def _check_counts(self, stores: Stores) -> Check:
-        wrong: list[str] = [slug for _, _, slug in stores.run_counts.wrong()]
+        names = _Names(stores)
+        wrong = [names.of(project_id, slug) for project_id, _, slug in stores.run_counts.wrong()]
         wrong += [f"project {project.name}" for project in stores.quotas.wrong()]
         detail = f"counted wrongly: {_listed(wrong)}" if wrong else "all counts of runs are right"
         return Check("counts", not wrong, detail, "Run `trainfare recount`.")

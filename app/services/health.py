@@ -17,7 +17,8 @@ from app.storage.migration import current_revision, head_revision
 _RECENT: Final = timedelta(hours=1)
 _FIX_THE_DATABASE: Final = (
     "Start the database, correct TRAINFARE_DATABASE_URL or the permission to write there, run"
-    " `trainfare migrate` where it is empty, or restore a backup."
+    " `trainfare migrate` where it is empty, or restore a backup, before which a damaged file of"
+    " SQLite has to be moved away."
 )
 _NAME_THE_PRIMARY: Final = (
     "Set TRAINFARE_DATABASE_URL to the primary, not a standby, and let it accept changes"

@@ -9,6 +9,7 @@ from sqlalchemy.orm import Session
 
 from app.domain.fits import FitState
 from app.domain.health import FitActivity
+from app.domain.identifiers import ProjectId, Slug
 from app.storage.dialects import is_sqlite
 from app.storage.regressors import HAS_ARTIFACT, IS_PUBLISHED
 from app.storage.tables import Base, FitRow, PublicationRow, RegressorRow, RunRow, WorkloadRow
@@ -18,13 +19,13 @@ _MANY = 10_000
 _ARTIFACTS_AT_ONCE = 10
 """Each has up to several megabytes."""
 _PUBLISHED = (
-    sa.select(WorkloadRow.slug, RegressorRow.version)
+    sa.select(WorkloadRow.project_id, WorkloadRow.slug, RegressorRow.version)
     .select_from(RegressorRow)
     .join(WorkloadRow, WorkloadRow.id == RegressorRow.workload_id)
     .join(PublicationRow, IS_PUBLISHED)
     .order_by(WorkloadRow.id)
 )
-"""Workload and version of each published regressor."""
+"""Project, workload and version of each published regressor."""
 _REFUSED_SEQUENCES = sa.text(
     "SELECT relname FROM pg_sequence JOIN pg_class ON pg_class.oid = seqrelid"
     " WHERE relnamespace = CAST(current_schema() AS regnamespace)"
@@ -90,10 +91,11 @@ class DiagnosisStore:
         refused = () if self._is_sqlite else self._session.scalars(_REFUSED_SEQUENCES)
         return ", ".join(f"permission denied for sequence {name}" for name in refused)
 
-    def damaged_artifacts(self) -> Iterator[tuple[str, int]]:
-        """Yield workload and version of each artefact that does not match its hash."""
+    def damaged_artifacts(self) -> Iterator[tuple[ProjectId, Slug, int]]:
+        """Yield project, workload and version of each artefact that does not match its hash."""
         query = (
             sa.select(
+                WorkloadRow.project_id,
                 WorkloadRow.slug,
                 RegressorRow.version,
                 RegressorRow.artifact,
@@ -103,9 +105,9 @@ class DiagnosisStore:
             .where(HAS_ARTIFACT)
         )
         rows = self._session.execute(query.execution_options(yield_per=_ARTIFACTS_AT_ONCE))
-        for slug, version, artifact, expected in rows:
+        for project_id, slug, version, artifact, expected in rows:
             if hashlib.sha256(artifact).hexdigest() != expected:
-                yield slug, version
+                yield ProjectId(project_id), Slug(slug), version
 
     def orphaned_fits(self, expired_before: datetime) -> list[str]:
         """Return the running fits whose lease ended before an instant and that nobody took over."""
@@ -117,17 +119,24 @@ class DiagnosisStore:
         )
         return list(self._session.scalars(query))
 
-    def published_formats(self) -> list[tuple[str, int, int]]:
-        """Return workload, version and format of each published regressor."""
+    def published_formats(self) -> list[tuple[ProjectId, Slug, int, int]]:
+        """Return project, workload, version and format of each published regressor."""
         rows = self._session.execute(_PUBLISHED.add_columns(RegressorRow.format_version))
-        return [(slug, version, format_version) for slug, version, format_version in rows]
+        return [
+            (ProjectId(project_id), Slug(slug), version, format_version)
+            for project_id, slug, version, format_version in rows
+        ]
 
-    def published_artifacts(self, format_version: int) -> Iterator[tuple[str, int, bytes]]:
-        """Yield workload, version and artefact of each published regressor of one format."""
+    def published_artifacts(
+        self, format_version: int
+    ) -> Iterator[tuple[ProjectId, Slug, int, bytes]]:
+        """Yield project, workload, version and artefact of each published regressor of a format."""
         query = _PUBLISHED.add_columns(RegressorRow.artifact).where(
             RegressorRow.format_version == format_version
         )
-        yield from self._session.execute(query.execution_options(yield_per=_ARTIFACTS_AT_ONCE))
+        rows = self._session.execute(query.execution_options(yield_per=_ARTIFACTS_AT_ONCE))
+        for project_id, slug, version, artifact in rows:
+            yield ProjectId(project_id), Slug(slug), version, artifact
 
     def fit_activity(self, since: datetime, now: datetime) -> FitActivity:
         """Return the outcomes of the fits requested since an instant, of the newest 10,000."""
