@@ -91,7 +91,9 @@ def _check_port(port: object) -> object:
 def _check_ray_address(address: str) -> str:
     is_valid = _RAY_ADDRESS.fullmatch(address) is not None
     if not is_valid or int(address.rpartition(":")[2]) > _LAST_PORT:
-        raise ValueError(f"{address!r} is neither ray://HOST:PORT nor HOST:PORT")
+        raise ValueError(
+            f"{without_login(address)!r} is neither ray://HOST:PORT nor HOST:PORT, without a login"
+        )
     return address
 
 

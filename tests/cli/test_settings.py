@@ -71,6 +71,7 @@ def test_wrong_part_of_a_setting_is_told_once(terminal: Terminal) -> None:
         ("otlp_endpoint", "http://h:99999", "TRAINFARE_OTLP_ENDPOINT: 'http://h:99999' is neither"),
         ("otlp_endpoint", "http://[::1", "TRAINFARE_OTLP_ENDPOINT: 'http://[::1' is neither"),
         ("otlp_endpoint", "ftp://ada:pw@h", "TRAINFARE_OTLP_ENDPOINT: 'ftp://h' is neither"),
+        ("ray_address", "ray://ada:pw@h:1", "TRAINFARE_RAY_ADDRESS: 'ray://h:1' is neither"),
     ],
 )
 def test_setting_that_would_break_the_service_is_refused_by_name(
