@@ -12,7 +12,7 @@ from app.services.fitting import FittingService
 from app.services.wiring import Services
 from tests.api.test_ci_reports import URL, report, run, usual
 from tests.support.clock import FakeClock
-from tests.support.regressors import QUICK, publish_regressor
+from tests.support.regressors import QUICK, fit, publish_regressor
 from tests.support.remembering import CachingComputer
 
 
@@ -63,6 +63,31 @@ def test_a_change_that_is_acknowledged_during_a_fit_is_the_new_normal(
         slower = report(client, run(2.0 * usual()))
 
     usual_now, slower_still = report(client, run(1.3 * usual())), report(client, run(2.0 * usual()))
+    elsewhere = report(client, run(1.3 * usual(workers=3), workers=3))
 
     assert [each["verdict"] for each in (failed, slower)] == ["fail", "fail"]
     assert [each["verdict"] for each in (usual_now, slower_still)] == ["pass", "fail"]
+    assert elsewhere["runs"][0]["ratio"] == pytest.approx(1.0, abs=0.05)
+
+
+@pytest.mark.usefixtures("published")
+def test_runs_that_came_after_an_acknowledged_fit_do_not_change_what_is_normal(
+    client: TestClient, services: Services, clock: FakeClock
+) -> None:
+    failed = report(client, run(1.3 * usual()))
+    acknowledgement = {"author": "ada", "reason": "a new augmentation"}
+    client.post(f"{URL}/{failed['report_id']}:acknowledge", json=acknowledgement)
+    clock.advance(seconds=10)
+    fit(services, "fitted")
+    clock.advance(seconds=10)
+    elsewhere = run(usual(workers=3), workers=3)
+    before = report(client, elsewhere, branch="try", base_branch="main")
+    for _ in range(8):
+        clock.advance(seconds=10)
+        report(client, run(0.8 * usual(workers=8), workers=8))
+    clock.advance(seconds=10)
+
+    after = report(client, elsewhere, branch="try", base_branch="main")
+
+    expected = [each["runs"][0]["expected_seconds"]["median"] for each in (before, after)]
+    assert expected[1] == pytest.approx(expected[0], rel=1e-3)

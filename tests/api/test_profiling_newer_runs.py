@@ -125,6 +125,28 @@ def test_run_out_of_memory_says_nothing_where_one_as_large_succeeded(client: Tes
     assert refused == [False, False, True, True]
 
 
+def test_only_a_run_that_needed_as_much_shows_that_memory_suffices(client: TestClient) -> None:
+    out_of_memory(client, sized(64), sized(512, 4))
+    wider = make_json_run(workload="hungry", duration_seconds=90.0, **sized(128, 2))
+    same = make_json_run(workload="hungry", duration_seconds=60.0, **sized(512, 4))
+    assert post_json(client, [wider, same]).status_code == 201
+
+    assert too_large(client, sized(64), sized(512, 4)) == [True, False]
+
+
+def test_runs_out_of_memory_without_a_batch_size_are_compared_by_their_workers(
+    client: TestClient,
+) -> None:
+    unknown = [sized(64, workers) for workers in (1, 2, 4)]
+    for each in unknown:
+        each["work"]["batch_size"] = None
+    out_of_memory(client, unknown[1])
+
+    refused = too_large(client, *unknown, sized(512, 1))
+
+    assert refused == [True, True, False, False]
+
+
 def test_run_out_of_memory_without_a_gpu_refuses_itself_alone(client: TestClient) -> None:
     itself, larger = sized(64), sized(128)
     for each in (itself, larger):
