@@ -13,6 +13,7 @@ from app.services.context import ServiceContext
 from app.services.wiring import Services
 from app.settings import Settings
 from app.storage.database import Database
+from tests.support.clock import FakeClock
 from tests.support.regressors import publish_regressor
 
 pytestmark = pytest.mark.lengthy
@@ -22,10 +23,10 @@ _REPLAYED = "Idempotent-Replayed"
 
 
 @pytest.fixture
-def asking(database: Database, settings: Settings) -> Iterator[TestClient]:
+def asking(database: Database, settings: Settings, clock: FakeClock) -> Iterator[TestClient]:
     """Return a client of a service with room for the answer to one question."""
     changed = settings.model_copy(update={"idempotency_bytes": 2_000})
-    services = Services(ServiceContext(database, changed))
+    services = Services(ServiceContext(database, changed, clock))
     publish_regressor(services)
     with TestClient(build_app(changed, services)) as client:
         yield client
@@ -91,3 +92,17 @@ def test_what_stores_is_replayed_whatever_room_there_is(asking: TestClient) -> N
 
     assert first.json()["forecast_id"] == again.json()["forecast_id"]
     assert again.headers[_REPLAYED] == "true"
+
+
+def test_there_is_room_again_when_earlier_answers_have_lapsed(
+    asking: TestClient, settings: Settings, clock: FakeClock
+) -> None:
+    for number in range(5):
+        _ask(asking, f"k{number}")
+    full = _ask(asking, "k4")
+
+    clock.advance(3600 * settings.idempotency_hours + 1)
+    again = [_ask(asking, "new") for _ in range(2)]
+
+    assert _REPLAYED not in full.headers
+    assert [_REPLAYED in each.headers for each in again] == [False, True]
