@@ -18,6 +18,7 @@ from app.cli.profiling.log import SessionLog
 from app.cli.profiling.requests import PlanOptions
 from app.cli.profiling.training import (
     CommandRunner,
+    Interruption,
     end_group,
     environment_of,
     fields_of,
@@ -325,6 +326,28 @@ def test_want_of_memory_has_many_words(said: str, tmp_path: Path) -> None:
     )
 
     assert outcome.status == "out_of_memory"
+
+
+def test_want_of_memory_long_before_the_end_is_not_its_cause(tmp_path: Path) -> None:
+    outcome = CommandRunner(None).run(
+        ["sh", "-c", "echo 'retrying: out of memory'; head -c 70000 /dev/zero; exit 1"],
+        environment_of({}),
+        tmp_path / "out.txt",
+        on_start=lambda _pid: None,
+        on_tick=lambda _elapsed: None,
+    )
+
+    assert outcome.status == "failed"
+
+
+def test_signal_that_comes_before_the_command_ends_it_once_it_has_started() -> None:
+    interruption = Interruption()
+    interruption.note(signal.SIGTERM, None)
+
+    with subprocess.Popen(["sleep", "9"], start_new_session=True) as process:
+        interruption.started(process.pid)
+
+    assert process.returncode == -signal.SIGTERM
 
 
 def test_command_that_ignores_the_end_of_its_time_is_killed(tmp_path: Path) -> None:
