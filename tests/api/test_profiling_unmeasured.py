@@ -50,3 +50,17 @@ def test_a_search_that_names_the_gpu_is_not_warned_of(client: TestClient, worklo
     search = {"gpu_types": ["T4", "h100"], "workers": [1, 8]}
 
     assert warnings(client, workload, search=search) == []
+
+
+def test_what_runs_varied_is_known_even_where_no_candidate_varies_it(
+    client: TestClient, services: Services
+) -> None:
+    publish_regressor(services)
+    target = TARGET | {"configuration": {"gpu_type": "T4", "workers": 8}}
+    candidate = target | {"work": {"dataset_size": 1000}}
+
+    body = {"target": target, "candidates": [candidate], "repeat": True}
+    answer = client.post("/v1/workloads/fitted/profiling-plans", json=body)
+
+    assert answer.json()["considered"] == 1
+    assert [each["code"] for each in answer.json()["warnings"]] == []
