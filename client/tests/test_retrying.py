@@ -199,6 +199,26 @@ def test_pause_is_never_shorter_than_the_service_asked(asked: int) -> None:
     assert pause >= asked
 
 
+def test_service_that_asks_for_no_pause_is_not_asked_by_all_at_once() -> None:
+    answer = httpx.Response(503, headers={"Retry-After": "0"}, content=b"{}")
+
+    pause = Retries(ClientSettings(), random.Random(1)).pause_after(answer)
+
+    assert pause is not None
+    assert pause > 0
+
+
+def test_only_what_was_sent_may_have_succeeded() -> None:
+    retries = Retries(ClientSettings())
+    seen = []
+
+    for error in (httpx.ConnectError, httpx.ConnectTimeout, httpx.ReadError, httpx.ConnectError):
+        retries.pause_after_error(error(""))
+        seen.append(retries.may_have_succeeded)
+
+    assert seen == [False, False, True, True]
+
+
 def test_retry_after_is_read_as_seconds_and_as_a_date() -> None:
     date = format_datetime(_NOW + timedelta(seconds=90))
 
