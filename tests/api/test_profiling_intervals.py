@@ -1,5 +1,8 @@
 """Intervals of profiling plans: those of the forecasts now, and narrowed on both sides after."""
 
+from math import log
+from statistics import NormalDist
+
 import pytest
 from fastapi.testclient import TestClient
 
@@ -48,3 +51,19 @@ def test_interval_that_reaches_further_up_than_down_is_narrowed_on_both_sides(
     assert now["lower"] < expected["lower"] < expected["upper"] < now["upper"]
     for band, width in ((now, target["width"]), (expected, target["expected_width"])):
         assert (band["upper"] - band["lower"]) / band["median"] == pytest.approx(width, rel=1e-3)
+
+
+def test_intervals_before_the_first_fit_hold_the_confidence_that_is_asked_for(
+    client: TestClient,
+) -> None:
+    run = make_json_run(workload="cold", configuration={"gpu_type": "T4", "workers": 2})
+    assert post_json(client, [run]).status_code == 201
+
+    bands = [
+        ask(client, "cold", confidence=confidence)["targets"][0]["now"] for confidence in (0.5, 0.9)
+    ]
+
+    deviations = [log(band["upper"] / band["median"]) for band in bands]
+    quantiles = [NormalDist().inv_cdf(probability) for probability in (0.75, 0.95)]
+    assert deviations[0] / deviations[1] == pytest.approx(quantiles[0] / quantiles[1], rel=1e-3)
+    assert [log(band["median"] / band["lower"]) for band in bands] == pytest.approx(deviations)
