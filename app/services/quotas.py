@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
+from math import ceil
 from typing import TYPE_CHECKING, Final
 
 from app.domain.access import Project
@@ -80,14 +81,23 @@ def charge_fits(stores: Stores, project_id: ProjectId, now: datetime) -> int | N
         return None
     rooms = []
     if quota.fits_per_day is not None:
-        count, first = stores.quotas.fits_since(project_id, now - _DAY)
-        wait_s = ((first or now) + _DAY - now).total_seconds()
-        rooms.append(_room("fits in 24 hours", quota.fits_per_day, count, max(1, round(wait_s))))
+        rooms.append(_room_of_day(stores, project_id, quota.fits_per_day, now))
     if quota.queued_fits is not None:
         queued = stores.quotas.count_queued(project_id)
         rooms.append(_room("waiting fits", quota.queued_fits, queued, _QUEUE_RETRY_S))
     # None if the limits were lifted before they could be locked.
     return min(rooms, default=None)
+
+
+def _room_of_day(stores: Stores, project_id: ProjectId, limit: int, now: datetime) -> int:
+    since = now - _DAY
+    count = stores.quotas.count_fits(project_id, since)
+    wait_s = _DAY.total_seconds()
+    if 0 < limit <= count:
+        # So many have to become a day old, several where the limit was lowered.
+        last = stores.quotas.instant_of_fit(project_id, since, count - limit)
+        wait_s = (last - since).total_seconds()
+    return _room("fits in 24 hours", limit, count, max(1, ceil(wait_s)))
 
 
 def _room(what: str, limit: int, count: int, retry_after_s: int) -> int:

@@ -25,6 +25,24 @@ _COUNTED: Final = (
 _COLUMNS: Final = (*_COUNTED, ProjectRow.requests_per_minute)
 
 
+def _fits_since(project_id: ProjectId, since: datetime) -> list[sa.ColumnElement[bool]]:
+    # In index order: no older entries are read.
+    earlier = (
+        sa.select(AuditRow.id)
+        .where(AuditRow.project_id == project_id, AuditRow.at <= since)
+        .order_by(AuditRow.id.desc())
+        .limit(1)
+    )
+    reason = AuditRow.detail["reason"].as_string()
+    return [
+        AuditRow.project_id == project_id,
+        AuditRow.id > sa.func.coalesce(earlier.scalar_subquery(), 0),
+        AuditRow.action == FIT_REQUESTED,
+        AuditRow.at > since,
+        sa.or_(reason.is_(None), reason.not_in(_OPERATORS)),
+    ]
+
+
 class QuotaStore:
     """Reads and writes limits in one session."""
 
@@ -124,29 +142,28 @@ class QuotaStore:
         query = sa.select(sa.func.count()).where(WorkloadRow.project_id == project_id)
         return self._session.execute(query).scalar_one()
 
-    def fits_since(self, project_id: ProjectId, since: datetime) -> tuple[int, datetime | None]:
-        """Return how many fits a project requested since an instant, and when the first was.
+    def count_fits(self, project_id: ProjectId, since: datetime) -> int:
+        """Return how many fits a project requested since an instant.
 
         The audit log is counted, so that fits of removed workloads are included; those that an
         operator requested are not.
         """
-        # In index order: no older entries are read.
-        earlier = (
-            sa.select(AuditRow.id)
-            .where(AuditRow.project_id == project_id, AuditRow.at <= since)
-            .order_by(AuditRow.id.desc())
+        return self._session.scalars(
+            sa.select(sa.func.count()).where(*_fits_since(project_id, since))
+        ).one()
+
+    def instant_of_fit(self, project_id: ProjectId, since: datetime, place: int) -> datetime:
+        """Return when the fit at a place among those that `count_fits` counts was requested.
+
+        Place 0 is that of the earliest.
+        """
+        return self._session.scalars(
+            sa.select(AuditRow.at)
+            .where(*_fits_since(project_id, since))
+            .order_by(AuditRow.at)
+            .offset(place)
             .limit(1)
-        )
-        reason = AuditRow.detail["reason"].as_string()
-        query = sa.select(sa.func.count(), sa.func.min(AuditRow.at)).where(
-            AuditRow.project_id == project_id,
-            AuditRow.id > sa.func.coalesce(earlier.scalar_subquery(), 0),
-            AuditRow.action == FIT_REQUESTED,
-            AuditRow.at > since,
-            sa.or_(reason.is_(None), reason.not_in(_OPERATORS)),
-        )
-        count, first = self._session.execute(query).one()
-        return count, first
+        ).one()
 
     def count_queued(self, project_id: ProjectId) -> int:
         """Return how many fits of a project are queued."""

@@ -207,7 +207,11 @@ def test_fits_of_a_day_are_limited_until_the_day_is_over(
     with pytest.raises(ProjectLimitError, match="2 fits in 24 hours") as refused:
         _fit(services, "c")
     assert refused.value.retry_after_s == 23 * 3600
-    clock.advance(23 * 3600)
+    _limit(services, fits_per_day=1)
+    with pytest.raises(ProjectLimitError, match="1 fits in 24 hours") as lowered:
+        _fit(services, "c")
+    assert lowered.value.retry_after_s == 24 * 3600
+    clock.advance(24 * 3600)
     assert _fit(services, "c")[1] is True
 
 
