@@ -169,3 +169,13 @@ def test_attempts_of_an_application_are_runs_of_their_own(
     (row,) = importing.dry("spark", story.end(60).write(tmp_path / "a"))
 
     assert row["external_id"] == "spark:app-20261101-0001/2"
+
+
+def test_links_that_lead_back_are_passed_over(importing: Importing, tmp_path: Path) -> None:
+    log = word_count().end(60).write(tmp_path / "2026" / "november" / "app-1")
+    (log.parent / "all").symlink_to(tmp_path)
+    (tmp_path / "2026" / "this").symlink_to(log.parent / "all")
+
+    (row,) = importing.dry("spark", tmp_path)
+
+    assert row["status"] == "succeeded"

@@ -41,8 +41,10 @@ class SparkLog:
     is_compacted: bool = False
 
 
-def find_logs(path: str) -> Iterator[SparkLog]:
+def find_logs(path: str, above: frozenset[Path] = frozenset()) -> Iterator[SparkLog]:
     """Yield the logs at a path: of one application, or of all in a folder.
+
+    Links to one of the folders `above` are passed over: they lead round in circles.
 
     Raises
     ------
@@ -53,6 +55,7 @@ def find_logs(path: str) -> Iterator[SparkLog]:
     if path == STDIN or not folder.is_dir():
         yield SparkLog(path, [path], is_in_progress=path.endswith(_IN_PROGRESS))
         return
+    above |= {folder.resolve()}
     entries = [entry for entry in _entries(folder) if not entry.name.startswith(".")]
     if any(_PART.fullmatch(entry.name) for entry in entries):
         yield _rolling(folder, entries)
@@ -60,7 +63,8 @@ def find_logs(path: str) -> Iterator[SparkLog]:
     if not entries:
         raise SourceError(path, "The folder is empty.", "Name Spark's spark.eventLog.dir.")
     for entry in entries:
-        yield from find_logs(str(entry))
+        if not entry.is_dir() or entry.resolve() not in above:
+            yield from find_logs(str(entry), above)
 
 
 def _entries(folder: Path) -> list[Path]:
