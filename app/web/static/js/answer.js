@@ -132,6 +132,7 @@ const OWN_PRICE = "your own price per hour under “Price, limits, confidence”
 
 /** Remedies in terms of this page, instead of those in terms of the API. */
 export const REMEDIES = {
+  currency_not_converted: `Enter ${OWN_PRICE}, or have the exchange rate stored in the service.`,
   price_unknown: `Enter ${OWN_PRICE}.`,
   stale_price: `Check it with the provider, or enter ${OWN_PRICE}.`,
 };

@@ -44,6 +44,10 @@ const DURATIONS = [1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 14400, 
 const YEAR = 365 * DAY;
 const MAX_TICKS = 9;
 const MIN_TICKS = 4;
+/** Steps of a linear scale. */
+const MAX_STEPS = 3;
+/** The font of the library's labels. */
+const LABEL_FONT = "12px sans-serif";
 
 /** Return 1, 2, 5, 10, ... from at most `low` to at least `high`. */
 function decades(low, high) {
@@ -63,10 +67,13 @@ function roundValues(low, high, isDuration) {
 
 const withMiddles = (values) => values.flatMap((value, index) => (index ? [(values[index - 1] + value) / 2, value] : [value]));
 
-/** Return a linear scale from 0; if no value is above 0, it is the only tick. */
+/** Return a linear scale from 0 with round ticks; if no value is above 0, it is the only tick. */
 export function linearScale(values) {
-  const isFlat = Math.max(...values) <= 0;
-  return { type: "value", min: 0, max: isFlat ? 1 : null, ticks: isFlat ? [0] : null };
+  const high = Math.max(...values);
+  if (high <= 0) return { type: "value", min: 0, max: 1, ticks: [0] };
+  const step = decades(high / MAX_STEPS, high).find((value) => value >= high / MAX_STEPS);
+  const ticks = Array.from({ length: Math.ceil(high / step) + 1 }, (_, index) => Number((index * step).toPrecision(6)));
+  return { type: "value", min: 0, max: ticks.at(-1), ticks };
 }
 
 /** Return a scale that fits the values, with round ticks: logarithmic, or linear if a value is 0, which has no logarithm. */
@@ -82,6 +89,13 @@ export function scaleOf(values, isDuration) {
   const step = Math.ceil(inside.length / MAX_TICKS);
   const ticks = inside.filter((_, index) => index % step === 0);
   return { type: "log", min: below, max: above, ticks };
+}
+
+/** Return the pixels across the widest of some labels. */
+export function widthOf(labels) {
+  const context = document.createElement("canvas").getContext("2d");
+  context.font = LABEL_FONT;
+  return Math.ceil(Math.max(...labels.map((text) => context.measureText(text).width)));
 }
 
 /** Return a tooltip whose text is `linesOf(parameters)`: elements, never markup. */

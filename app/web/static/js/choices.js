@@ -4,7 +4,7 @@ import { REMEDIES, basisBadge, bandText, carbonText, unanswered } from "./answer
 import { latest, post } from "./api.js";
 import { axis, draw, scaleOf, tooltip } from "./chart.js";
 import { byId, debounced, field, fill, h, select, table } from "./dom.js";
-import { duration, durationNode, durationTick, hardware, money, moneyNode, number, plural, roundedUp } from "./format.js";
+import { duration, durationNode, durationTick, hardware, money, moneyNode, moneyTick, number, plural, roundedUp } from "./format.js";
 import { keptOf, writeKept } from "./kept.js";
 import { checkNumbers } from "./numbers.js";
 import { problemPanel } from "./problem.js";
@@ -106,12 +106,12 @@ function options(all, front, best, colours) {
   return {
     grid: { left: 74, right: 20, top: 34, bottom: 56 },
     xAxis: axis(colours, { ...scaleOf(all.map((forecast) => forecast.duration_seconds.median), true), name: "duration", nameGap: 36, axisLabel: { formatter: durationTick, margin: 14 } }),
-    yAxis: axis(colours, { ...scaleOf(all.map((forecast) => Number(forecast.cost.median)), false), name: "cost", nameLocation: "end", nameGap: 12, nameTextStyle: { color: colours.text, align: "right" }, axisLabel: { formatter: (value) => money(value, currency) } }),
+    yAxis: axis(colours, { ...scaleOf(all.map((forecast) => Number(forecast.cost.median)), false), name: "cost", nameLocation: "end", nameGap: 12, nameTextStyle: { color: colours.text, align: "right" }, axisLabel: { formatter: (value) => moneyTick(value, currency) } }),
     tooltip: tooltip(colours, "item", tipLines),
     series: [
       { name: "all", type: "scatter", data: all.map(pointOf), ...dot(9, colours.points, 0.45) },
       { name: "front", type: "line", data: front.map(pointOf), symbol: "circle", ...dot(10, colours.main, 1), lineStyle: { color: colours.main, width: 2 } },
-      { name: "best", type: "scatter", data: best?.cost ? [pointOf(best)] : [], ...dot(18, colours.accent, 1), symbol: "diamond", z: 5 },
+      { name: "best", type: "scatter", data: best?.cost?.currency === currency ? [pointOf(best)] : [], ...dot(18, colours.accent, 1), symbol: "diamond", z: 5 },
     ],
   };
 }
@@ -167,6 +167,20 @@ function verdict(best, objective) {
   return h("p", { class: "big" }, `The ${words[objective]}: `, h("strong", {}, hardware(best.configuration)), ", ", durationNode(band.median), cost ? [", ", moneyNode(cost.median, cost.currency)] : [], ".");
 }
 
+/** Return those of the priced forecasts that one chart can show: amounts of other currencies cannot be compared. */
+function comparable(priced, front) {
+  const currency = (front[0] ?? priced[0])?.cost.currency;
+  return priced.filter((forecast) => forecast.cost.currency === currency);
+}
+
+/** Tell how many forecasts the chart leaves out since their currency is another one. */
+function notDrawn(priced, drawn) {
+  const count = priced.length - drawn.length;
+  if (!count) return null;
+  const currencies = [...new Set(priced.filter((forecast) => !drawn.includes(forecast)).map((forecast) => forecast.cost.currency))];
+  return h("p", { class: "quiet" }, `Not drawn: ${plural(count, "configuration")} priced in ${currencies.join(", ")}, for which no exchange rate to ${drawn[0].cost.currency} is known.`);
+}
+
 /** Prepare the section with the search of an address; `use(fields)` puts a configuration into the what-if. Returns `search(question, hasPrice)`, whose question is null for one without an answer, and `asked()`, the fields of the search for the address, of which `onChange` tells. */
 export function installChoices(detail, gpus, address, { use, onChange }) {
   const form = byId("search");
@@ -186,6 +200,7 @@ export function installChoices(detail, gpus, address, { use, onChange }) {
     const ranked = recommendation.ranked.map((entry) => entry.forecast);
     const front = recommendation.pareto.map((entry) => entry.forecast).filter((forecast) => forecast.cost);
     const priced = ranked.filter((forecast) => forecast.cost);
+    const drawn = comparable(priced, front);
     const free = priced.length && priced.every((forecast) => Number(forecast.cost.median) === 0) ? h("p", { class: "quiet" }, "All of these cost nothing: only the time tells them apart.") : null;
     const unpriced = ranked.length && !priced.length ? h("p", { class: "warning" }, "No price is known for these; ", h("span", { class: "remedy" }, "enter your own price per hour in the question above.")) : null;
     fill(
@@ -193,15 +208,15 @@ export function installChoices(detail, gpus, address, { use, onChange }) {
       ranked.length ? verdict(ranked[0], recommendation.objective) : nothingQualifies(recommendation, detail.currency),
       unpriced,
       free,
-      priced.length ? [plot, h("ul", { class: "legend", "aria-hidden": "true" }, h("li", { class: "median" }, "Pareto front"), h("li", { class: "others" }, "other configurations"), h("li", { class: "best" }, "recommended"))] : null,
+      priced.length ? [plot, h("ul", { class: "legend", "aria-hidden": "true" }, h("li", { class: "median" }, "Pareto front"), h("li", { class: "others" }, "other configurations"), h("li", { class: "best" }, "recommended")), notDrawn(priced, drawn)] : null,
       ranked.length ? rankedTable(ranked.slice(0, SHOWN), use) : null,
       rejections(recommendation),
     );
     if (priced.length) {
       const qualified = recommendation.considered - recommendation.rejected_count;
-      const drawn = `${priced.length < qualified ? `${number(priced.length)} of ` : ""}${plural(qualified, "configuration")}`;
-      const text = `Cost against duration of ${drawn}, ${front.length} of them on the Pareto front; the best are in the table below.`;
-      await draw(plot, text, (colours) => options(priced, front, ranked[0], colours));
+      const some = `${drawn.length < qualified ? `${number(drawn.length)} of ` : ""}${plural(qualified, "configuration")}`;
+      const text = `Cost against duration of ${some}, ${front.length} of them on the Pareto front; the best are in the table below.`;
+      await draw(plot, text, (colours) => options(drawn, front, ranked[0], colours));
     }
   });
   const show = () => ask().catch((error) => fill(place, problemPanel(error)));

@@ -2,9 +2,9 @@
 
 import { basisBadge, bandText, unanswered } from "./answer.js";
 import { get, latest, workloadPath } from "./api.js";
-import { axis, draw, linearScale, scaleOf, tooltip } from "./chart.js";
+import { axis, draw, linearScale, scaleOf, tooltip, widthOf } from "./chart.js";
 import { byId, debounced, field, fill, h, select, table } from "./dom.js";
-import { duration, durationTick, label, money, moneyNode, number, percent, plural, short } from "./format.js";
+import { duration, durationTick, label, money, moneyNode, moneyTick, number, percent, plural, short } from "./format.js";
 import { keptOf, writeKept } from "./kept.js";
 import { checkNumbers } from "./numbers.js";
 import { problemPanel } from "./problem.js";
@@ -13,6 +13,10 @@ import { queryOf } from "./question.js";
 const WHOLE = ["workers", "nodes"];
 const BEYOND = 4;
 const TICKS = 12;
+/** Pixels beside the plots, and between a label and its axis. */
+const MIN_LEFT = 66;
+const MIN_RIGHT = 16;
+const LABEL_GAP = 12;
 /** What the curve is called in the page's address. */
 const SECTION = "curve";
 
@@ -96,13 +100,16 @@ function options(curve, questionValue, isLinear, colours) {
   const x = (last, index) => axis(colours, { ...scale, gridIndex: index, name: last ? name : "", nameGap: 28, axisLabel: { show: last, formatter: short } });
   const bounds = curve.points.flatMap(({ forecast: { duration_seconds: band } }) => [band.lower, band.upper]);
   const durations = scaleOf([...bounds, ...curve.measured.map((run) => run.duration_seconds)], true);
-  const amounts = hasCost ? { ...linearScale(costs.map((point) => Number(point.forecast.cost.median))), splitNumber: 2 } : null;
+  const amounts = hasCost ? linearScale(costs.map((point) => Number(point.forecast.cost.median))) : null;
+  const amountText = (value) => moneyTick(value, currency);
   const y = (measure, formatter, index, title) => axis(colours, { ...measure, gridIndex: index, name: title, nameLocation: "end", nameGap: 12, nameTextStyle: { color: colours.text, align: "right" }, axisLabel: { formatter } });
-  const place = { left: 66, right: 16 };
+  // One above the other, both plots need the same room beside them for the labels of either.
+  const besides = widthOf([...durations.ticks.map(durationTick), ...(amounts?.ticks ?? []).map(amountText)]);
+  const place = { left: Math.max(MIN_LEFT, besides + LABEL_GAP), right: Math.max(MIN_RIGHT, widthOf([short(scale.max)]) / 2), outerBoundsMode: "none" };
   return {
     grid: hasCost ? [{ ...place, top: 34, height: "50%" }, { ...place, top: "71%", bottom: 46 }] : [{ ...place, top: 34, bottom: 46 }],
     xAxis: hasCost ? [x(false, 0), x(true, 1)] : [x(true, 0)],
-    yAxis: [y(durations, durationTick, 0, "duration"), hasCost ? y(amounts, (value) => money(value, currency), 1, "cost") : null].filter(Boolean),
+    yAxis: [y(durations, durationTick, 0, "duration"), hasCost ? y(amounts, amountText, 1, "cost") : null].filter(Boolean),
     axisPointer: { link: [{ xAxisIndex: "all" }] },
     tooltip: tooltip(colours, "axis", (parameters) => tipLines(curve, parameters)),
     series: hasCost ? [...seriesOf(curve, colours, questionValue), costSeries(curve, colours)] : seriesOf(curve, colours, questionValue),

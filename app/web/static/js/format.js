@@ -6,6 +6,7 @@ const UNITS = [["d", 86400], ["h", 3600], ["min", 60], ["s", 1]];
 const YEAR = 365 * 86400;
 const LARGE = 1e6;
 const MIN_SHOWN_CHANCE = 1e-4;
+const MIN_SHORT_AMOUNT = 1e5;
 const numbers = new Intl.NumberFormat("en", { maximumSignificantDigits: 6 });
 const wholes = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const compact = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 });
@@ -41,6 +42,8 @@ export const durationRoundedUp = (seconds) => inUnits(seconds, Math.ceil);
 /** Return a duration for an axis: without a decimal 0. */
 export const durationTick = (seconds) => duration(seconds).replace(".0 ", " ");
 
+const inCurrency = (shown, currency) => (currency === "USD" ? `$${shown}` : `${currency} ${shown}`);
+
 /** Return an amount: "USD 301", "USD 3.02", "USD 0.00046". */
 export function money(amount, currency) {
   const value = Number(amount);
@@ -50,8 +53,11 @@ export function money(amount, currency) {
     digits === null
       ? value.toLocaleString("en", { maximumSignificantDigits: 2 })
       : value.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits });
-  return currency === "USD" ? `$${shown}` : `${currency} ${shown}`;
+  return inCurrency(shown, currency);
 }
+
+/** Return an amount for an axis, a large one in short: "USD 3M". */
+export const moneyTick = (amount, currency) => (amount >= MIN_SHORT_AMOUNT ? inCurrency(short(amount), currency) : money(amount, currency));
 
 /** Return a number with six significant digits; a whole or large one in full. */
 export const number = (value) => (Number.isInteger(value) || Math.abs(value) >= LARGE ? wholes : numbers).format(value);
