@@ -10,6 +10,16 @@ from tests.web.conftest import MARKUP, PUBLISHED, OpenPage, answer_of, drop, pub
 
 pytestmark = pytest.mark.browser
 
+_BROKEN_WORDS = """elements => elements.flatMap(element => {
+  const text = element.firstChild;
+  return [...text.data.matchAll(/\\S+/g)].filter(word => {
+    const range = document.createRange();
+    range.setStart(text, word.index);
+    range.setEnd(text, word.index + word[0].length);
+    return new Set([...range.getClientRects()].map(rect => Math.round(rect.bottom))).size > 1;
+  }).map(word => word[0]);
+})"""
+
 
 def test_keyboard_focus_of_a_summary_is_plain_to_see(
     published_service: str, open_page: OpenPage
@@ -149,3 +159,13 @@ def test_long_name_of_an_axis_leaves_room_beside_it(
     answer_of(page)
 
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+
+
+def test_narrow_phone_breaks_no_word_of_the_card(
+    published_service: str, open_page: OpenPage
+) -> None:
+    page = open_page(f"{published_service}/workloads/{PUBLISHED}", width=320)
+    names = page.locator("#card .meters dt")
+    expect(names.first).to_be_visible()
+
+    assert names.evaluate_all(_BROKEN_WORDS) == []
