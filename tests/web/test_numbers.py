@@ -118,6 +118,26 @@ def test_curve_refuses_numbers_that_it_cannot_send(
     expect(page.locator("#curve-plot[aria-label*='at 16;']")).to_be_visible()
 
 
+def test_decimal_comma_that_the_browser_drops_is_told(
+    published_service: str, open_page: OpenPage
+) -> None:
+    page = open_page(f"{published_service}/workloads/{PUBLISHED}")
+    found, problem = page.locator("#front table"), page.locator("#front .problem")
+    control = page.locator("#search").get_by_label("Deadline (hours)")
+    expect(found).to_be_visible()
+
+    _type(control, "2,5")
+    expect(problem).to_contain_text("“Deadline (hours)” was typed with a comma")
+    control.press("Tab")
+    expect(problem).to_contain_text("became 25.")
+
+    _type(control, "2.5")
+    expect(found).to_be_visible()
+    with page.expect_request("**/v1/recommendations") as request:
+        _type(control, "1,250")
+    assert (request.value.post_data_json or {})["deadline_s"] == 1250 * 3600
+
+
 def test_search_without_a_number_of_workers_takes_the_usual_one(
     published_service: str, open_page: OpenPage
 ) -> None:
