@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.support import patient_http
 from tests.web.conftest import PUBLISHED, OpenPage, answer_of, answer_with_a_key, publish
@@ -137,3 +137,43 @@ def test_what_a_forgotten_key_has_shown_does_not_come_back(
     expect(page.locator("#key-dialog")).to_be_visible()
     expect(page.locator("#what-if")).to_be_hidden()
     expect(page.locator("#runs tbody tr")).to_have_count(0)
+
+
+@pytest.mark.parametrize(("status", "body"), [(429, '{"code": "quota_exceeded"}'), (502, "<p>")])
+def test_fit_is_followed_although_requests_are_refused_for_the_moment(
+    empty_service: str, open_page: OpenPage, status: int, body: str
+) -> None:
+    run = {"workload": "limited", "duration_seconds": 5}
+    patient_http.post(f"{empty_service}/v1/runs", json=run).raise_for_status()
+    page = open_page(f"{empty_service}/workloads/limited")
+    button = page.get_by_role("button", name="Fit a regressor")
+    expect(button).to_be_visible()
+    refused: list[str] = []
+
+    def refuse_two(route: Route) -> None:
+        if len(refused) == 2:
+            route.continue_()
+        else:
+            refused.append(route.request.url)
+            route.fulfill(status=status, body=body, headers={"Retry-After": "1"})
+
+    page.route("**/v1/fits/*", refuse_two)
+    button.click()
+
+    expect(page.locator("#fit .note")).to_contain_text("Version 1 is published")
+    assert len(refused) == 2
+
+
+def test_list_says_why_an_accuracy_is_not_known(
+    published_service: str, open_page: OpenPage
+) -> None:
+    page = open_page(f"{published_service}/problems")
+    document = '{"code": "quota_exceeded", "detail": "Ask again in 9 s."}'
+    path = f"**/v1/workloads/{PUBLISHED}"
+    page.route(path, lambda route: route.fulfill(status=429, body=document))
+
+    page.goto(f"{published_service}/")
+
+    unknown = page.locator(f"tr[data-name={PUBLISHED}] .accuracy [title]")
+    expect(unknown).to_have_text("?")
+    expect(unknown).to_have_attribute("title", "Ask again in 9 s.")

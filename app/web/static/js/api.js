@@ -3,35 +3,44 @@
 import { askForKey, currentKey } from "./key.js";
 import { noteResponse } from "./readiness.js";
 
-/** A refusal in the form of RFC 9457. */
+/** Statuses that pass by themselves: too many requests, a service that starts or is behind a proxy that has lost it. */
+const PASSING = [429, 502, 503, 504];
+
+/** A refusal in the form of RFC 9457; `isPassing` if the same request may be answered later, after `retryAfter` seconds if that is known. */
 export class Problem extends Error {
-  constructor(document) {
+  constructor(document, { isPassing = false, retryAfter = 0 } = {}) {
     super(document.detail || document.title);
     this.document = document;
     this.code = document.code;
+    this.isPassing = isPassing;
+    this.retryAfter = retryAfter;
   }
 }
 
 const foreign = ({ status }) => `HTTP ${status} came with no document, perhaps from a proxy between this page and the service.`;
 
 async function problemOf(response) {
+  const patience = { isPassing: PASSING.includes(response.status), retryAfter: Number(response.headers.get("Retry-After")) || 0 };
   try {
     const document = await response.json();
-    if (document.code) return new Problem(document);
+    if (document.code) return new Problem(document, patience);
   } catch {
     // Something between us and the service answered; the status is all there is.
   }
   // HTTP/2 has no texts for statuses.
-  return new Problem({ title: `HTTP ${response.status} ${response.statusText}`, detail: foreign(response), code: "http" });
+  return new Problem({ title: `HTTP ${response.status} ${response.statusText}`, detail: foreign(response), code: "http" }, patience);
 }
 
 const unreachable = () =>
-  new Problem({
-    code: "unreachable",
-    title: "The service does not answer",
-    detail: "The request could not be sent, or its answer was lost.",
-    remedy: "Check that the service is running, then try again.",
-  });
+  new Problem(
+    {
+      code: "unreachable",
+      title: "The service does not answer",
+      detail: "The request could not be sent, or its answer was lost.",
+      remedy: "Check that the service is running, then try again.",
+    },
+    { isPassing: true },
+  );
 
 async function send(path, options, key) {
   const headers = { Accept: "application/json", ...options.headers };

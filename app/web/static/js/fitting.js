@@ -10,14 +10,14 @@ const ACTIVE = ["queued", "running"];
 const PATIENCE = 20;
 const pause = (time) => new Promise((resolve) => setTimeout(resolve, time));
 
-/** Return the state of a fit; a request without an answer is repeated for a while, since a phone that was locked loses those on their way. */
+/** Return the state of a fit; a request without an answer is repeated for a while, since a phone that was locked loses those on their way, and so is one that is refused for the moment. */
 async function look(path) {
   for (let missed = 0; ; missed += 1) {
     try {
       return await get(path);
     } catch (error) {
-      if (error.code !== "unreachable" || missed === PATIENCE) throw error;
-      await pause(PAUSE_MS);
+      if (!error.isPassing || missed === PATIENCE) throw error;
+      await pause(Math.max(PAUSE_MS, error.retryAfter * 1000));
     }
   }
 }

@@ -68,9 +68,8 @@ async function fillAccuracies() {
         cell.textContent = error ? percent(error.mape) : "–";
         if (error) cell.title = `${error.mape} on ${error.axis}`;
         fill(fitted, regressor ? timeNode(regressor.fitted_at) : "–");
-      } catch {
-        cell.textContent = "?";
-        fitted.textContent = "?";
+      } catch (error) {
+        for (const unknown of [cell, fitted]) fill(unknown, h("span", { title: error.message }, "?"));
       }
     }
   };
