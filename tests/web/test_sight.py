@@ -169,3 +169,32 @@ def test_narrow_phone_breaks_no_word_of_the_card(
     expect(names.first).to_be_visible()
 
     assert names.evaluate_all(_BROKEN_WORDS) == []
+
+
+def test_tip_of_a_long_name_stays_inside_the_chart(empty_service: str, open_page: OpenPage) -> None:
+    runs = [
+        {
+            "workload": "long",
+            "configuration": {"gpu_type": "G" * 100, "workers": workers},
+            "duration_seconds": 100 / workers + 5,
+        }
+        for workers in (1, 2, 4)
+    ]
+    publish(empty_service, runs)
+    page = open_page(f"{empty_service}/workloads/long?price_per_hour=3", width=320)
+    plot = page.locator("#front-plot")
+    expect(plot.locator("svg path").first).to_be_attached()
+    x, y = page.evaluate(
+        "(() => { const chart = echarts.getInstanceByDom(document.getElementById('front-plot'));"
+        " const [first] = chart.getOption().series[1].data;"
+        " return chart.convertToPixel({ seriesIndex: 1 }, first.value); })()"
+    )
+
+    plot.hover(position={"x": x, "y": y})
+
+    name = plot.locator("div > div", has_text="G" * 100).last
+    expect(name).to_be_visible()
+    inside, outside = name.bounding_box(), plot.bounding_box()
+    assert inside is not None
+    assert outside is not None
+    assert inside["x"] + inside["width"] <= outside["x"] + outside["width"]

@@ -106,6 +106,8 @@ export function tooltip(colours, trigger, linesOf) {
     backgroundColor: colours.surface,
     borderColor: colours.grid,
     textStyle: { color: colours.text, fontSize: 13 },
+    // Long names would leave the chart.
+    extraCssText: "max-width: 100%; white-space: normal; overflow-wrap: anywhere;",
     axisPointer: { lineStyle: { color: colours.grid } },
     formatter: (parameters) => {
       const lines = linesOf(parameters);
