@@ -5,7 +5,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.web.conftest import PUBLISHED, OpenPage, answer_of
+from tests.web.conftest import PUBLISHED, OpenPage, answer_of, publish
 
 pytestmark = pytest.mark.browser
 _WIDTHS = "all => all.map((each) => each.getBoundingClientRect().width)"
@@ -107,3 +107,32 @@ def test_refusal_of_a_key_is_read_out(published_service: str, open_page: OpenPag
     # The dialog comes again, with the focus on its field, whose description is read with it.
     expect(key).to_be_focused()
     expect(key).to_have_accessible_description(re.compile("^The service did not accept the key"))
+
+
+_NUMBER_BESIDE_ITS_NAME = """(element, [name, value]) => {
+  const left = text => {
+    const range = document.createRange();
+    const start = element.firstChild.data.indexOf(text);
+    range.setStart(element.firstChild, start);
+    range.setEnd(element.firstChild, start + text.length);
+    return range.getBoundingClientRect().left;
+  };
+  return left(name) < left(value);
+}"""
+
+
+def test_number_stands_behind_a_name_that_is_written_from_right_to_left(
+    empty_service: str, open_page: OpenPage
+) -> None:
+    name = "\u0637\u0628\u0642\u0627\u062a"
+    runs = [
+        {"workload": "arabic", "duration_seconds": 10 + size, "parameters": {name: size}}
+        for size in (111, 222, 333)
+    ]
+    publish(empty_service, runs)
+    page = open_page(f"{empty_service}/workloads/arabic")
+
+    work = page.locator("#runs td small").first
+    expect(work).to_contain_text("333")
+
+    assert work.evaluate(_NUMBER_BESIDE_ITS_NAME, [name, "333"])

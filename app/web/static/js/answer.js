@@ -2,7 +2,7 @@
 
 import { get } from "./api.js";
 import { h } from "./dom.js";
-import { chance, duration, durationNode, durationRoundedUp, hardware, label, moneyNode, number, percent, plural, someOf } from "./format.js";
+import { chance, duration, durationNode, durationRoundedUp, hardware, isolated, label, moneyNode, number, percent, plural, someOf } from "./format.js";
 
 export const BASES = {
   measured: { text: "measured", tone: "good", meaning: "this configuration was measured" },
@@ -52,7 +52,7 @@ function priceText(cost) {
 function meaning({ support, basis }) {
   const levels = [...support.unseen_levels, ...support.rare_levels];
   if (basis !== "transferred" || !levels.length) return BASES[basis]?.meaning ?? "";
-  const listed = levels.map((level) => `${label(level.name)} ${level.value ?? "not given"}`).join(", ");
+  const listed = levels.map((level) => `${label(level.name)} ${isolated(level.value ?? "not given")}`).join(", ");
   return `few or no runs with ${listed}: learned from others`;
 }
 

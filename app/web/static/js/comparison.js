@@ -2,7 +2,7 @@
 
 import { basisBadge, bandText, carbonText } from "./answer.js";
 import { fill, h, table } from "./dom.js";
-import { durationNode, hardware, label, money, moneyNode, number, percent } from "./format.js";
+import { durationNode, hardware, isolated, label, money, moneyNode, number, percent } from "./format.js";
 import { recall, remember } from "./memory.js";
 import { fieldsOf } from "./question.js";
 
@@ -85,7 +85,7 @@ export class Comparison {
 
   row(entry, names, best) {
     const fields = toldOf(entry);
-    const details = names.map((name) => `${label(name)} ${fields[name] ?? "–"}`).join(", ");
+    const details = names.map((name) => `${label(name)} ${isolated(fields[name] ?? "–")}`).join(", ");
     const mark = (isBest, text) => (isBest ? h("small", { class: "mark" }, text) : null);
     const seconds = entry.duration_seconds.median;
     const carbon = carbonText(entry.energy);

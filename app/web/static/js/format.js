@@ -93,8 +93,13 @@ export function ago(instant) {
   return instant.slice(0, 10);
 }
 
+const RIGHT_TO_LEFT = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]/;
+
+/** Return a text that leaves the order of those beside it: a number after an Arabic or Hebrew word would be shown before it. */
+export const isolated = (text) => (RIGHT_TO_LEFT.test(text) ? `\u2068${text}\u2069` : String(text));
+
 /** Return a feature's name for people: "param.inner_modules" -> "inner modules". */
-export const label = (name) => name.replace(/^param\./, "").replaceAll("_", " ");
+export const label = (name) => isolated(name.replace(/^param\./, "").replaceAll("_", " "));
 export const plural = (count, word) => `${number(count)} ${word}${count === 1 ? "" : "s"}`;
 
 /** Name the first few and count the others: "a, b, c and 5 more workloads". */
@@ -116,5 +121,5 @@ export function hardware(configuration) {
   const kind = configuration.gpu_type ?? configuration.instance_type;
   if (!kind) return plural(workers, "worker");
   const instance = configuration.instance_type;
-  return `${number(workers)} × ${kind}${instance && instance !== kind ? ` (${instance})` : ""}`;
+  return `${number(workers)} × ${isolated(kind)}${instance && instance !== kind ? ` (${isolated(instance)})` : ""}`;
 }

@@ -2,7 +2,7 @@
 
 import { get, request, workloadPath } from "./api.js";
 import { byId, fill, h, table } from "./dom.js";
-import { durationNode, hardware, label, number, timeNode } from "./format.js";
+import { durationNode, hardware, isolated, label, number, timeNode } from "./format.js";
 import { problemPanel } from "./problem.js";
 import { fieldsOf } from "./question.js";
 
@@ -13,7 +13,7 @@ const HARDWARE = ["gpu_type", "instance_type", "workers", "provider", "region", 
 
 function workText(run) {
   const fields = Object.entries(fieldsOf(run)).filter(([name]) => !HARDWARE.includes(name));
-  return fields.map(([name, value]) => `${label(name)} ${typeof value === "number" ? number(value) : value}`).join(", ");
+  return fields.map(([name, value]) => `${label(name)} ${typeof value === "number" ? number(value) : isolated(value)}`).join(", ");
 }
 
 function status(run) {
