@@ -177,3 +177,16 @@ def test_list_says_why_an_accuracy_is_not_known(
     unknown = page.locator(f"tr[data-name={PUBLISHED}] .accuracy [title]")
     expect(unknown).to_have_text("?")
     expect(unknown).to_have_attribute("title", "Ask again in 9 s.")
+
+
+def test_reader_is_told_how_long_a_limit_lasts(published_service: str, open_page: OpenPage) -> None:
+    page = open_page(f"{published_service}/problems")
+    document = '{"code": "quota_exceeded", "remedy": "Wait as long as Retry-After says."}'
+    page.route(
+        f"**/v1/workloads/{PUBLISHED}",
+        lambda route: route.fulfill(status=429, body=document, headers={"Retry-After": "42"}),
+    )
+
+    page.goto(f"{published_service}/workloads/{PUBLISHED}")
+
+    expect(page.locator("#problem .remedy")).to_have_text("Try again in 42 seconds.")

@@ -1,7 +1,7 @@
 /** Shows problems: what is wrong, where, and what would help. */
 
 import { h, table } from "./dom.js";
-import { number } from "./format.js";
+import { number, plural } from "./format.js";
 
 const SHOWN = 50;
 
@@ -21,11 +21,17 @@ export function faultTable(faults, count = faults.length) {
   return h("div", { class: "faults" }, table("What is wrong", headings, rows), more);
 }
 
+/** Return what would help; how long to wait is not in the document of a problem. */
+function remedyOf({ retryAfter }, { remedy }) {
+  return retryAfter && (!remedy || remedy.includes("Retry-After")) ? `Try again in ${plural(retryAfter, "second")}.` : remedy;
+}
+
 /** Return a panel that shows an error; problems of the API come with rows and remedies. */
 export function problemPanel(error, ...actions) {
   const document = error.document ?? { title: "This page made a mistake", detail: error.message };
   if (!error.document) console.error(error);
   const faults = document.errors ?? [];
+  const remedy = remedyOf(error, document);
   const title = document.type?.startsWith("/problems/")
     ? h("a", { href: document.type }, document.title)
     : document.title;
@@ -34,7 +40,7 @@ export function problemPanel(error, ...actions) {
     { class: "problem" },
     h("h2", { class: "panel-title" }, title),
     h("p", {}, document.detail ?? ""),
-    document.remedy ? h("p", { class: "remedy" }, document.remedy) : null,
+    remedy ? h("p", { class: "remedy" }, remedy) : null,
     faults.length ? faultTable(faults) : null,
     actions.length ? h("div", { class: "actions" }, actions) : null,
   );
