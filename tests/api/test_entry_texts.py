@@ -3,13 +3,13 @@
 import json
 from typing import Any
 
-import orjson
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from app.api.requests.columns import members_of
 from app.api.requests.entry_texts import alike_entries
+from tests.support.entries import expect_what_the_document_holds
 
 numbers = st.one_of(st.integers(-(2**70), 2**70), st.floats(allow_nan=False, allow_infinity=False))
 words = st.one_of(
@@ -45,27 +45,6 @@ def documents(draw: st.DrawFn) -> dict[str, Any]:
     )
     behind = draw(st.sampled_from([no_members, {"fields": ["cost"]}, {"requests": [{"ref": 1}]}]))
     return {**before, "requests": entries, **behind}
-
-
-def expect_what_the_document_holds(body: bytes) -> None:
-    alike = alike_entries(body)
-    if alike is None:
-        return
-    document = orjson.loads(body)
-    entries = document["requests"]
-    assert alike.n_rows == len(entries)
-    assert alike.document == {**document, "requests": entries[:1]}
-    assert str(alike.members) == str({"": {}, **members_of_all(entries)})
-
-
-def members_of_all(entries: list[dict[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {"": {}}
-    for name, member in entries[0].items():
-        if isinstance(member, dict):
-            found[name] = {each: [entry[name][each] for entry in entries] for each in member}
-        else:
-            found[""][name] = [entry[name] for entry in entries]
-    return found
 
 
 @given(documents(), st.sampled_from(WRITTEN))

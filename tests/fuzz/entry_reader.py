@@ -6,13 +6,11 @@
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import atheris
-import orjson
 
 with atheris.instrument_imports(include=["app.api.requests.entry_texts"]):
-    from app.api.requests.entry_texts import alike_entries
+    from tests.support.entries import expect_what_the_document_holds
 
 _SEEDS = (
     b'{"requests": [{"ref": "a", "work": {"epochs": 1}}, {"ref": "b", "work": {"epochs": 2}}]}',
@@ -28,33 +26,6 @@ _SEEDS = (
 _WORDS = ('"requests":[', "},{", "}, {", '":', '"a":1', '"b":{', "\\\\", '\\"', "null", "]}", "[")
 
 
-def read(body: bytes) -> None:
-    """Read a batch; what is read must be what a parser of JSON finds."""
-    alike = alike_entries(body)
-    if alike is None:
-        return
-    document = orjson.loads(body)
-    entries = document["requests"]
-    assert alike.n_rows == len(entries)
-    assert alike.document == {**document, "requests": entries[:1]}
-    assert _in_order(alike.members) == _in_order(_members_of(entries))
-
-
-def _members_of(entries: list[dict[str, Any]]) -> dict[str, Any]:
-    members: dict[str, Any] = {"": {}}
-    for name, member in entries[0].items():
-        if isinstance(member, dict):
-            members[name] = {each: [entry[name][each] for entry in entries] for each in member}
-        else:
-            members[""][name] = [entry[name] for entry in entries]
-    return members
-
-
-def _in_order(members: Any) -> str:
-    """Return a text that differs where a whole number differs from a float, or True from 1."""
-    return repr(sorted(members.items()))
-
-
 def main() -> None:
     """Fuzz until the limits of the command line."""
     with TemporaryDirectory() as folder:
@@ -65,7 +36,7 @@ def main() -> None:
         words = Path(folder) / "words"
         lines = [word.replace("\\", "\\\\").replace('"', '\\"') for word in _WORDS]
         words.write_text("".join(f'"{line}"\n' for line in lines))
-        atheris.Setup([*sys.argv, str(seeds), f"-dict={words}"], read)
+        atheris.Setup([*sys.argv, str(seeds), f"-dict={words}"], expect_what_the_document_holds)
         atheris.Fuzz()
 
 
