@@ -7,6 +7,8 @@ by digest, is slow until that version is replaced.
 import sqlalchemy as sa
 from alembic import op
 
+from migrations.indexes import build_index
+
 revision = "0018"
 down_revision = "0017"
 branch_labels = None
@@ -16,19 +18,11 @@ _TABLE = "forecast"
 _BY_TIME = "ix_forecast_workload_id_id_scenario_sha256"
 _BY_DIGEST = "ix_forecast_workload_id_scenario_sha256"
 _COLUMNS = ["workload_id", "id", "scenario_sha256"]
-_IS_UNFINISHED = sa.text(
-    "SELECT EXISTS (SELECT FROM pg_index WHERE NOT indisvalid AND indexrelid = to_regclass(:name))"
-)
 
 
 def prepare(connection: sa.Connection) -> None:
     """Build the index while others write, on PostgreSQL and outside of a transaction."""
-    if connection.scalar(_IS_UNFINISHED, {"name": _BY_TIME}):
-        # What an interrupted one leaves: no query would use it.
-        connection.exec_driver_sql(f"DROP INDEX CONCURRENTLY {_BY_TIME}")
-    connection.exec_driver_sql(
-        f"CREATE INDEX CONCURRENTLY IF NOT EXISTS {_BY_TIME} ON {_TABLE} ({', '.join(_COLUMNS)})"
-    )
+    build_index(connection, _BY_TIME, _TABLE, _COLUMNS)
 
 
 def upgrade() -> None:

@@ -6,6 +6,8 @@ They are few: the runs that succeeded and are not excluded, which are most, cost
 import sqlalchemy as sa
 from alembic import op
 
+from migrations.indexes import build_index
+
 revision = "0019"
 down_revision = "0018"
 branch_labels = None
@@ -14,9 +16,6 @@ depends_on = None
 _TABLE = "run"
 _INDEX = "ix_run_unusable"
 _COLUMNS = ["workload_id", "id"]
-_IS_UNFINISHED = sa.text(
-    "SELECT EXISTS (SELECT FROM pg_index WHERE NOT indisvalid AND indexrelid = to_regclass(:name))"
-)
 _UNUSABLE = "status <> 'succeeded' OR excluded"
 # SQLite recognises the condition of a query by its wording.
 _UNUSABLE_ON_SQLITE = sa.text("status <> 'succeeded' OR excluded = 1")
@@ -24,13 +23,7 @@ _UNUSABLE_ON_SQLITE = sa.text("status <> 'succeeded' OR excluded = 1")
 
 def prepare(connection: sa.Connection) -> None:
     """Build the index while others write, on PostgreSQL and outside of a transaction."""
-    if connection.scalar(_IS_UNFINISHED, {"name": _INDEX}):
-        # What an interrupted one leaves: no query would use it.
-        connection.exec_driver_sql(f"DROP INDEX CONCURRENTLY {_INDEX}")
-    connection.exec_driver_sql(
-        f"CREATE INDEX CONCURRENTLY IF NOT EXISTS {_INDEX} ON {_TABLE}"
-        f" ({', '.join(_COLUMNS)}) WHERE {_UNUSABLE}"
-    )
+    build_index(connection, _INDEX, _TABLE, _COLUMNS, where=_UNUSABLE)
 
 
 def upgrade() -> None:

@@ -3,6 +3,8 @@
 import sqlalchemy as sa
 from alembic import op
 
+from migrations.indexes import build_index
+
 revision = "0020"
 down_revision = "0019"
 branch_labels = None
@@ -11,19 +13,11 @@ depends_on = None
 _TABLE = "workload"
 _INDEX = "ix_workload_project_id_id"
 _COLUMNS = ["project_id", "id"]
-_IS_UNFINISHED = sa.text(
-    "SELECT EXISTS (SELECT FROM pg_index WHERE NOT indisvalid AND indexrelid = to_regclass(:name))"
-)
 
 
 def prepare(connection: sa.Connection) -> None:
     """Build the index while others write, on PostgreSQL and outside of a transaction."""
-    if connection.scalar(_IS_UNFINISHED, {"name": _INDEX}):
-        # What an interrupted one leaves: no query would use it.
-        connection.exec_driver_sql(f"DROP INDEX CONCURRENTLY {_INDEX}")
-    connection.exec_driver_sql(
-        f"CREATE INDEX CONCURRENTLY IF NOT EXISTS {_INDEX} ON {_TABLE} ({', '.join(_COLUMNS)})"
-    )
+    build_index(connection, _INDEX, _TABLE, _COLUMNS)
 
 
 def upgrade() -> None:
