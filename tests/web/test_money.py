@@ -85,3 +85,29 @@ def test_missing_exchange_rate_is_helped_in_words_of_the_page(
         "Enter your own price per hour under “Price, limits, confidence”, or have the exchange rate"
         " stored in the service."
     )
+
+
+def test_remedies_that_name_routes_are_in_words_of_the_page(
+    published_service: str, open_page: OpenPage
+) -> None:
+    question = "gpu_type=T4&workers=2&dataset_size=400000&batch_size=256&epochs=2"
+    asked = f"{published_service}/v1/workloads/{PUBLISHED}/forecast?{question}"
+    answer = patient_http.get(asked).json()
+    codes = [
+        "durations_shifted",
+        "outliers_nearby",
+        "price_unknown",
+        "stale_exchange_rate",
+        "stale_grid_factor",
+        "stale_price",
+    ]
+    answer["warnings"] = [
+        {"code": code, "message": "So it is.", "remedy": "Use the API."} for code in codes
+    ]
+    page = open_page(f"{published_service}/problems")
+    page.route("**/forecast?*", lambda route: route.fulfill(json=answer))
+    page.goto(f"{published_service}/workloads/{PUBLISHED}?{question}")
+
+    remedies = page.locator("#answer .warning .remedy")
+    expect(remedies).to_have_count(len(codes))
+    expect(remedies.filter(has_text="Use the API.")).to_have_count(0)

@@ -251,3 +251,34 @@ def test_axis_of_long_trainings_ends_near_the_longest(
     assert high <= scale["max"] <= 2.5 * high
     assert scale["ticks"][0] == scale["min"]
     assert 3 <= len(scale["ticks"]) <= 9
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "is_duration"),
+    [
+        (2.1, 3.2, False),
+        (2.1, 4.9, False),
+        (50, 50, False),
+        (0.0231, 0.0232, False),
+        (12.7, 15.0, True),
+        (1.1, 1.2, True),
+        (4000, 4000, True),
+        (90_000, 170_000, True),
+    ],
+)
+def test_axis_of_a_narrow_range_has_several_ticks_that_differ(
+    published_service: str, open_page: OpenPage, low: float, high: float, *, is_duration: bool
+) -> None:
+    page = open_page(f"{published_service}/")
+    tick = "durationTick(value)" if is_duration else "moneyTick(value, 'USD')"
+
+    labels, scale = page.evaluate(
+        f"Promise.all([import({_module('chart.js')}), import({_module('format.js')})]).then("
+        f"([{{scaleOf}}, {{durationTick, moneyTick}}]) => {{"
+        f" const scale = scaleOf([{low}, {high}], {str(is_duration).lower()});"
+        f" return [scale.ticks.map((value) => {tick}), scale]; }})"
+    )
+
+    assert 3 <= len(labels) == len(set(labels)) <= 9
+    assert low / 1.6 <= scale["min"] <= low
+    assert high <= scale["max"] <= 1.6 * high

@@ -136,3 +136,18 @@ def test_number_stands_behind_a_name_that_is_written_from_right_to_left(
     expect(work).to_contain_text("333")
 
     assert work.evaluate(_NUMBER_BESIDE_ITS_NAME, [name, "333"])
+
+
+def test_page_that_stays_open_says_how_long_ago_a_fit_is_now(
+    published_service: str, open_page: OpenPage
+) -> None:
+    page = open_page(f"{published_service}/problems")
+    page.clock.install()
+    page.goto(f"{published_service}/workloads/{PUBLISHED}")
+    fitted = page.locator("#regressor time").first
+    expect(fitted).to_have_text(re.compile("just now|[0-9]+ min ago"))
+
+    page.clock.fast_forward("03:00:00")
+
+    expect(fitted).to_have_text("3 h ago")
+    expect(fitted).to_have_attribute("aria-live", "off")

@@ -133,7 +133,11 @@ const OWN_PRICE = "your own price per hour under “Price, limits, confidence”
 /** Remedies in terms of this page, instead of those in terms of the API. */
 export const REMEDIES = {
   currency_not_converted: `Enter ${OWN_PRICE}, or have the exchange rate stored in the service.`,
+  durations_shifted: "When there are enough newer runs, have the service fit these alone.",
+  outliers_nearby: "They count less; have the service exclude them if something went wrong there.",
   price_unknown: `Enter ${OWN_PRICE}.`,
+  stale_exchange_rate: "Have the current rate stored in the service.",
+  stale_grid_factor: "Have the current factor stored in the service.",
   stale_price: `Check it with the provider, or enter ${OWN_PRICE}.`,
 };
 

@@ -44,6 +44,9 @@ const DURATIONS = [1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 14400, 
 const YEAR = 365 * DAY;
 const MAX_TICKS = 9;
 const MIN_TICKS = 4;
+/** Between the ticks of a narrow range, and its least width, as a share of its values. */
+const MAX_INTERVALS = 6;
+const MIN_SPAN = 0.2;
 /** Steps of a linear scale. */
 const MAX_STEPS = 3;
 /** The font of the library's labels. */
@@ -65,7 +68,16 @@ function roundValues(low, high, isDuration) {
   return [...short, ...DURATIONS, ...decades(1, Math.max(high / YEAR, 1)).map((years) => years * YEAR)];
 }
 
-const withMiddles = (values) => values.flatMap((value, index) => (index ? [(values[index - 1] + value) / 2, value] : [value]));
+/** Return the multiples of a round step, of two digits, that cover a range of less than a decade; a narrower one than a fifth is widened. */
+function evenTicks(low, high, isDuration) {
+  const margin = Math.max((MIN_SPAN * low - (high - low)) / 2, 0);
+  const [from, to] = [low - margin, high + margin];
+  const indices = (step) => [Math.floor(from / step), Math.ceil(to / step)];
+  const finest = 10 ** (Math.floor(Math.log10(to)) - 1);
+  const step = roundValues(finest, to, isDuration).find((value) => value >= finest * 0.99 && indices(value)[1] - indices(value)[0] <= MAX_INTERVALS);
+  const [first, last] = indices(step);
+  return Array.from({ length: last - first + 1 }, (_, index) => Number(((first + index) * step).toPrecision(6)));
+}
 
 /** Return a linear scale from 0 with round ticks; if no value is above 0, it is the only tick. */
 export function linearScale(values) {
@@ -81,11 +93,13 @@ export function scaleOf(values, isDuration) {
   const [low, high] = [Math.min(...values), Math.max(...values)];
   if (low <= 0) return linearScale(values);
   const coarse = [...new Set(roundValues(low, high, isDuration))];
-  const within = coarse.filter((value) => value > low && value < high);
-  const all = within.length < MIN_TICKS - 2 ? withMiddles(coarse) : coarse;
-  const below = all.filter((value) => value <= low).at(-1) ?? low;
-  const above = all.find((value) => value >= high && value > below) ?? high * 2;
-  const inside = all.filter((value) => value >= below && value <= above);
+  const below = coarse.filter((value) => value <= low).at(-1) ?? low;
+  const above = coarse.find((value) => value >= high && value > below) ?? high * 2;
+  const inside = coarse.filter((value) => value >= below && value <= above);
+  if (inside.length < MIN_TICKS) {
+    const ticks = evenTicks(low, high, isDuration);
+    return { type: "log", min: ticks[0], max: ticks.at(-1), ticks };
+  }
   const step = Math.ceil(inside.length / MAX_TICKS);
   const ticks = inside.filter((_, index) => index % step === 0);
   return { type: "log", min: below, max: above, ticks };

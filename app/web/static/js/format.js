@@ -4,6 +4,7 @@ import { h } from "./dom.js";
 
 const UNITS = [["d", 86400], ["h", 3600], ["min", 60], ["s", 1]];
 const YEAR = 365 * 86400;
+const MINUTE_MS = 60_000;
 const LARGE = 1e6;
 const MIN_SHOWN_CHANCE = 1e-4;
 const MIN_SHORT_AMOUNT = 1e5;
@@ -113,7 +114,17 @@ export const durationNode = (seconds, say = duration) =>
   h("span", { title: `${seconds} seconds` }, say(seconds));
 export const moneyNode = (amount, currency, tag = "span") =>
   h(tag, { title: `${amount} ${currency}` }, money(amount, currency));
-export const timeNode = (instant) => h("time", { datetime: instant, title: instant }, ago(instant));
+/** Return an instant that says how long ago it was, as long as the page is open; a screen reader is not told each minute. */
+export const timeNode = (instant) => h("time", { datetime: instant, title: instant, "aria-live": "off" }, ago(instant));
+
+function ageTimes() {
+  for (const node of document.querySelectorAll("time[datetime]")) {
+    const text = ago(node.dateTime);
+    if (node.textContent !== text) node.textContent = text;
+  }
+}
+
+setInterval(ageTimes, MINUTE_MS);
 
 /** Return the hardware of a configuration: "8 × A100-40GB". */
 export function hardware(configuration) {
