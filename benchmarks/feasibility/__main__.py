@@ -7,9 +7,11 @@ outcomes, or from outcomes and measured peaks, and gives the probability that ot
 """
 
 import argparse
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from rich.console import Console
@@ -28,6 +30,10 @@ SURE = 0.9
 MIN_PROBABILITY = 1e-3
 
 Judge = Callable[[Runs, Runs, bool], FloatArray]
+
+_ALL: Final = "all"
+_WIDTH: Final = 140
+"""Columns of the table where it is not shown on a terminal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +64,8 @@ def main() -> None:
         for case in track(cases, console=Console(stderr=True))
         for result in judge_world(*case)
     ]
-    Console().print(table_of(results))
+    console = Console() if sys.stdout.isatty() else Console(width=_WIDTH)
+    console.print(table_of(results))
 
 
 def _parse() -> argparse.Namespace:
@@ -127,21 +134,18 @@ def _columns(runs: Runs) -> FloatArray:
 
 
 def table_of(results: Sequence[Result]) -> Table:
-    """Return one row for each kind of training, evidence, number of runs and judge."""
+    """Return one row for each kind of training and all, evidence, number of runs and judge."""
     table = Table("training", "evidence", "runs", "judge", "right", "Brier", "log loss")
     for title in (f"fit of those said to, at {SURE:.0%}", "said so", "run out where said so", "s"):
         table.add_column(title)
-    keys = dict.fromkeys(
-        (result.kind, result.measured, result.n_runs, result.judge) for result in results
-    )
-    for key in keys:
-        group = [
-            result
-            for result in results
-            if (result.kind, result.measured, result.n_runs, result.judge) == key
-        ]
+    groups: dict[tuple[str, bool, int, str], list[Result]] = {}
+    for kind in (*KINDS, _ALL):
+        for result in results:
+            if kind in (result.kind, _ALL):
+                key = (kind, result.measured, result.n_runs, result.judge)
+                groups.setdefault(key, []).append(result)
+    for (kind, measured, n_runs, judge), group in groups.items():
         right, brier, loss, *shares = scores_of(group)
-        kind, measured, n_runs, judge = key
         table.add_row(
             *(kind, "peaks" if measured else "outcomes", str(n_runs), judge),
             *(f"{right:.1%}", f"{brier:.3f}", f"{loss:.3f}"),
