@@ -172,7 +172,7 @@ def test_measure_that_no_benchmark_has_is_refused_with_those_there_are(
 
     answer = importing("bencher", file, "--measure", "wall=s", "--dry-run")
 
-    assert answer.exit_code == 1
+    assert answer.exit_code == 2
     assert "--measure names the measure 'wall', which no run has." in answer.err
     assert "There are: measure-0, " in answer.err
     assert " and 11 more." in answer.err

@@ -93,6 +93,6 @@ def test_wrong_map_is_refused_with_the_remedy(
 
     answer = importing("csv", file, "--dry-run", *option)
 
-    assert answer.exit_code == 1
+    assert answer.exit_code == 2
     assert said in answer.err
     assert answer.out == ""

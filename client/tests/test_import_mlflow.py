@@ -257,7 +257,7 @@ def test_parameter_that_no_run_has_is_refused_with_the_nearest(
 
     answer = importing("mlflow", tmp_path / "mlruns", "--params", "lrr", "--dry-run")
 
-    assert answer.exit_code == 1
+    assert answer.exit_code == 2
     assert "Error: --params names the parameter 'lrr', which no run has." in answer.err
     assert "Remedy: Did you mean 'lr'? There are: " in answer.err
     assert answer.out == ""

@@ -19,7 +19,11 @@ def nearest_hint(name: str, known: Iterable[str]) -> str:
     return f"Did you mean {nearest[0]!r}? " if nearest else ""
 
 
-class UnknownNameError(TrainfareError):
+class OptionError(TrainfareError):
+    """An option of the command line is wrong, by itself or for this source."""
+
+
+class UnknownNameError(OptionError):
     """An option asks for something that the source does not have."""
 
 

@@ -14,6 +14,7 @@ from trainfare_client.errors import (
     TrainfareError,
     UnreachableError,
 )
+from trainfare_client.importers.asked import OptionError
 from trainfare_client.importers.faults import Fault, ImportRefusedError, Report
 from trainfare_client.importers.rows import RowFile
 from trainfare_client.importers.sources import SOURCES, Source
@@ -165,7 +166,7 @@ def _print_error(error: TrainfareError) -> int:
     sys.stderr.write(f"... and {hidden:,} more.\n" if hidden > 0 else "")
     sys.stderr.write(f"Error: {error.message}\n")
     sys.stderr.write(f"Remedy: {error.remedy}\n" if error.remedy else "")
-    if isinstance(error, SettingsError):
+    if isinstance(error, (SettingsError, OptionError)):
         return _USAGE_ERROR
     is_unavailable = isinstance(error, (UnreachableError, ServiceFailedError))
     return _UNREACHABLE if is_unavailable else _REFUSED

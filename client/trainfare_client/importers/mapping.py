@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from trainfare_client.errors import TrainfareError
-from trainfare_client.importers.asked import nearest_hint
+from trainfare_client.importers.asked import OptionError, nearest_hint
 from trainfare_client.importers.expressions import (
     Cell,
     ExpressionError,
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 _SHOWN_NAMES = 40
 
 
-class MapError(TrainfareError):
+class MapError(OptionError):
     """A `--map` or `--set` is invalid."""
 
 
