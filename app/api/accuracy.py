@@ -23,9 +23,10 @@ _ANSWER: Final[dict[int | str, dict[str, Any]]] = {
     "/{workload}/accuracy",
     summary="Compare forecasts with later runs",
     description="Compares the succeeded runs that arrived in the window with earlier forecasts:"
-    " the recorded one that a run names, else the latest recorded one of the same configuration"
-    " and work in the window that no run has followed yet, else that of the regressor published at"
-    " the time. Excluded runs are left out. `Accept: text/plain` answers in sentences.",
+    " the recorded one of what it did that a run names, else the latest recorded one of the same"
+    " configuration and work in the window that no run has followed yet, else that of the regressor"
+    " published at the time. Excluded runs are left out. `Accept: text/plain` answers in"
+    " sentences.",
     response_model=AccuracyOut,
     responses={**problem_responses(UnknownWorkloadError), **_ANSWER},
 )

@@ -269,6 +269,7 @@ class LedgerRecord(NamedTuple):
 class RecordedForecast:
     """The regressor version, time and question of a recorded forecast.
 
+    `asked` is the scenario asked for, where it was read; its nodes only if the request gave them.
     `interruptions` are those that a forecast of spot capacity expected, of the whole job; None for
     other capacity.
     """
@@ -277,6 +278,7 @@ class RecordedForecast:
     regressor_version: int
     created_at: datetime
     scenario_sha256: str | None
+    asked: Scenario | None = None
     interruptions: SpotTerms | None = None
 
 

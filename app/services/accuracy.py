@@ -13,10 +13,12 @@ from numpy.typing import NDArray
 
 from app.decisions.drift import thresholds_for
 from app.domain.accuracy import LEVELS, AccuracyFigures, AccuracyReport, ForecastSource
+from app.domain.flat_fields import contradictions
 from app.domain.forecasts import RecordedForecast, SpotTerms
 from app.domain.identifiers import ProjectId, RunId, Slug
 from app.domain.regressors import Publication
 from app.domain.runs import Run, RunFilter, RunStatus
+from app.pricing.gpus import may_be_same_gpu
 from app.pricing.resolution import PriceBook
 from app.services.answering.interruptions import with_interruptions
 from app.services.context import ServiceContext
@@ -174,7 +176,7 @@ def _earlier_forecasts(
     previous = _previous_arrivals(runs, digests, start)
     for run, digest, since in zip(runs, digests, previous, strict=True):
         named = by_id.get(run.forecast_id) if run.forecast_id is not None else None
-        if named is not None:
+        if named is not None and _is_of(named, run):
             earlier[run.run_id] = _EarlierForecast(
                 named.regressor_version, ForecastSource.NAMED, named.interruptions
             )
@@ -187,6 +189,12 @@ def _earlier_forecasts(
         if version is not None:
             earlier[run.run_id] = _EarlierForecast(version, source)
     return earlier
+
+
+def _is_of(forecast: RecordedForecast, run: Run) -> bool:
+    """Whether a run does what a forecast was asked for, as far as both say."""
+    asked = forecast.asked
+    return asked is None or not contradictions(asked, run.scenario, may_be_same_gpu)
 
 
 def _previous_arrivals(

@@ -40,6 +40,11 @@ MAX_SEARCHED = 200_000
 """How many of a workload's newest forecasts are searched for scenarios."""
 
 _SCENARIO_MEMBERS: Final = ("configuration", "work", "parameters")
+_ASKED: Final = (
+    *(ForecastRow.answer[name].label(f"asked_{name}") for name in _SCENARIO_MEMBERS),
+    ForecastRow.request["configuration"].label("given"),
+)
+"""The columns that `_asked_in` reads."""
 
 _KEY_CHARACTERS: Final = 16
 """How much of a digest is stored: 64 bits suffice to tell one workload's scenarios apart. Releases
@@ -147,7 +152,8 @@ class ForecastStore:
 
         Scenarios are searched among its newest `MAX_SEARCHED` forecasts, of those made since an
         instant. If there are more than `MAX_RECORDED`, the newest are returned. The digest is None
-        for any other scenario. Interruptions are read of those with these identifiers.
+        for any other scenario. What was asked, and interruptions, are read of those with these
+        identifiers.
         """
         row = ForecastRow
         by_key = {_key(digest): digest for digest in scenario_sha256}
@@ -163,35 +169,38 @@ class ForecastStore:
             .limit(MAX_RECORDED)
         )
         rows = self._session.execute(newest).all()
-        interruptions = self._interruptions(workload_id, forecast_ids)
+        named_answers = self._named_answers(workload_id, forecast_ids)
         return [
             RecordedForecast(
                 ForecastId(forecast_id),
                 version,
                 created_at,
                 by_key.get(_key(digest or "")),
-                interruptions.get(forecast_id),
+                *named_answers.get(forecast_id, ()),
             )
             for forecast_id, version, created_at, digest in reversed(rows)
         ]
 
-    def _interruptions(
+    def _named_answers(
         self, workload_id: WorkloadId, forecast_ids: Sequence[str]
-    ) -> dict[str, SpotTerms]:
+    ) -> dict[str, tuple[Scenario, SpotTerms | None]]:
+        """Return what each of the forecasts was asked for, and the interruptions it expected."""
         if not forecast_ids:
             return {}
         row = ForecastRow
         rows = self._session.execute(
-            sa.select(row.id, row.answer["spot"]).where(
+            sa.select(row.id, row.answer["spot"].label("spot"), *_ASKED).where(
                 row.workload_id == workload_id,
                 row.id.in_(texts_subquery(self._session, forecast_ids)),
             )
         )
         names = [field.name for field in fields(SpotTerms)]
         return {
-            key: SpotTerms(*(spot[name] for name in names))
-            for key, spot in rows
-            if spot is not None
+            row.id: (
+                _asked_in(row),
+                None if row.spot is None else SpotTerms(*(row.spot[name] for name in names)),
+            )
+            for row in rows
         }
 
     def prune(
@@ -283,8 +292,7 @@ class ForecastStore:
                 WorkloadRow.slug,
                 RunRow.duration_seconds,
                 ForecastRow.answer["duration_seconds"].label("interval"),
-                *(ForecastRow.answer[name].label(f"asked_{name}") for name in _SCENARIO_MEMBERS),
-                ForecastRow.request["configuration"].label("given"),
+                *_ASKED,
                 *SCENARIO,
             )
             .join(ForecastRow, ForecastRow.id == RunRow.forecast_id)

@@ -1,5 +1,7 @@
 """A run that names a forecast of spot capacity is compared with what that forecast answered."""
 
+from typing import Any
+
 import pytest
 from fastapi.testclient import TestClient
 
@@ -35,3 +37,29 @@ def test_accuracy_and_ledger_compare_runs_with_the_same_interrupted_forecast(
     band = asked["duration_seconds"]
     width = (band["upper"] - band["lower"]) / band["median"]
     assert measured["median_width"]["0.9"] == pytest.approx(width, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("did", "source"),
+    [
+        ({"configuration": {"gpu_type": "T4", "workers": 2}}, "standing"),
+        ({"work": {"dataset_size": 2000}}, "standing"),
+        ({"parameters": {"precision": "fp32"}}, "standing"),
+        ({"configuration": {"gpu_type": "T4", "workers": 4, "nodes": 1}}, "named"),
+        ({}, "named"),
+    ],
+)
+def test_a_run_is_not_judged_by_a_forecast_of_something_else_that_it_names(
+    client: TestClient, services: Services, clock: FakeClock, did: dict[str, Any], source: str
+) -> None:
+    publish_regressor(services)
+    asked = ask(client, pricing=PRICING)
+    clock.advance(60.0)
+    run = {**QUESTION, **did, "duration_seconds": 300.0, "forecast_id": asked["forecast_id"]}
+    assert client.post("/v1/runs", json=run).status_code == 201
+
+    by_source = client.get("/v1/workloads/fitted/accuracy").json()["by_source"]
+    [linked] = client.get(f"/v1/forecasts/{asked['forecast_id']}").json()["runs"]
+
+    assert list(by_source) == [source]
+    assert (linked["error"] is None) == (source == "standing")
