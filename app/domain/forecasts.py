@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from app.domain.configurations import Purchase, Scenario
 from app.domain.energy import NO_ENERGY_TERMS, EnergyForecast, EnergyTerms
@@ -42,6 +42,8 @@ class SpotTerms:
     restart_s: float | None = None
 
 
+LEAST_PROBABILITY: Final = 0.001
+"""A confidence, or another probability that a question states, lies above this."""
 NO_SPOT_TERMS = SpotTerms()
 MIN_CHECKPOINT_INTERVAL_S, MAX_CHECKPOINT_INTERVAL_S = 1e-3, 1e9
 """The least and the most work between two checkpoints that a question may state."""

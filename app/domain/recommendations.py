@@ -99,8 +99,8 @@ class NeededChange:
     """A constraint that would have to be relaxed, or a fact that would have to be known.
 
     `constraint` names the field of the request, `asked` is its value and `needed` the value that it
-    would need; None if it has none, or if any value would do. `currency` is that of an amount if it
-    is not the requested one.
+    would need; None if it has none, if any value would do, or if no value would. `currency` is that
+    of an amount if it is not the requested one.
     """
 
     constraint: str

@@ -211,6 +211,20 @@ def test_memory_that_no_batch_fits_names_the_confidence(
     assert relaxed["recommended"] is not None
 
 
+def test_memory_that_no_confidence_grants_names_none(
+    client: TestClient, services: Services
+) -> None:
+    store_peaks(client, {batch: 14.0 + batch / 256 for batch in (16, 32, 64)})
+    fit(services, "hungry")
+    question = {**HUNGRY, "search": {"workers": [1], "gpu_types": ["M60"]}}
+
+    answer = recommend(client, question, work={"dataset_size": 1000, "batch_size": 16})
+
+    change = changes_of(answer)["confidence"]
+    assert change["needed"] is None
+    assert change["message"].startswith("It does not fit into memory, at whatever confidence: take")
+
+
 def test_spot_that_cannot_end_names_the_checkpoint_interval_that_would_do(
     published: TestClient,
 ) -> None:

@@ -40,11 +40,14 @@ def _plain(value: float | bool | str | None) -> float | bool | str | None:  # no
     return plain_number(value) if isinstance(value, float) else value
 
 
-def _memory(asked: float, needed: float) -> str:
-    return (
-        f"It fits into memory with probability {say_probability(needed)}, {say_share(asked)} is"
-        " asked: take a GPU type with more memory or spread the batch over more workers."
+def _memory(asked: float, needed: float | None) -> str:
+    fits = (
+        "It does not fit into memory, at whatever confidence"
+        if needed is None
+        else f"It fits into memory with probability {say_probability(needed)}, {say_share(asked)}"
+        " is asked"
     )
+    return f"{fits}: take a GPU type with more memory or spread the batch over more workers."
 
 
 def _price(_asked: object, needed: float | None) -> str:

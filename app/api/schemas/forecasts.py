@@ -21,6 +21,7 @@ from app.domain.exchange_rates import (
     currency_code,
 )
 from app.domain.forecasts import (
+    LEAST_PROBABILITY,
     MAX_CHECKPOINT_INTERVAL_S,
     MIN_CHECKPOINT_INTERVAL_S,
     NO_SPOT_TERMS,
@@ -35,7 +36,7 @@ ParameterName = Annotated[Verbatim, Field(min_length=1, max_length=100)]
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 Size = Annotated[float, Field(gt=0, le=1e18)]
 Seconds = Annotated[float, Field(gt=0, le=1e12)]
-Probability = Annotated[float, Field(gt=0.001, lt=0.9999)]
+Probability = Annotated[float, Field(gt=LEAST_PROBABILITY, lt=0.9999)]
 Amount = Annotated[Decimal, Field(ge=0, lt=10**12, max_digits=24), UNSIGNED]
 Rate = Annotated[Decimal, Field(ge=0, lt=10**9, decimal_places=6), UNSIGNED]
 MemoryGb = Annotated[Decimal, Field(gt=0, lt=10**6, max_digits=12)]

@@ -11,6 +11,7 @@ import numpy as np
 
 from app.decisions.recommendation import Choice, Constraints, choose, misfits
 from app.domain.configurations import Configuration, Purchase, Scenario
+from app.domain.forecasts import LEAST_PROBABILITY
 from app.domain.recommendations import NeededChange, Objective, RecommendationRequest
 from app.pricing.billing import exact_cost
 from app.pricing.resolution import PriceBook
@@ -192,8 +193,9 @@ def _missed(evaluator: Evaluator, figures: Evaluated, currency: str | None) -> l
     duration, cost = float(candidates.duration_bound_s[0]), float(candidates.cost_bound[0])
     changes = []
     if misfits(candidates, constraints).any():
-        probability = float(candidates.fits_probability[0])
-        changes.append(NeededChange("confidence", request.confidence, _rounded_down(probability)))
+        probability = _rounded_down(float(candidates.fits_probability[0]))
+        needed = probability if probability > LEAST_PROBABILITY else None
+        changes.append(NeededChange("confidence", request.confidence, needed))
     changes += _unknown(evaluator, figures, duration)
     if request.deadline_s is not None and duration > request.deadline_s:
         changes.append(NeededChange("deadline_s", request.deadline_s, duration))
