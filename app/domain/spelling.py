@@ -1,5 +1,6 @@
 """Which known name a misspelled one most likely means."""
 
+import re
 import unicodedata
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
@@ -7,6 +8,7 @@ from typing import Final
 
 _MIN_SIMILARITY: Final = 0.8
 """Least similarity of a typo, an edit or two; that of "precision" and "region" is 0.67."""
+_SEPARATOR: Final = re.compile(r"(?<!\d)[_\- ]|[_\- ](?!\d)")
 _ALIASES: Final[Mapping[str, str]] = {
     "workers": "gpus num_gpus n_gpus ngpu gpu_count num_workers n_workers world_size",
     "gpu_count": "gpus num_gpus n_gpus ngpu num_workers workers",
@@ -45,6 +47,19 @@ def folded(text: str) -> str:
     return unicodedata.normalize("NFC", unicodedata.normalize("NFD", text).casefold())
 
 
+def bare(name: str) -> str:
+    """Return a name without its case, the ways to encode accents, underscores, hyphens and spaces.
+
+    Those between two digits stay, as they tell numbers apart.
+
+    Examples
+    --------
+    >>> bare("Batch Norm") == bare("batch_norm") == bare("batchNorm"), bare("conv_1-2")
+    (True, 'conv1-2')
+    """
+    return _SEPARATOR.sub("", folded(name))
+
+
 def nearest_field(name: str, known: Iterable[str]) -> str | None:
     """Return the known field that `name` most likely means ("batchsize" -> "batch_size").
 
@@ -65,8 +80,8 @@ def nearest_field(name: str, known: Iterable[str]) -> str | None:
     'duration_seconds'
     >>> nearest_field("precision", ["region"])
     """
-    by_normalized = {_normalized(field): field for field in known}
-    normalized = _normalized(name)
+    by_normalized = {bare(field): field for field in known}
+    normalized = bare(name)
     if normalized in by_normalized:
         return by_normalized[normalized]
     prefixed = [field for field in by_normalized.values() if normalized in _prefixes_of(field)]
@@ -79,10 +94,6 @@ def nearest_field(name: str, known: Iterable[str]) -> str | None:
     return _closest(normalized, by_normalized) or _closest(normalized, by_prefix)
 
 
-def _normalized(name: str) -> str:
-    return name.replace("_", "").replace("-", "").casefold()
-
-
 def _closest(name: str, candidates: Mapping[str, str]) -> str | None:
     # Much longer names are not similar enough, and comparing megabytes takes gigabytes.
     if len(name) > max(map(len, candidates), default=0) * (2 / _MIN_SIMILARITY - 1):
@@ -93,7 +104,7 @@ def _closest(name: str, candidates: Mapping[str, str]) -> str | None:
 
 def _aliases_of(field: str) -> set[str]:
     """Return the other names of a field, normalized."""
-    return {_normalized(alias) for alias in _ALIASES.get(field, "").split()}
+    return {bare(alias) for alias in _ALIASES.get(field, "").split()}
 
 
 def _prefixes_of(field: str) -> set[str]:

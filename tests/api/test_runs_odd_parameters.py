@@ -172,3 +172,43 @@ def test_words_for_no_value_in_place_of_a_name_are_warned_of(client: TestClient)
     assert (of_gpu["rows"], of_provider["rows"]) == ([1, 3], [2])
     assert of_gpu["message"] == "gpu_type '#N/A' counts as a name of its own."
     assert "leave the cell empty" in of_gpu["remedy"]
+
+
+@pytest.mark.parametrize("name", ["Batch_Norm", "batchnorm", "batch-norm", "batch norm"])
+def test_names_that_differ_only_in_spelling_are_warned_of_where_one_is_new(
+    client: TestClient, name: str
+) -> None:
+    header = f"workload,duration_seconds,param.batch_norm,param.{name}"
+    rows = ["a,5,1,", "a,6,,1", "a,7,0,", "b,7,0,"]
+
+    [warning] = post_csv(client, header, *rows, dry_run="true").json()["warnings"]
+    post_csv(client, "workload,duration_seconds,param.batch_norm", "a,5,1")
+    [later] = post_csv(client, f"workload,duration_seconds,param.{name}", "a,5,1").json()[
+        "warnings"
+    ]
+    again = post_csv(client, header, *rows).json()["warnings"]
+
+    assert warning == {**later, "rows": [2]}
+    assert (later["code"], later["rows"]) == ("spelled_differently", [1])
+    assert later["message"] == (
+        f"Workload 'a' has parameter {name!r} beside 'batch_norm': they count as different"
+        " parameters."
+    )
+    assert again == []
+
+
+def test_names_that_look_the_same_and_differ_in_their_encoding_are_warned_of(
+    client: TestClient,
+) -> None:
+    run = make_json_run(workload="a", parameters={"t\u00e9": 1, "te\u0301": 2})
+
+    [warning] = post_json(client, [run]).json()["warnings"]
+
+    assert warning["message"].startswith(r"Workload 'a' has parameter 't\xe9' beside 'te\u0301':")
+
+
+@pytest.mark.parametrize("other", ["conv_11", "layer", "batch_norms"])
+def test_names_of_other_words_or_numbers_are_no_news(client: TestClient, other: str) -> None:
+    header = f"workload,duration_seconds,param.conv_1_1,param.batch_norm,param.layers,param.{other}"
+
+    assert post_csv(client, header, "a,5,1,2,3,4").json()["warnings"] == []

@@ -1,13 +1,14 @@
-"""Finds values that look alike but count as different, and names that tell a number or nothing."""
+"""Finds values and names that look alike but differ, and names that tell a number or nothing."""
 
 import unicodedata
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
+from itertools import islice
 from typing import Final
 
 from app.domain.flat_fields import PARAMETER
 from app.domain.identifiers import Slug
-from app.domain.spelling import folded
+from app.domain.spelling import bare, folded
 from app.domain.workloads import Workload
 from app.pricing.gpus import counted_gpu
 from app.services.uploads.numbers import is_number
@@ -30,10 +31,14 @@ _RESPELLED_REMEDY: Final = (
     "Spell a value the same way in all runs and questions: DELETE /v1/runs/{run}, and send these"
     " again."
 )
+_RENAMED_REMEDY: Final = (
+    "Name a parameter the same way in all runs and questions: DELETE /v1/runs/{run}, and send these"
+    " again."
+)
 
 
 def note_odd_parameters(upload: CheckedUpload, workloads: Mapping[Slug, Workload]) -> None:
-    """Warn of categories caused by a few words, and of values that differ only in spelling.
+    """Warn of categories caused by a few words, of values and names that differ only in spelling.
 
     Parameters
     ----------
@@ -59,6 +64,8 @@ def note_odd_parameters(upload: CheckedUpload, workloads: Mapping[Slug, Workload
         _note_miswritten(upload, slug, name)
     for slug, name in sorted(upload.uses.respelled)[:_MAX_NAMED]:
         _note_respelled(upload, slug, name)
+    for slug, names in islice(_similar_names(upload, workloads), _MAX_NAMED):
+        _note_renamed(upload, slug, names)
 
 
 def note_counted_gpus(upload: CheckedUpload) -> None:
@@ -131,6 +138,47 @@ def _note_respelled(upload: CheckedUpload, slug: Slug, name: str) -> None:
             )
             oddity = Oddity("spelled_differently", message, _RESPELLED_REMEDY)
             upload.oddities.note(oddity, sorted(row for other in others for row in rows[other]))
+
+
+def _similar_names(
+    upload: CheckedUpload, workloads: Mapping[Slug, Workload]
+) -> Iterator[tuple[Slug, dict[str, bool]]]:
+    """Yield the parameters of a workload whose names differ only in spelling, if some are new.
+
+    Each name comes with whether it is new, the others first.
+    """
+    used: dict[Slug, list[str]] = defaultdict(list)
+    for slug, name in sorted(upload.uses.seen):
+        used[slug].append(name)
+    for slug, names in used.items():
+        workload = workloads.get(slug)
+        known = sorted(workload.declaration.parameters) if workload else []
+        groups: dict[str, dict[str, bool]] = defaultdict(dict)
+        for name in dict.fromkeys([*known, *names]):
+            groups[bare(name)][name] = name not in known
+        yield from ((slug, group) for group in groups.values() if _has_new_spelling(group))
+
+
+def _has_new_spelling(group: Mapping[str, bool]) -> bool:
+    return len(group) > 1 and any(group.values())
+
+
+def _note_renamed(upload: CheckedUpload, slug: Slug, names: Mapping[str, bool]) -> None:
+    rows = {
+        name: [row for row, _, _ in _cells(upload, slug, name)]
+        for name, is_new in names.items()
+        if is_new
+    }
+    known = [name for name, is_new in names.items() if not is_new]
+    usual, *others = [*known, *sorted(rows, key=lambda name: -len(rows[name]))]
+    others = [name for name in others if name in rows]
+    shown = ascii if _look_the_same(names) else repr
+    message = (
+        f"Workload {slug!r} has parameter {', '.join(map(shown, others))} beside {shown(usual)}:"
+        " they count as different parameters."
+    )
+    numbers = sorted({row for name in others for row in rows[name]})
+    upload.oddities.note(Oddity("spelled_differently", message, _RENAMED_REMEDY), numbers)
 
 
 def _look_the_same(spellings: Collection[str]) -> bool:
