@@ -14,12 +14,13 @@ from app.domain.availability_errors import (
 )
 from app.domain.health import Check
 from app.domain.identifiers import ProjectId, Slug, WorkloadId
+from app.domain.wording import say_count
 from app.services.context import ServiceContext
 from app.services.health import HealthService
 from app.services.tables.frames import far_questions
 from app.storage.collations import require_time_order
 from app.storage.database import Database
-from app.storage.migration import missing_parts
+from app.storage.migration import head_revision, missing_parts
 from app.storage.poolers import require_own_sessions
 from app.storage.stores import Stores
 from models import FORMAT_VERSION, ArtifactError, loads
@@ -38,8 +39,10 @@ _WAIT_FOR_IT: Final = (
     " meanwhile."
 )
 _FIX_FIRST: Final = "Fix the other findings, or restore the last backup; then check again."
-
-
+_RECORD_ONE: Final = (
+    "Stop the service and leave one row in alembic_version: the revision that the tables have (%s"
+    " after this release's `trainfare migrate`). Where it is not known, restore the last backup."
+)
 _REMOVE_DAMAGED: Final = (
     "Fit the named workloads again. What is damaged stays until `trainfare prune"
     " --regressors-older-than AGE` removes it with what else no longer answers, or the last backup"
@@ -91,9 +94,22 @@ class DiagnosisService:
         ]
         if all(check.is_ok for check in checks if check.name != "fitter"):
             checks += self._check_contents()
+        checks = [
+            self._check_records() or check if check.name == "schema" else check for check in checks
+        ]
         file = self._context.database.file
         # Where PostgreSQL keeps its files, and how full that disk is, only its machine knows.
         return checks if file is None else [*checks, _check_disk(file.parent)]
+
+    def _check_records(self) -> Check | None:
+        """Return a failed check of the schema if its revision is not recorded in one row."""
+        with self._context.database.reading() as stores:
+            revisions = stores.diagnosis.recorded_revisions()
+        if revisions is None or len(revisions) == 1:
+            return None
+        rows = f": {_listed(revisions)}" if revisions else ""
+        detail = f"alembic_version has {say_count(len(revisions), 'row')}{rows}"
+        return Check("schema", is_ok=False, detail=detail, remedy=_RECORD_ONE % head_revision())
 
     def recount(self) -> Recounted:
         """Recount the runs of workloads and projects whose counts are wrong."""

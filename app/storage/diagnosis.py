@@ -18,6 +18,7 @@ _FEW = 100
 _MANY = 10_000
 _ARTIFACTS_AT_ONCE = 10
 """Each has up to several megabytes."""
+_VERSION = sa.table("alembic_version", sa.column("version_num", sa.String))
 _PUBLISHED = (
     sa.select(WorkloadRow.project_id, WorkloadRow.slug, RegressorRow.version)
     .select_from(RegressorRow)
@@ -53,6 +54,16 @@ class DiagnosisStore:
         faults = [str(row) for row in rows if row != "ok"]
         faults += [f"{row[0]} row {row[1]} refers to nothing" for row in broken]
         return "; ".join(faults[:_FEW]) or None
+
+    def recorded_revisions(self) -> list[str] | None:
+        """Return all rows of the table of the revision, one if all is well; None without a schema.
+
+        A schema that was migrated down to nothing leaves this table, empty.
+        """
+        tables = set(sa.inspect(self._session.connection()).get_table_names())
+        if _VERSION.name not in tables or not tables & Base.metadata.tables.keys():
+            return None
+        return sorted(self._session.scalars(sa.select(_VERSION.c.version_num)))
 
     def is_read_only(self) -> bool:
         """Whether PostgreSQL accepts no changes: a standby, or a read-only database."""
