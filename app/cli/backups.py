@@ -41,12 +41,12 @@ def _reporting_refusals() -> "Iterator[None]":
 
 
 @contextmanager
-def _opened(file: Path) -> "Iterator[Path]":
-    """Yield the path of a backup to read; standard input is held in a temporary folder."""
+def _opened(file: Path) -> "Iterator[tuple[Path, str]]":
+    """Yield path and name of a backup to read; standard input is held in a temporary folder."""
     from app.domain.backups import BackupError
 
     if file != _STANDARD:
-        yield file
+        yield file, str(file)
         return
     with ExitStack() as stack:
         try:
@@ -59,7 +59,7 @@ def _opened(file: Path) -> "Iterator[Path]":
                 f"Cannot hold standard input in a temporary file: {error.strerror}.",
                 "Set TMPDIR to a folder with more space, or name a file.",
             ) from None
-        yield held
+        yield held, "standard input"
 
 
 def _back_up_to_standard_output(*, as_json: bool) -> None:
@@ -114,8 +114,9 @@ def backup(
 
     with _reporting_refusals():
         if check:
-            with _opened(file) as archive:
-                _show_summary(check_backup(archive), "The backup is complete", as_json=as_json)
+            with _opened(file) as (archive, name):
+                summary = check_backup(archive, name)
+                _show_summary(summary, "The backup is complete", as_json=as_json)
             return
         if file == _STANDARD:
             _back_up_to_standard_output(as_json=as_json)
@@ -144,8 +145,8 @@ def restore(
 
     with (
         _reporting_refusals(),
-        _opened(file) as archive,
+        _opened(file) as (archive, name),
         open_new_context(read_settings()) as context,
     ):
-        summary = BackupService(context).restore(archive, overwrite=overwrite)
+        summary = BackupService(context).restore(archive, name, overwrite=overwrite)
     _show_summary(summary, "Restored", as_json=as_json)

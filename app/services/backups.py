@@ -49,8 +49,8 @@ _BACK_UP_BEFORE: Final = (
 _FIX_ROW: Final = "Fix the row in the database that was backed up, and take another backup."
 
 
-def _damaged(path: Path, reason: object) -> BackupError:
-    return BackupError(f"{path} is damaged or not a backup: {reason}.", _DAMAGED)
+def _damaged(name: str, reason: object) -> BackupError:
+    return BackupError(f"{name} is damaged or not a backup: {reason}.", _DAMAGED)
 
 
 class _LineWriter:
@@ -72,14 +72,14 @@ class _LineWriter:
 class _ArchiveReader:
     """Reads an archive from its start, once."""
 
-    def __init__(self, path: Path, lines: zstd.ZstdFile) -> None:
-        self._path = path
+    def __init__(self, name: str, lines: zstd.ZstdFile) -> None:
+        self._name = name
         self._lines = lines
         self._hash = hashlib.sha256()
         self._rows = 0
         header = self._next()
         if not isinstance(header, dict) or header.get("format") != _FORMAT:
-            raise _damaged(path, "it does not begin like a backup")
+            raise _damaged(name, "it does not begin like a backup")
         self.revision = str(header["revision"])
         self.created_at = datetime.fromisoformat(header["created_at"])
         self._pending = self._next()
@@ -107,11 +107,11 @@ class _ArchiveReader:
         """Return a summary of what was read, after checking it against the archive's end."""
         expected = {"rows": self._rows, "sha256": self._digest_before}
         if self._pending.get("end") != expected:
-            raise _damaged(self._path, "its end does not match its contents")
+            raise _damaged(self._name, "its end does not match its contents")
         if self._lines.read(1):
-            raise _damaged(self._path, "it continues beyond its end")
+            raise _damaged(self._name, "it continues beyond its end")
         return BackupSummary(
-            str(self._path), self.created_at, self.revision, self._rows, self._digest_before
+            self._name, self.created_at, self.revision, self._rows, self._digest_before
         )
 
     def _next(self) -> Any:
@@ -120,27 +120,27 @@ class _ArchiveReader:
     def _next_line(self) -> bytes:
         line = self._lines.readline(_LONGEST_LINE)
         if len(line) == _LONGEST_LINE:
-            raise _damaged(self._path, "it has a line too long for any table")
+            raise _damaged(self._name, "it has a line too long for any table")
         if not line.endswith(b"\n"):
-            raise _damaged(self._path, "it ends too early")
+            raise _damaged(self._name, "it ends too early")
         self._digest_before = self._hash.hexdigest()
         self._hash.update(line)
         return line
 
 
 @contextmanager
-def _reading(path: Path) -> Iterator[_ArchiveReader]:
+def _reading(path: Path, name: str) -> Iterator[_ArchiveReader]:
     try:
         with path.open("rb") as file, zstd.ZstdFile(file) as stream:
-            yield _ArchiveReader(path, stream)
+            yield _ArchiveReader(name, stream)
     except OSError as error:
-        raise BackupError(f"Cannot read {path}: {error.strerror}.", "Check the path.") from error
+        raise BackupError(f"Cannot read {name}: {error.strerror}.", "Check the path.") from error
     except (zstd.ZstdError, EOFError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise _damaged(path, error) from error
+        raise _damaged(name, error) from error
 
 
-def _tables_of(path: Path) -> tuple[BackupSummary, list[TableDump]]:
-    with _reading(path) as archive:
+def _tables_of(path: Path, name: str) -> tuple[BackupSummary, list[TableDump]]:
+    with _reading(path, name) as archive:
         tables = []
         for table in archive.tables():
             tables.append(table)
@@ -148,15 +148,17 @@ def _tables_of(path: Path) -> tuple[BackupSummary, list[TableDump]]:
         return archive.finish(), tables
 
 
-def check_backup(path: Path) -> BackupSummary:
+def check_backup(path: Path, name: str | None = None) -> BackupSummary:
     """Read an archive to its end and return what it holds.
+
+    Messages and the summary call it `name`, by its path unless given.
 
     Raises
     ------
     BackupError
         If it cannot be read or is incomplete.
     """
-    return _tables_of(path)[0]
+    return _tables_of(path, name or str(path))[0]
 
 
 class BackupService:
@@ -239,11 +241,14 @@ class BackupService:
             lines.write({"end": {"rows": count, "sha256": digest}})
         return BackupSummary(name, created_at, head_revision(), count, digest)
 
-    def restore(self, path: Path, *, overwrite: bool = False) -> BackupSummary:
+    def restore(
+        self, path: Path, name: str | None = None, *, overwrite: bool = False
+    ) -> BackupSummary:
         """Fill the database with an archive's rows and bring it to head, in one transaction.
 
         The archive may come from an earlier version, and from the other kind of database. Any
-        failure leaves the database as it was.
+        failure leaves the database as it was. Messages and the summary call the archive `name`, by
+        its path unless given.
 
         Raises
         ------
@@ -251,12 +256,13 @@ class BackupService:
             If the archive is incomplete or newer than this version; if the database holds data and
             `overwrite` is false, is in use, or rejects a row.
         """
-        summary, tables = _tables_of(path)
+        name = name or str(path)
+        summary, tables = _tables_of(path, name)
         self._check_target(summary, overwrite=overwrite)
         try:
             with (
                 rebuilding(self._context.database, summary.revision) as stores,
-                _reading(path) as archive,
+                _reading(path, name) as archive,
             ):
                 stores.dumps.clear(tables)
                 for table in archive.tables():

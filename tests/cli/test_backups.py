@@ -53,7 +53,7 @@ def test_backup_goes_through_a_pipe(terminal: Terminal, tmp_path: Path) -> None:
 
     summary = json.loads(written.stderr)
     assert summary["path"] == "standard output"
-    assert json.loads(checked.stdout) == {**summary, "path": json.loads(checked.stdout)["path"]}
+    assert json.loads(checked.stdout) == {**summary, "path": "standard input"}
     assert restored.returncode == 0
     assert (key["name"], key["project"]) == ("ci", "team")
     assert {path.name for path in tmp_path.iterdir()} == {"trainfare.db", "new"}
@@ -69,7 +69,7 @@ def test_half_a_backup_from_a_pipe_is_refused_and_changes_nothing(
     restored = _run("restore", "-", given=half)
 
     assert restored.returncode == 1
-    assert b"standard-input is damaged" in restored.stderr
+    assert b"standard input is damaged" in restored.stderr
     assert not (tmp_path / "new" / "trainfare.db").exists()
 
 
