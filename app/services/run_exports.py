@@ -1,6 +1,6 @@
 """Exports in the form of an upload: columns, and runs page by page."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
@@ -12,7 +12,7 @@ from app.domain.pages import Page
 from app.domain.runs import Run
 from app.domain.workloads import Workload
 from app.services.recently_used import RecentlyUsed
-from app.services.uploads.fields import EXCLUSION, LABEL, PHASE, RESOURCE
+from app.services.uploads.fields import EXCLUSION, LABEL, MAX_NAMES, PHASE, RESOURCE
 from app.services.uploads.flat import FLAT_FIELDS
 from app.storage.runs import RunFamily
 from app.storage.stores import Stores
@@ -51,7 +51,7 @@ class MemberNames:
     """The names that the runs of workloads use for phases, resources and labels.
 
     Finding them takes all runs of a workload. For its pages they are therefore remembered for
-    `FRESH_FOR`; the columns of a page are those of the workload and those that its runs need.
+    `FRESH_FOR` (see `page_columns`).
     """
 
     def __init__(self) -> None:
@@ -75,10 +75,29 @@ class MemberNames:
         return known[1]
 
 
-def upload_columns(workload: Workload, names: _Names, runs: Sequence[Run] = ()) -> list[str]:
-    """Return the columns that a file of runs of a workload needs: the names, and those of runs."""
-    members = [PARAMETER + name for name in sorted(workload.declaration.parameters)]
-    for prefix, family in _FAMILIES.items():
-        found = set(names[prefix]).union(*(getattr(run, family) for run in runs))
-        members += [prefix + name for name in sorted(found)]
+def upload_columns(workload: Workload, names: _Names) -> list[str]:
+    """Return the columns that a file of all runs of a workload needs."""
+    return _columns(workload.declaration.parameters, names)
+
+
+def page_columns(workload: Workload, names: _Names, runs: Sequence[Run]) -> list[str]:
+    """Return the columns of a page of runs: those of all runs, and those that its own need.
+
+    Where these are more than an upload may have, the page has none that its runs do not need.
+    """
+    own = {
+        prefix: frozenset[str]().union(*(getattr(run, family) for run in runs))
+        for prefix, family in _FAMILIES.items()
+    }
+    known = {prefix: names[prefix] | found for prefix, found in own.items()}
+    columns = _columns(workload.declaration.parameters, known)
+    if len(columns) <= MAX_NAMES:
+        return columns
+    return _columns({name for run in runs for name in run.scenario.parameters}, own)
+
+
+def _columns(parameters: Collection[str], names: _Names) -> list[str]:
+    members = [PARAMETER + name for name in sorted(parameters)]
+    for prefix in _FAMILIES:
+        members += [prefix + name for name in sorted(names[prefix])]
     return ["workload", "external_id", *FLAT_FIELDS, EXCLUSION, *members]

@@ -17,7 +17,7 @@ from app.services.context import ServiceContext
 from app.services.page_tokens import identifier_of
 from app.services.quotas import release_runs
 from app.services.refitting.inclusions import include_runs, lock_runs
-from app.services.run_exports import MemberNames, RunExport, all_pages, upload_columns
+from app.services.run_exports import MemberNames, RunExport, all_pages, page_columns, upload_columns
 from app.services.run_uploads import Assessor
 from app.services.uploads.checking import GpuNaming
 from app.services.uploads.fields import MAX_NAMES
@@ -109,7 +109,8 @@ class RunService:
     ) -> RunExport:
         """Return a workload's runs with an upload's columns; all runs without a `page_size`.
 
-        The columns of a page are those of all the workload's runs, as far as they are known.
+        The columns of a page are those of all the workload's runs, as far as they are known, or
+        those that its own need where an upload may not have so many.
 
         Raises
         ------
@@ -131,7 +132,7 @@ class RunService:
             find_names = self._names.recent if is_page else self._names.read
             names = find_names(stores, workload.workload_id, self._context.now())
         if is_page:
-            columns = upload_columns(workload, names, first.items)
+            columns = page_columns(workload, names, first.items)
             return RunExport(columns, iter([first.items]), first.next_key)
         return RunExport(upload_columns(workload, names), all_pages(first, read), None)
 

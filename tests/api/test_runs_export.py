@@ -13,7 +13,7 @@ from app.storage.runs import RunStore
 from tests.support.clock import FakeClock
 from tests.support.overtaking import after_first
 from tests.support.queries import recorded_queries
-from tests.support.uploads import make_json_run, post, post_csv, post_json
+from tests.support.uploads import list_runs, make_json_run, post, post_csv, post_json
 
 
 def _export(client: TestClient, workload: str, **query: str) -> str:
@@ -117,6 +117,35 @@ def test_pages_have_the_columns_of_all_runs_which_are_looked_for_once(
 
     assert newest.splitlines()[0].endswith(",label.new,label.old")
     assert later.splitlines()[0] == newest.splitlines()[0]
+
+
+def test_pages_can_be_uploaded_where_all_columns_together_are_too_many(
+    client: TestClient,
+) -> None:
+    for run in range(3):
+        labels = {f"note-{run}-{number}": "x" for number in range(150)}
+        post_json(
+            client, make_json_run(external_id=f"id-{run}", labels=labels, parameters={f"p{run}": 1})
+        )
+
+    whole = post(client, _export(client, "resnet50").encode(), "text/csv")
+    pages, token = [], None
+    while token != "":
+        answer = client.get(
+            "/v1/workloads/resnet50/runs",
+            headers={"Accept": "text/csv"},
+            params={"page_size": 1} | ({"page_token": token} if token else {}),
+        )
+        pages.append(answer.content)
+        token = answer.headers.get("Next-Page-Token", "")
+    client.delete("/v1/workloads/resnet50")
+    stored = [post(client, page, "text/csv").json()["created"] for page in pages]
+
+    assert whole.status_code == 422
+    assert "a page of an export (page_size)" in whole.json()["detail"]
+    assert stored == [1, 1, 1]
+    names = [name for run in list_runs(client) for name in run["labels"]]
+    assert len(set(names)) == 450
 
 
 @pytest.mark.parametrize(

@@ -102,7 +102,10 @@ def _read_header(reader: Iterator[list[str]]) -> tuple[list[str], int]:
     """Return the fields of the columns, and how many there are with nameless ones at the end."""
     names, width = read_names(islice(reader, CHUNK_ROWS))
     if len(names) > MAX_NAMES:
-        raise InvalidRequestError(f"The file has {len(names)} columns; at most {MAX_NAMES}.")
+        raise InvalidRequestError(
+            f"The file has {len(names)} columns; at most {MAX_NAMES}. Send its rows in parts that"
+            " need fewer: a page of an export (page_size) then has only those of its own runs."
+        )
     return _canonical_names(names), width
 
 
