@@ -153,6 +153,22 @@ def test_changed_labels_make_the_changed_run_a_duplicate_too(client: TestClient)
     assert [answer.json()["duplicates"] for answer in answers] == [1, 1]
 
 
+def test_conflict_of_labels_alone_is_resolved_by_changing_them(client: TestClient) -> None:
+    [run] = post_json(client, make_json_run(external_id="a", labels={"name": "old"})).json()["runs"]
+    renamed = make_json_run(external_id="a", labels={"name": "new"})
+
+    [fault] = faults(post_json(client, renamed))
+    other = faults(post_json(client, {**renamed, "duration_seconds": 9}))
+    client.patch(f"/v1/runs/{run['run_id']}", json={"labels": {"name": "new"}})
+    repeated = post_json(client, renamed)
+
+    assert fault["field"] == "label.name"
+    assert f"PATCH /v1/runs/{run['run_id']}" in fault["remedy"]
+    assert {each["field"] for each in other} == {"duration_seconds", "label.name"}
+    assert not any("PATCH" in each["remedy"] for each in other)
+    assert repeated.json()["duplicates"] == 1
+
+
 def test_first_use_fixes_a_parameters_type(client: TestClient) -> None:
     post_json(client, make_json_run(parameters={"depth": 50, "precision": "fp16"}))
 

@@ -12,11 +12,14 @@ from app.domain.runs import RunContent, StoredRun
 from app.services.uploads.checking import GpuNaming
 from app.services.uploads.chunks import BoolArray, Chunk
 from app.services.uploads.faults import FaultCollector
-from app.services.uploads.fields import EXCLUSION
+from app.services.uploads.fields import EXCLUSION, LABEL
 from app.services.uploads.flat import FlatValue, flat_content, flat_run
 from app.storage.stores import Stores
 
 _REMEDY: Final = "Send a changed run under a new external_id, or delete the stored run first."
+_RELABEL: Final = (
+    "Change the stored run's labels: PATCH /v1/runs/%s. This row is then a duplicate of it."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +189,7 @@ class DuplicateFinder:
             if run_id is not None and stored == sent:
                 result.duplicates[index] = run_id
             else:
-                self._note(batch, index, sent, stored)
+                self._note(batch, index, sent, stored, run_id)
 
     def _renamed(self, flat: dict[str, FlatValue]) -> dict[str, FlatValue]:
         gpu = flat.get("gpu_type")
@@ -198,6 +201,7 @@ class DuplicateFinder:
         index: int,
         sent: Mapping[str, FlatValue],
         stored: Mapping[str, FlatValue] | None,
+        run_id: RunId | None,
     ) -> None:
         row = int(batch.chunk.rows[index])
         name = batch.chunk.texts["external_id"][index]
@@ -205,18 +209,20 @@ class DuplicateFinder:
             message = "An earlier row of this upload has this external_id but other content."
             self._conflicts.add(row, "external_id", name, message, _REMEDY)
             return
-        for field_name in sorted({*sent, *stored}):
+        differing = sorted(
+            field for field in {*sent, *stored} if sent.get(field) != stored.get(field)
+        )
+        only_labels = all(field.startswith(LABEL) for field in differing)
+        remedy = _RELABEL % run_id if only_labels else _REMEDY
+        for field_name in differing:
             sent_value, stored_value = sent.get(field_name), stored.get(field_name)
-            if sent_value != stored_value:
-                message = f"Run {name!r} is stored with {_shown(stored_value)}; this row has"
-                shown = (
-                    sent_value
-                    if isinstance(sent_value, str | float | int | None)
-                    else _shown(sent_value)
-                )
-                self._conflicts.add(
-                    row, field_name, shown, f"{message} {_shown(sent_value)}.", _REMEDY
-                )
+            message = f"Run {name!r} is stored with {_shown(stored_value)}; this row has"
+            shown = (
+                sent_value
+                if isinstance(sent_value, str | float | int | None)
+                else _shown(sent_value)
+            )
+            self._conflicts.add(row, field_name, shown, f"{message} {_shown(sent_value)}.", remedy)
 
 
 def _shown(value: FlatValue | None) -> str:
