@@ -354,3 +354,27 @@ def test_uploading_twice_creates_nothing_new(
 
     assert first.out == f"{workload}: 1 run created, 0 already there\n"
     assert second.out == f"{workload}: 0 runs created, 1 already there\n"
+
+
+def test_run_that_was_renamed_is_already_there(
+    uploading: Importing, workload: str, tmp_path: Path
+) -> None:
+    experiment = _store(tmp_path)
+    run = _file_run(experiment)
+    options = [tmp_path / "mlruns", "--workload", workload]
+    uploading("mlflow", *options)
+    written(run / "tags" / "mlflow.runName", "the best one")
+    _file_run(experiment, "r2")
+
+    renamed = uploading("mlflow", *options)
+    meta = (run / "meta.yaml").read_text()
+    written(run / "meta.yaml", meta.replace(str(STARTED_MS + 61_500), str(STARTED_MS + 62_500)))
+    changed = uploading("mlflow", *options)
+
+    assert renamed.exit_code == 0
+    assert renamed.out == f"{workload}: 1 run created, 1 already there\n"
+    assert "Stored runs keep the names that the source has changed since (label.run_name)." in (
+        renamed.err
+    )
+    assert changed.exit_code == 1
+    assert "duration_seconds" in changed.err

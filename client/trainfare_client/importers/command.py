@@ -114,7 +114,7 @@ def _run(options: argparse.Namespace, source: Source) -> int:
         # Only an upload needs the client.
         from trainfare_client.importers.delivering import upload  # noqa: PLC0415
 
-        answer = upload(rows, options)
+        answer = upload(rows, options, source.names)
     _print_answer(options, answer, sorted(rows.workloads))
     return 0
 

@@ -42,6 +42,8 @@ class Source:
         What to do if it holds no runs.
     arguments
         Its own options: flag and argparse's keywords.
+    names
+        The fields that one can change there after a run.
     """
 
     help: str
@@ -51,6 +53,7 @@ class Source:
     read: Reader
     nothing: str
     arguments: Sequence[tuple[str, dict[str, Any]]] = ()
+    names: frozenset[str] = frozenset()
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         """Add this source's own options."""
@@ -186,6 +189,7 @@ SOURCES: Final[dict[str, Source]] = {
         read=read_mlflow,
         nothing="Have the runs ended? Those still running are left out.",
         arguments=(_PARAMETERS,),
+        names=frozenset({"label.run_name"}),
     ),
     "wandb": Source(
         help="local folders of Weights & Biases",
