@@ -12,6 +12,7 @@ from fastapi import FastAPI, Request
 from fastapi.responses import StreamingResponse
 from uvicorn.server import ServerState
 
+from app.api.strict_headers import STRICTEST
 from app.cli.processes.direct_protocol import DirectProtocol
 from app.cli.processes.guarded_protocol import GuardedProtocol
 from tests.support.connections import listening, send_in_pieces
@@ -182,6 +183,33 @@ def test_endless_bytes_that_belong_to_no_body_are_refused(
     has_begun = asked.startswith(b"GET")
     assert answer.startswith(b"HTTP/1.1 200" if has_begun else b"HTTP/1.1 431")
     assert (b"headers_too_large" in answer) != has_begun
+
+
+@pytest.mark.parametrize("coding", [b"identity, chunked", b"gzip, chunked", b"identity"])
+def test_body_in_another_coding_than_chunks_is_refused(application: FastAPI, coding: bytes) -> None:
+    head = b"GET /healthz HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: %b\r\n\r\n"
+
+    status, problem = _problem(_talk(application, head % coding + b"0\r\n\r\n" + _SECOND))
+
+    assert status.startswith(b"HTTP/1.1 400")
+    assert problem["code"] == "malformed_http"
+
+
+def test_name_of_the_coding_may_be_in_capitals(application: FastAPI) -> None:
+    head = b"GET /healthz HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: Chunked \r\n\r\n"
+
+    answers = _converse(application, head + b"0\r\n\r\n" + _SECOND).split(b"HTTP/1.1 ")[1:]
+
+    assert [answer[:3] for answer in answers] == [b"200", b"200"]
+
+
+def test_refusals_before_the_application_have_the_headers_of_all_answers(
+    application: FastAPI,
+) -> None:
+    refused = _talk(application, b"GET /healthz HTTP/1.1\r\n\r\n")
+
+    headers = refused.partition(b"\r\n\r\n")[0].split(b"\r\n")[1:]
+    assert {b"%b: %b" % header for header in STRICTEST} <= set(headers)
 
 
 def test_trailers_are_no_headers(application: FastAPI) -> None:

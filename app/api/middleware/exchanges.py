@@ -19,20 +19,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from app.api import problems
 from app.api.middleware.deadlines import DeadlineWatch
 from app.api.middleware.metrics import NO_ROUTE, RequestMetrics
+from app.api.strict_headers import POLICY, STRICT, STRICTEST, Headers
 from app.domain import deadlines, log_fields
 from app.domain.availability_errors import OverloadedError
 from app.domain.identifiers import random_bytes
 
 _logger = logging.getLogger(__name__)
-_Headers = tuple[tuple[bytes, bytes], ...]
-_POLICY: Final = b"content-security-policy"
-_STRICT: Final[_Headers] = (
-    (b"x-content-type-options", b"nosniff"),
-    (b"x-frame-options", b"DENY"),
-    (b"cross-origin-resource-policy", b"same-origin"),
-)
-_STRICTEST: Final[_Headers] = (*_STRICT, (_POLICY, b"default-src 'none'; frame-ancestors 'none'"))
-"""For answers without a policy of their own: a browser may load nothing."""
 _REQUEST_ID: Final = re.compile(r"[\w.-]{1,128}", re.ASCII)
 _TRACE_PARENT: Final = re.compile(r"00-(?!0{32})([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
 """W3C Trace Context; its trace id has the form of our request ids."""
@@ -86,7 +78,7 @@ class Exchange:
         self.request_id = _caller_request_id(self.headers) or random_bytes().hex()
         self.status: int | None = None
         """The status of the answer, None before it has begun."""
-        self.extra_headers: _Headers = ()
+        self.extra_headers: Headers = ()
         """Headers that layers add to the answer."""
         self.unread: Body | None = None
         """The body to drain before the answer ends, since a sender that still writes misses it."""
@@ -110,10 +102,10 @@ class Exchange:
         return self._send(message)
 
     def _all_headers(self, headers: Any) -> list[tuple[bytes, bytes]]:
-        strict = _STRICTEST
+        strict = STRICTEST
         for name, _ in headers:
-            if name == _POLICY:
-                strict = _STRICT
+            if name == POLICY:
+                strict = STRICT
         elapsed_ms = self.elapsed_s() * 1e3
         timing = _TIMING % elapsed_ms
         return [
@@ -154,7 +146,7 @@ class Exchange:
         return self._begin(message) if is_start else self._send(message)
 
 
-def _common_headers(request_id: bytes, timing: bytes, strict: _Headers) -> _Headers:
+def _common_headers(request_id: bytes, timing: bytes, strict: Headers) -> Headers:
     """Return the headers that are added to every answer."""
     return ((b"x-request-id", request_id), (b"server-timing", timing), *strict)
 
@@ -166,7 +158,7 @@ def json_headers(length: bytes) -> list[tuple[bytes, bytes]]:
 
 _JSON_HEAD: Final = b"%b\r\n" % b"".join(
     b"%b: %b\r\n" % header
-    for header in (*json_headers(b"%d"), *_common_headers(b"%b", _TIMING, _STRICTEST))
+    for header in (*json_headers(b"%d"), *_common_headers(b"%b", _TIMING, STRICTEST))
 )
 
 

@@ -12,6 +12,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from app.api import problem_kinds, problems
 from app.api.problem_kinds import ProblemKind
+from app.api.strict_headers import STRICTEST
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -173,6 +174,7 @@ class GuardedProtocol(HttpToolsProtocol):
             self._disarm()
         self._awaits_head, self._has_progress = False, True
         self._require_host()
+        self._require_known_coding()
         self._require_short_target()
         super().on_headers_complete()
         # The request keeps its list; trailers, which arrive like headers, go to this new one.
@@ -185,6 +187,16 @@ class GuardedProtocol(HttpToolsProtocol):
             number = "several" if hosts else "no"
             detail = f"A request has one Host header; this one has {number}."
             raise _RefusedError(problem_kinds.MALFORMED_HTTP, detail)
+
+    def _require_known_coding(self) -> None:
+        """Refuse a body in another transfer coding than chunks, which the parser would not undo.
+
+        A proxy that does undo it, or knows none but `chunked`, reads another body.
+        """
+        for name, value in self.headers:
+            if name == b"transfer-encoding" and value.strip().lower() != b"chunked":
+                detail = "The only transfer coding is chunked; this request names another one."
+                raise _RefusedError(problem_kinds.MALFORMED_HTTP, detail)
 
     def _require_short_target(self) -> None:
         """Refuse a target that is too long for uvicorn's URL parser."""
@@ -291,12 +303,15 @@ class GuardedProtocol(HttpToolsProtocol):
         remedy = _SHORTEN if is_long else "Send the request again, whole and without delay."
         document = problems.problem_document(kind, detail, instance="/", remedy=remedy)
         body = orjson.dumps(document)
-        head = (
-            f"HTTP/1.1 {kind.status} {HTTPStatus(kind.status).phrase}\r\n"
-            f"content-type: {problems.MEDIA_TYPE}\r\n"
-            f"content-length: {len(body)}\r\n"
-            "connection: close\r\n\r\n"
+        head = b"HTTP/1.1 %d %b\r\n" % (kind.status, HTTPStatus(kind.status).phrase.encode())
+        headers = (
+            *self.server_state.default_headers,  # the date
+            (b"content-type", problems.MEDIA_TYPE.encode()),
+            (b"content-length", b"%d" % len(body)),
+            (b"connection", b"close"),
+            *STRICTEST,
         )
-        self.transport.write(head.encode("ascii") + body)
+        lines = b"".join(b"%b: %b\r\n" % header for header in headers)
+        self.transport.write(head + lines + b"\r\n" + body)
         self.transport.close()
         self._watch_unsent()
