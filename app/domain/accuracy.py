@@ -66,13 +66,17 @@ class RealisedForecast:
 
 @dataclass(frozen=True, slots=True)
 class RealisedAccuracy:
-    """Accuracy of a workload's recorded forecasts: MAPE as a fraction, coverage by confidence."""
+    """Accuracy of a workload's recorded forecasts: MAPE as a fraction, coverage by confidence.
+
+    `judged` counts the runs behind each coverage: `runs` includes those of other confidences.
+    """
 
     project: str
     workload: Slug
     runs: int
     mape: float
     coverage: Mapping[float, float]
+    judged: Mapping[float, int]
 
 
 class DriftDirection(StrEnum):

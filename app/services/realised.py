@@ -72,4 +72,5 @@ def _accuracy(group: Sequence[RealisedForecast]) -> RealisedAccuracy:
         runs=len(group),
         mape=sum(errors) / len(errors),
         coverage={level: sum(hits) / len(hits) for level, hits in hits_by_level.items()},
+        judged={level: len(hits) for level, hits in hits_by_level.items()},
     )

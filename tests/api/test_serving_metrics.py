@@ -1,8 +1,13 @@
 """Metrics tell what the caches do and how recorded forecasts came true."""
 
+from collections.abc import Iterator
+
 import pytest
 from fastapi.testclient import TestClient
+from prometheus_client import CollectorRegistry, generate_latest
 
+from app.api.metrics.queue import RealisedMetrics
+from app.domain.accuracy import RealisedAccuracy
 from app.services.realised import WINDOW
 from app.services.wiring import Services
 from app.settings import Settings
@@ -57,6 +62,36 @@ class TestAsked:
         assert _value(client, f"trainfare_realised_mape{{{LABELS}}}") == pytest.approx(0.375)
         coverage = f'trainfare_realised_coverage{{confidence="0.9",{LABELS}}}'
         assert _value(client, coverage) == 0.5
+
+    def test_coverage_tells_how_many_runs_are_behind_it(
+        self, client: TestClient, services: Services
+    ) -> None:
+        realise_forecast(client, services)
+        realise_forecast(client, services, ratio=4.0, confidence=0.5)
+        realise_forecast(client, services, confidence=0.99)
+
+        judged = f"trainfare_realised_judged_runs{{confidence=%s,{LABELS}}}"
+        assert _value(client, f"trainfare_realised_runs{{{LABELS}}}") == 3.0
+        assert _value(client, judged % '"0.9"') == 1.0
+        assert _value(client, judged % '"0.5"') == 1.0
+        assert _value(client, judged % '"0.99"') is None
+
+    def test_figures_are_whole_while_another_scrape_replaces_them(
+        self, client: TestClient, services: Services
+    ) -> None:
+        realise_forecast(client, services)
+        registry = CollectorRegistry()
+        metrics = RealisedMetrics(registry)
+        metrics.show(services.realised.accuracy())
+
+        def replaced_meanwhile() -> Iterator[RealisedAccuracy]:
+            told.append(generate_latest(registry))
+            yield from services.realised.accuracy()
+
+        told: list[bytes] = []
+        metrics.show(replaced_meanwhile())
+
+        assert told == [generate_latest(registry)]
 
     def test_runs_of_something_else_than_was_asked_do_not_count(
         self, client: TestClient, services: Services

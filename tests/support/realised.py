@@ -30,14 +30,16 @@ def realise_forecast(
     services: Services,
     ratio: float = 1.0,
     configuration: Mapping[str, Any] = QUESTION["configuration"],
+    confidence: float = 0.9,
 ) -> None:
     """Record a forecast of a workload, fitted if missing, and a run `ratio` times as long.
 
-    The run is made on `configuration`, the one that is asked about unless given.
+    The run is made on `configuration`, the one that is asked about unless given. `confidence` is
+    that of the forecast's interval.
     """
     if client.get("/v1/workloads/fitted").status_code != 200:
         publish_regressor(services)
-    forecast = ask(client)
+    forecast = ask(client, confidence=confidence)
     services.forecasts.recorded(DEFAULT_PROJECT, forecast["forecast_id"])
     run = {
         **QUESTION,

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Gauge
-from prometheus_client.core import Metric
+from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 from typing_extensions import override
 
@@ -15,40 +15,54 @@ from app.services.health import HealthService
 from app.services.realised import RealisedService
 
 _WORKLOAD: Final = ("project", "workload")
+_INTERVAL: Final = (*_WORKLOAD, "confidence")
 
 
-class RealisedMetrics:
-    """Error and coverage of recorded forecasts by workload, if enabled in the settings."""
+class RealisedMetrics(Collector):
+    """Error and coverage of recorded forecasts by workload, if enabled in the settings.
+
+    Another scrape may read them while one is collected, so they are replaced as a whole: a series
+    that is missing once would start the waiting time of an alert anew.
+    """
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self._runs = Gauge(
+        self._accuracies: tuple[RealisedAccuracy, ...] = ()
+        registry.register(self)
+
+    def show(self, accuracies: Iterable[RealisedAccuracy]) -> None:
+        """Export exactly these workloads."""
+        self._accuracies = tuple(accuracies)
+
+    @override
+    def collect(self) -> Iterable[Metric]:
+        runs = GaugeMetricFamily(
             "trainfare_realised_runs",
             "Runs of the last 7 days that name a recorded forecast.",
-            _WORKLOAD,
-            registry=registry,
+            labels=_WORKLOAD,
         )
-        self._mape = Gauge(
+        mape = GaugeMetricFamily(
             "trainfare_realised_mape",
             "Mean absolute percentage error of their forecasts, as a fraction.",
-            _WORKLOAD,
-            registry=registry,
+            labels=_WORKLOAD,
         )
-        self._coverage = Gauge(
+        coverage = GaugeMetricFamily(
             "trainfare_realised_coverage",
             "Share of them inside the interval of the forecast, by its confidence.",
-            (*_WORKLOAD, "confidence"),
-            registry=registry,
+            labels=_INTERVAL,
         )
-
-    def show(self, accuracies: list[RealisedAccuracy]) -> None:
-        """Export exactly these workloads."""
-        for gauge in (self._runs, self._mape, self._coverage):
-            gauge.clear()
-        for accuracy in accuracies:
-            self._runs.labels(accuracy.project, accuracy.workload).set(accuracy.runs)
-            self._mape.labels(accuracy.project, accuracy.workload).set(accuracy.mape)
+        judged = GaugeMetricFamily(
+            "trainfare_realised_judged_runs",
+            "How many of them had an interval of that confidence.",
+            labels=_INTERVAL,
+        )
+        for accuracy in self._accuracies:
+            workload = (accuracy.project, accuracy.workload)
+            runs.add_metric(workload, accuracy.runs)
+            mape.add_metric(workload, accuracy.mape)
             for level, share in accuracy.coverage.items():
-                self._coverage.labels(accuracy.project, accuracy.workload, f"{level:g}").set(share)
+                coverage.add_metric((*workload, f"{level:g}"), share)
+                judged.add_metric((*workload, f"{level:g}"), accuracy.judged[level])
+        return runs, mape, coverage, judged
 
 
 class QueueMetrics(Collector):
