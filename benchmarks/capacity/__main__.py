@@ -9,6 +9,7 @@ the machine. Prices are assumptions; replace them by your own.
 
 import argparse
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rich.console import Console
@@ -32,7 +33,7 @@ class Line:
 
 def main() -> None:
     """Print the plan."""
-    arguments = _parse()
+    arguments = parse()
     console = Console(width=110)
     demand = Demand(
         arguments.workloads, arguments.fits_per_hour, arguments.fit_s, arguments.fit_spread
@@ -51,7 +52,8 @@ def main() -> None:
     console.print(_plan_table(lines))
 
 
-def _parse() -> argparse.Namespace:
+def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    """Return the inputs of the plan; None: those of the command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -68,7 +70,7 @@ def _parse() -> argparse.Namespace:
     measured.add_argument("--forecast-ms", type=float, default=1.2, help="of a core")
     measured.add_argument("--fit-s", type=float, default=5.6, help="of a core")
     measured.add_argument("--fit-spread", type=float, default=0.7, help="of its logarithm")
-    measured.add_argument("--bytes-a-run", type=float, default=606)
+    measured.add_argument("--bytes-a-run", type=float, default=604)
     measured.add_argument("--bytes-a-forecast", type=float, default=2150)
     measured.add_argument("--bytes-a-version", type=float, default=2_000_000)
     measured.add_argument("--memory-a-version", type=float, default=1.6, help="in its bytes")
@@ -81,7 +83,7 @@ def _parse() -> argparse.Namespace:
     simulated.add_argument("--cores", type=int, nargs="+", default=[2, 4, 8, 16, 32])
     simulated.add_argument("--hours", type=float, default=24)
     simulated.add_argument("--portions", type=int, default=24, help="of the refit, over the hours")
-    return parser.parse_args()
+    return parser.parse_args(arguments)
 
 
 def _services(arguments: argparse.Namespace) -> list[Line]:

@@ -1,9 +1,12 @@
 """The simulated queue of fits agrees with what can be worked out by hand."""
 
 import math
+import re
+from pathlib import Path
 
 import pytest
 
+from benchmarks.capacity.__main__ import parse
 from benchmarks.capacity.refits import Demand, simulate
 
 
@@ -38,3 +41,12 @@ def test_portions_shorten_the_wait_of_those_who_ask_meanwhile() -> None:
 
     assert in_portions.wait_during_s < at_once.wait_during_s / 5
     assert at_once.wait_after_s < 60
+
+
+def test_plan_takes_the_bytes_of_a_run_that_were_measured() -> None:
+    told = (Path(__file__).parents[2] / "docs" / "scale.md").read_text(encoding="utf-8")
+
+    measured = re.search(r"^A run takes (\d+) bytes", told, re.MULTILINE)
+
+    assert measured is not None
+    assert parse([]).bytes_a_run == float(measured[1])
