@@ -88,8 +88,8 @@ def say_configuration(configuration: Mapping[str, Any]) -> str:
     """Return a configuration in a few words."""
     workers = configuration.get("workers") or 1
     instance, gpu = configuration.get("instance_type"), configuration.get("gpu_type")
-    further = [*([instance] if gpu and instance else []), *say_capacity(configuration)]
-    return say_workers(workers, gpu or instance) + (f" ({', '.join(further)})" if further else "")
+    further = [*([instance] if instance else []), *say_capacity(configuration)]
+    return say_workers(workers, gpu) + (f" ({', '.join(further)})" if further else "")
 
 
 def _sentence(forecast: Mapping[str, Any]) -> str:

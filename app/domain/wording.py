@@ -146,15 +146,15 @@ def say_count(count: int, noun: str) -> str:
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
-def say_workers(workers: int, hardware: str | None) -> str:
-    """Return a number of workers with what each of them is, if that is known.
+def say_workers(workers: int, gpu_type: str | None) -> str:
+    """Return a number of workers with the GPU that each of them has, if that is known.
 
     Examples
     --------
     >>> say_workers(1, None), say_workers(4096, "H100")
     ('1 worker', '4,096 x H100')
     """
-    return say_count(workers, "worker") if hardware is None else f"{workers:,} x {hardware}"
+    return say_count(workers, "worker") if gpu_type is None else f"{workers:,} x {gpu_type}"
 
 
 def say_name(name: str) -> str:

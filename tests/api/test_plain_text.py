@@ -210,9 +210,19 @@ def test_unknown_cost_and_warnings_are_said() -> None:
         ({"workers": 16, "nodes": 2, "gpu_type": "T4"}, "on 16 x T4 on 2 nodes with"),
         ({"workers": 16, "nodes": 1, "gpu_type": "T4"}, "on 16 x T4 with"),
         ({"workers": 4096, "nodes": 1, "gpu_type": "T4"}, "on 4,096 x T4 with"),
+        (
+            {"workers": 8, "nodes": 1, "instance_type": "c5.4xlarge"},
+            "on 8 workers (c5.4xlarge) with",
+        ),
+        (
+            {"workers": 8, "nodes": 2, "instance_type": "c5.4xlarge"},
+            "on 8 workers (c5.4xlarge) on 2 nodes with",
+        ),
     ],
 )
-def test_several_nodes_are_said(configuration: dict[str, Any], told: str) -> None:
+def test_workers_and_nodes_are_not_mistaken_for_each_other(
+    configuration: dict[str, Any], told: str
+) -> None:
     assert told in forecast_sentences(make_forecast(configuration=configuration))
 
 

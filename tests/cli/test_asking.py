@@ -150,7 +150,7 @@ def test_best_candidate_is_told_in_a_sentence(capsys: pytest.CaptureFixture[str]
 
 def test_places_are_told_in_few_words() -> None:
     assert say_configuration({"workers": 1}) == "1 worker"
-    assert say_configuration({"workers": 4, "instance_type": "m5.large"}) == "4 x m5.large"
+    assert say_configuration({"workers": 4, "instance_type": "m5.large"}) == "4 workers (m5.large)"
 
 
 def test_unknown_cost_is_a_dash() -> None:

@@ -143,7 +143,10 @@ def _change(judged: JudgedRun) -> str:
 
 def _hardware_text(judged: JudgedRun) -> str:
     configuration = judged.run.scenario.configuration
-    return say_workers(configuration.workers, configuration.gpu_type or configuration.instance_type)
+    instance, gpu = configuration.instance_type, configuration.gpu_type
+    return say_workers(configuration.workers, gpu) + (
+        f" ({instance})" if instance and not gpu else ""
+    )
 
 
 def _configuration_text(judged: JudgedRun) -> str:

@@ -52,10 +52,9 @@ def _hardware(forecast: Document) -> str:
     configuration = forecast["configuration"]
     workers, nodes = configuration.get("workers") or 1, configuration.get("nodes") or 1
     on_nodes = f" on {say_count(nodes, 'node')}" if nodes > 1 else ""
-    instance = configuration.get("instance_type")
-    hardware = configuration.get("gpu_type") or instance
-    suffix = f" ({instance})" if instance and instance != hardware else ""
-    return say_workers(workers, hardware) + suffix + on_nodes
+    instance, gpu = configuration.get("instance_type"), configuration.get("gpu_type")
+    suffix = f" ({instance})" if instance and instance != gpu else ""
+    return say_workers(workers, gpu) + suffix + on_nodes
 
 
 def _cost_sentence(cost: Document | None) -> str:
