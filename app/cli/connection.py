@@ -98,7 +98,10 @@ class Connection:
                 "Correct HTTP_PROXY and the like.",
             ) from None
         if self._client.base_url.scheme not in {"http", "https"}:
-            raise UsageError(f"{self.url!r} is not an http or https URL.", "Correct --url.")
+            raise UsageError(
+                f"{self.url!r} is not an http or https URL.",
+                "Write --url (TRAINFARE_URL) with its scheme, such as http://localhost:8000.",
+            )
 
     def ask(self, method: str, path: str, **options: Any) -> httpx2.Response:
         """Return the answer to a request that may safely be repeated.

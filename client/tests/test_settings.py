@@ -94,6 +94,11 @@ def test_address_that_is_none_is_refused(url: str) -> None:
         read_settings(url=url)
 
 
+def test_address_without_its_scheme_is_told_how_to_be_written() -> None:
+    with pytest.raises(SettingsError, match="such as http://localhost:8000"):
+        read_settings(url="localhost:8000", environ={})
+
+
 @pytest.mark.parametrize("key", ["two words", "schl\u00fcssel", "line\nline"])
 def test_key_that_is_none_is_refused_and_not_shown(key: str) -> None:
     with pytest.raises(SettingsError, match="TRAINFARE_API_KEY") as caught:

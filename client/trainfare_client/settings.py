@@ -57,7 +57,7 @@ class ClientSettings:
         if not _is_url(self.url):
             raise SettingsError(
                 f"The address {self.shown_url!r} is not an http or https URL.",
-                "Correct TRAINFARE_URL.",
+                "Write TRAINFARE_URL with its scheme, such as http://localhost:8000.",
             )
         if self.api_key is not None and not _KEY_PATTERN.fullmatch(self.api_key):
             # Never shown: the message may end up in a log.

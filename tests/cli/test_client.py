@@ -322,6 +322,13 @@ def test_what_is_no_address_is_said(terminal: Terminal, url: str) -> None:
     assert "--url" in result.err
 
 
+def test_address_without_its_scheme_is_told_how_to_be_written(terminal: Terminal) -> None:
+    result = terminal.type("workloads", "--url", "localhost:8000")
+
+    assert result.exit_code == 2
+    assert "such as http://localhost:8000" in result.err
+
+
 def test_wrong_key_is_refused(terminal: Terminal) -> None:
     result = terminal.type("workloads", "--key", "tf_wrong_key")
 
