@@ -33,7 +33,7 @@ Supervised = Annotated[
 
 _PREFIX: Final = "TRAINFARE_"
 SERVE_EXAMPLES: Final = (
-    "trainfare serve --with-fitter",
+    "trainfare serve --with-fitter --migrate",
     "trainfare serve --host 0.0.0.0 --port 80 --workers 4",
 )
 _AS_JSON: Final = (

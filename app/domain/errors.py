@@ -170,7 +170,9 @@ class InvalidRowsError(DomainError):
     remedy = "Fix the named rows and send all again."
 
     def __init__(self, faults: Sequence[Fault], *, bad_rows: int, total_rows: int) -> None:
-        named = "" if bad_rows <= MAX_NAMED_FAULTS else f" (the first {MAX_NAMED_FAULTS} are named)"
+        named = (
+            "" if bad_rows <= MAX_NAMED_FAULTS else f" (the first {MAX_NAMED_FAULTS:,} are named)"
+        )
         super().__init__(
             f"{bad_rows:,} of {say_count(total_rows, 'row')} {'is' if bad_rows == 1 else 'are'}"
             f" invalid{named}; nothing was stored.",
