@@ -17,7 +17,7 @@ def test_documented_charges_are_the_line_items_of_an_answer(
     client: TestClient, services: Services
 ) -> None:
     publish_regressor(services)
-    [shown] = re.findall(r"/v1/forecasts .*?-d '(.*?)'", PAGE, re.DOTALL)
+    shown, *_ = re.findall(r"/v1/forecasts .*?-d '(.*?)'", PAGE, re.DOTALL)
     documented = re.findall(r"^\| (\w+) \| [\d.]+ \| ([\w-]+) \| ([\d.]+) \|", PAGE, re.MULTILINE)
     pricing = json.loads(shown)["pricing"]
 
