@@ -141,10 +141,10 @@ def test_dry_run_shows_commands_and_runs_nothing(
     patient_http.put(f"{service_url}/v1/workloads/{workload}", json={})
 
     result = profile(terminal, workload, "--dry-run", shell="train --n {dataset_size}")
-    document = profile(terminal, workload, "--dry-run", "--json").document
+    few = profile(terminal, workload, "--dry-run", "--json", "--runs", 2).document
 
     assert "train --n 1000" in result.out
-    assert document["workload"] == workload
+    assert (few["workload"], len(few["runs"])) == (workload, 2)
     assert list(tmp_path.glob("*.jsonl")) == []
 
 

@@ -94,7 +94,7 @@ class Profiler:
                 " or declare it first: curl -X PUT -H 'Content-Type: application/json'"
                 f" -d '{{}}' {self._connection.url}{self._path}",
             )
-        return self._fetch_plan(None)
+        return self._fetch_plan(None, at_most=self._max_runs)
 
     def commands(self, plan: Document) -> list[tuple[Document, str]]:
         """Return each planned run with its command, or with the reason why it cannot run here."""
@@ -347,9 +347,11 @@ class Profiler:
             self._version = fit["regressor_version"] or 0
         self._log.append(session, "fitted", version=self._version)
 
-    def _fetch_plan(self, session: Session | None) -> Document:
+    def _fetch_plan(self, session: Session | None, *, at_most: int | None = None) -> Document:
         """Return the plan of what remains to be measured, from the newest regressor."""
         body = {"runs": _PLANNED_AT_ONCE, **self._plan_request.body}
+        if at_most is not None:
+            body["runs"] = min(body["runs"], at_most)
         if session is not None:
             attempted = session.attempted()
             body["exclude"] = [*body.get("exclude", []), *attempted]
