@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from trainfare_client.importers.command import main
-from trainfare_client.importers.sacct import NEEDED
+from trainfare_client.importers.sacct import COLUMNS
 
 from client.tests.importing import Importing, written
 
@@ -281,7 +281,7 @@ def test_help_names_each_needed_column_in_one_piece(
         main(["sacct", "--help"])
 
     words = capsys.readouterr().out.replace(",", " ").replace(";", " ").split()
-    assert set(NEEDED.split(",")) <= set(words)
+    assert set(COLUMNS.split(",")) <= set(words)
 
 
 def test_other_attempt_under_the_same_id_is_told_by_what_differs(

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from trainfare_client.importers.expressions import Cell
     from trainfare_client.importers.options import Options
 
-NEEDED: Final = (
+COLUMNS: Final = (
     "Cluster,JobID,JobIDRaw,JobName,State,ElapsedRaw,Start,NNodes,AllocCPUS,AllocTRES,Partition"
 )
-_REMEDY: Final = f"Export with: sacct --parsable2 --duplicates --format={NEEDED}"
+_REMEDY: Final = f"Export with: sacct --parsable2 --duplicates --format={COLUMNS}"
 _UNDER_A_SECOND: Final = "jobs that never ran, or for less than a second"
 _RESIZED: Final = "parts of jobs that were resized, which are not one configuration"
 _READ_BEFORE: Final = "jobs that were read before"

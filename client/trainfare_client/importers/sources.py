@@ -15,7 +15,7 @@ from trainfare_client.importers.mapping import column_map
 from trainfare_client.importers.mlflow import read_mlflow
 from trainfare_client.importers.options import Options
 from trainfare_client.importers.rows import ImportedRow
-from trainfare_client.importers.sacct import NEEDED, read_sacct
+from trainfare_client.importers.sacct import COLUMNS, read_sacct
 from trainfare_client.importers.spark import read_spark
 from trainfare_client.importers.units import duration_s
 from trainfare_client.importers.wandb import read_wandb
@@ -163,7 +163,8 @@ SOURCES: Final[dict[str, Source]] = {
     "sacct": Source(
         help="jobs of Slurm's accounting",
         description="Imports the ended jobs of `sacct --parsable2`; each is a run, steps are not."
-        f" Needed columns: {NEEDED.replace(',', ', ')}; more may be there.",
+        f" Columns: {COLUMNS.replace(',', ', ')}, of which JobID, State and ElapsedRaw have to be"
+        " there; Comment and Restarts are read too, others by --map.",
         paths="output of sacct --parsable2, also .gz or .zst; - for standard input",
         workload="the job's name",
         read=read_sacct,
