@@ -54,6 +54,7 @@ KINDS: Mapping[type[DomainError], ProblemKind] = {
         "unsupported_media_type", 415, "Unsupported media type"
     ),
     access.UnauthenticatedError: ProblemKind("unauthenticated", 401, "Not authenticated"),
+    access.UnneededKeyError: ProblemKind("unauthenticated", 401, "Not authenticated"),
     access.InvalidTokenError: ProblemKind("unauthenticated", 401, "Not authenticated"),
     access.IssuerUnavailableError: ProblemKind(
         "issuer_unavailable", 503, "Token issuer unavailable"

@@ -13,6 +13,7 @@ _TRANSLATIONS: Final = tuple(
         (r"send it with the header Content-Encoding: zstd", "name it .zst"),
         (r"\bapplication/x-ndjson\b", ".ndjson"),
         (r"Send `Authorization: Bearer KEY`", "Give it with --api-key (TRAINFARE_API_KEY)"),
+        (r"Leave the `Authorization` header out", "Leave --api-key (TRAINFARE_API_KEY) out"),
         (r"POST /v1/workloads/\{workload\}/fits", "`trainfare fit WORKLOAD`"),
         (r"POST /v1/workloads/([^/\s]+)/fits", r"`trainfare fit \1`"),
         (r"POST /v1/runs\b", "`trainfare upload FILE`"),

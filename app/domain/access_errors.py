@@ -14,6 +14,15 @@ class UnauthenticatedError(DomainError):
         super().__init__(f"Authentication failed: {reason}.")
 
 
+class UnneededKeyError(UnauthenticatedError):
+    """An unknown key was sent to a service that demands none."""
+
+    remedy = (
+        "Leave the `Authorization` header out: this service demands no key. `trainfare keys list`"
+        " shows its operator the keys that it knows."
+    )
+
+
 class InvalidTokenError(UnauthenticatedError):
     """A token of an issuer is not valid here and now, or lacks claims."""
 

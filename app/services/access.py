@@ -22,7 +22,7 @@ from app.domain.access import (
     Scope,
     check_name,
 )
-from app.domain.access_errors import UnauthenticatedError
+from app.domain.access_errors import UnauthenticatedError, UnneededKeyError
 from app.domain.addresses import is_local_name, is_loopback
 from app.domain.availability_errors import MissingExtraError, StorageUnavailableError
 from app.domain.errors import DomainError, NotFoundError
@@ -141,11 +141,11 @@ class AccessService:
         if self._tokens is not None and is_token(token):
             return await self._tokens.authenticate(token)
         if len(token) > _MAX_TOKEN_LENGTH:
-            raise UnauthenticatedError("the key is unknown")
+            raise self._unknown_key()
         now = self._context.now()
         cached = await self._look_up(token, now)
         if cached.key is None:
-            raise UnauthenticatedError("the key is unknown")
+            raise self._unknown_key()
         if not cached.key.is_usable(now):
             state = "expired" if cached.key.revoked_at is None else "revoked"
             raise UnauthenticatedError(f"the key {cached.key.key_id!r} is {state}")
@@ -194,6 +194,10 @@ class AccessService:
         if cached is None or cached.key is None or not cached.is_fresh(now):
             return None
         return self._admit(cached, cached.key, now) if cached.key.is_usable(now) else None
+
+    def _unknown_key(self) -> UnauthenticatedError:
+        kind = UnauthenticatedError if self.requires_keys else UnneededKeyError
+        return kind("the key is unknown")
 
     def _admit(self, cached: _CachedKey, key: ApiKey, now: datetime) -> Principal:
         self._note_use(cached, key.key_id, now)

@@ -60,6 +60,28 @@ def test_valid_key_is_let_in(client: TestClient, keyed: Services) -> None:
     assert client.post("/v1/echo", headers={"Authorization": f"bearer  {token}"}).is_success
 
 
+@pytest.mark.parametrize(("require_keys", "advised"), [(None, False), (True, True)])
+def test_unknown_key_is_only_asked_for_where_one_is_needed(
+    database: Database,
+    settings: Settings,
+    clock: FakeClock,
+    *,
+    require_keys: bool | None,
+    advised: bool,
+) -> None:
+    chosen = settings.model_copy(update={"require_keys": require_keys})
+    services = Services(ServiceContext(database, chosen, clock))
+
+    with echoing_client(chosen, services) as (client, _echo):
+        answers = [client.post("/v1/echo", headers=_bearer(key)) for key in ("", "nonsense")]
+
+    for answer in answers:
+        remedy = answer.json()["remedy"]
+        assert (answer.status_code, answer.json()["code"]) == (401, "unauthenticated")
+        assert ("Send `Authorization: Bearer KEY`" in remedy) is advised
+        assert ("Leave the `Authorization` header out" in remedy) is not advised
+
+
 def test_token_has_256_secret_bits_and_is_not_stored(keyed: Services, database: Database) -> None:
     key, token = _create(keyed)
 

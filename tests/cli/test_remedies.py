@@ -18,6 +18,10 @@ from app.domain.errors import NoRegressorError
             "Send `Authorization: Bearer KEY`; an operator makes keys.",
             "Give it with --api-key (TRAINFARE_API_KEY); an operator makes keys.",
         ),
+        (
+            "Leave the `Authorization` header out: no key is demanded.",
+            "Leave --api-key (TRAINFARE_API_KEY) out: no key is demanded.",
+        ),
         ("Ask for a fit: POST /v1/workloads/a.b/fits", "Ask for a fit: `trainfare fit a.b`"),
         (
             "send it with the header Content-Type: application/json, or application/x-ndjson where",
