@@ -245,7 +245,10 @@ def test_action_is_patient_while_the_service_is_away_unless_it_is_strict(
     assert (patient.code, strict.code, missing.code) == (0, 3, 2)
     assert patient.outputs["verdict"] == "unavailable"
     assert "::warning title=Trainfare::Nothing was judged" in patient.log
-    assert "::error title=Trainfare::nowhere.csv cannot be read" in missing.log
+    assert (
+        "::error title=Trainfare::nowhere.csv cannot be read: No such file or directory."
+        in missing.log
+    )
 
 
 def test_action_needs_no_newer_bash_than_macos_has_and_no_folder_bin(

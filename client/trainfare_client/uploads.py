@@ -72,7 +72,9 @@ def file_upload(
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise UploadFileError(f"{path} cannot be read: {error}.", "Check the path.") from error
+        raise UploadFileError(
+            f"{path} cannot be read: {error.strerror}.", "Check the path."
+        ) from error
     headers |= idempotency_header(idempotency_key)
     query = list(params.items())
     return Request("POST", path_of("runs"), query, headers, content, expected_field=_EXPECTED_FIELD)

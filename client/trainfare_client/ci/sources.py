@@ -123,7 +123,9 @@ def _read(path: Path) -> Iterator[Run]:
     try:
         runs = reader(path.read_text(encoding="utf-8-sig"), path)
     except OSError as error:
-        raise UploadFileError(f"{path} cannot be read: {error}.", "Check the path.") from error
+        raise UploadFileError(
+            f"{path} cannot be read: {error.strerror}.", "Check the path."
+        ) from error
     except (ValueError, csv.Error) as error:
         raise UploadFileError(f"{path} cannot be understood: {error}.", "Correct it.") from error
     for number, run in enumerate(runs, start=1):
