@@ -203,7 +203,9 @@ def _kernel_ridge(estimator: Any) -> Form:
     gamma = 1 / rows.shape[1] if estimator.gamma is None else float(estimator.gamma)
     weights = np.asarray(estimator.dual_coef_, dtype=np.float64).ravel()
     shift, degree = float(estimator.coef0), int(estimator.degree)
-    return Kernel(rows, weights, 0.0, str(estimator.kernel), gamma, shift, degree)
+    # Kernel ridge knows the polynomial kernel by two names.
+    name = "poly" if estimator.kernel == "polynomial" else str(estimator.kernel)
+    return Kernel(rows, weights, 0.0, name, gamma, shift, degree)
 
 
 def _support_vectors(estimator: Any) -> Form:

@@ -75,6 +75,7 @@ ESTIMATORS: dict[str, Callable[[], Any]] = {
     "nearest by distance": lambda: KNeighborsRegressor(3, weights="distance", p=1),
     "kernel ridge": lambda: KernelRidge(kernel="laplacian", alpha=0.1),
     "kernel ridge, linear": lambda: KernelRidge(alpha=0.1),
+    "kernel ridge, polynomial": lambda: KernelRidge(kernel="polynomial", alpha=0.1),
     "support vectors": SVR,
     "support vectors, polynomial": lambda: NuSVR(kernel="poly"),
     "support vectors, sigmoid": lambda: SVR(kernel="sigmoid", gamma=0.1),
