@@ -17,6 +17,9 @@ NUMERIC = frozenset({*CORE_COLUMNS, *HARDWARE_COLUMNS})
 CATEGORICAL = frozenset({"gpu_type", "instance_type"})
 """Columns with a known meaning; any other is a parameter, whatever its name."""
 
+_ABOVE_TIES = 1 + 2.0**-50
+"""Further than a ratio in other units differs by rounding, and far below the twelfth digit."""
+
 
 def numeric_columns(features: FeatureTable) -> list[FloatArray]:
     """Return the numeric columns by name, with minus infinity where a value is missing."""
@@ -139,7 +142,8 @@ def _without_unit(column: FloatArray) -> FloatArray:
     magnitudes = np.abs(column[np.isfinite(column) & (column != 0)])
     unit = max(magnitudes.min(), SMALLEST) if len(magnitudes) else 1.0
     fractions, exponents = np.frexp(column / unit)
-    return np.ldexp(fractions.round(12), exponents)
+    # Just above ties of the rounding, where ratios of whole numbers lie: 5.451 / .032, say.
+    return np.ldexp((fractions * _ABOVE_TIES).round(12), exponents)
 
 
 def _codes(column: list[str | None]) -> IntArray:

@@ -289,3 +289,15 @@ def test_columns_with_the_same_values_are_told_apart_by_the_durations() -> None:
     )
 
     assert keys == renamed
+
+
+@pytest.mark.parametrize("unit", [1e-3, 0.3, 60.0, 1e6])
+def test_numbers_whose_ratios_are_ties_have_the_same_keys_in_any_unit(unit: float) -> None:
+    numbers = np.array([0.032, 5.451, 8.41, -4.325])
+
+    keys, in_units = (
+        structural_keys(FeatureTable({"param.x": numbers * scale}, {}, 4), np.ones(4))
+        for scale in (1.0, unit)
+    )
+
+    assert in_units == keys
