@@ -291,7 +291,7 @@ class Encoder:
     def _transform(self, raw: FloatArray) -> FloatArray:
         scaled = (raw - self._origin) / self._unit
         values = np.maximum(scaled, self._floor)
-        is_off = scaled <= 0
+        is_off = np.where(self._log1p, scaled < 0, scaled <= 0)
         if is_off.any():
             values = np.where(is_off, self._off, values)
         if self._is_plain:

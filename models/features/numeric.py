@@ -126,6 +126,8 @@ class NumericFeature:
     @property
     def off(self) -> float:
         """Return the substitute for values without a logarithm, in units."""
+        if self.transform == "log1p":
+            return _ONE_UNIT_BELOW - 1
         return self.floor / _FLOOR * _ONE_UNIT_BELOW if self.transform == "log" else self.floor
 
     @property
@@ -340,7 +342,8 @@ def apply_transform(feature: NumericFeature, values: FloatArray) -> FloatArray:
     if feature.transform == "log":
         floored = np.where(values <= 0, feature.off, np.maximum(values, feature.floor))
         return np.log(floored) - feature.center
-    return np.log1p(np.maximum(values / feature.unit, feature.floor)) - feature.center
+    scaled = values / feature.unit
+    return np.log1p(np.where(scaled < 0, feature.off, scaled)) - feature.center
 
 
 def _duplicates(values: FloatArray, earlier: FloatArray) -> bool:

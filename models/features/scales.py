@@ -55,7 +55,8 @@ class Scale(NamedTuple):
         scaled = (raw - self.origin) / self.unit
         if self.is_log:
             # In this order: the maximum of NaN and a number is NaN.
-            floored = (self.off if scaled <= 0 else max(scaled, self.floor)) + self.added
+            is_off = scaled < 0 or (scaled == 0 and not self.added)
+            floored = (self.off if is_off else max(scaled, self.floor)) + self.added
             # NumPy's logarithm equals that of many rows to the last bit; math.log need not.
             scaled = float(np.log(floored)) if floored > 0 else floored - inf
         elif abs(scaled) > 1:

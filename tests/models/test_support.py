@@ -359,3 +359,20 @@ def test_departures_are_those_of_the_support(portfolio: FittedPortfolio, n_rows:
         support = supports[row]
         assert departure == (support.axes, support.unseen_levels, support.unidentified)
         assert departure.axes or departure.unseen_levels or departure.unidentified
+
+
+@pytest.mark.parametrize("asked", [-1.0, -1e6])
+@pytest.mark.parametrize("n_rows", [1, 2])
+def test_negative_number_of_what_was_zero_or_more_is_beyond_its_range(
+    asked: float, n_rows: int
+) -> None:
+    rows = [{"workers": w, "param.n": n} for w in (1, 2, 4) for n in (0.0, 1.0, 10.0, 1000.0)]
+    runs = make_runs(rows, seed=3)
+
+    supports = fit(runs).support(make_features([{"workers": 2, "param.n": asked}] * n_rows))
+
+    for support in supports:
+        assert [(axis.name, axis.asked, axis.measured_min) for axis in support.axes] == [
+            ("param.n", asked, 0.0)
+        ]
+        assert support.basis != "measured"
