@@ -47,7 +47,8 @@ class Encoded:
     excess
         The same in units of the transformed feature.
     missing
-        True where a question leaves out what every run has, shape (n, n_features).
+        True where a question leaves out what every run has and some have differently, shape
+        (n, n_features).
     variance
         Variance of the log duration from effects that the runs could not identify, shape (n,).
     shift

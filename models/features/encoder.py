@@ -75,7 +75,7 @@ class Encoder:
             for index, feature in enumerate(numeric)
             if feature.fades != "none"
         ]
-        self._always_known = np.array([f.always_known for f in numeric], dtype=bool)
+        self._tells_when_missing = np.array([f.tells_when_missing for f in numeric], dtype=bool)
         self._used_features = np.flatnonzero([f.used for f in numeric])
         self._flagged = np.flatnonzero([f.flagged for f in numeric])
         self._used_list, self._flagged_list = self._used_features.tolist(), self._flagged.tolist()
@@ -137,7 +137,7 @@ class Encoder:
         missing = left_out = np.isnan(values)
         if is_any_missing := bool(missing.any()):
             values = np.where(missing, self._fill, values)
-            left_out = missing & self._always_known
+            left_out = missing & self._tells_when_missing
         excess = np.maximum(np.maximum(values - self._high, self._low - values), 0.0)
         variance = np.zeros(features.n_rows)
         if is_any_missing or self._unused_variance.any():
@@ -170,7 +170,7 @@ class Encoder:
         for scale, raw in zip(self._scales, self._raw_row(features), strict=True):
             value = scale.value(raw)
             missing.append(isnan(value))
-            left_out.append(missing[-1] and scale.always_known)
+            left_out.append(missing[-1] and scale.tells_when_missing)
             if missing[-1]:
                 value = scale.fill
             if left_out[-1]:

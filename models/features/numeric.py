@@ -136,6 +136,11 @@ class NumericFeature:
         return self.transform == "scaled" and self.spread == 0
 
     @property
+    def tells_when_missing(self) -> bool:
+        """Whether a question without it lacks something: a constant is taken as in the runs."""
+        return self.always_known and self.spread > 0
+
+    @property
     def missing_variance(self) -> float:
         """Return what leaving the feature out adds to the variance of the log duration."""
         exponent = UNIDENTIFIED_SD if self.role == "parameter" else 1.0

@@ -23,7 +23,7 @@ class Scale(NamedTuple):
     high: float
     span: float
     fill: float
-    always_known: bool
+    tells_when_missing: bool
     missing_variance: float
     unused_variance: float
     unused_exponent: float
@@ -44,7 +44,7 @@ class Scale(NamedTuple):
             feature.high,
             feature.axis_span,
             feature.fill,
-            feature.always_known,
+            feature.tells_when_missing,
             feature.missing_variance,
             0.0 if feature.used else feature.exponent_sd**2,
             0.0 if feature.used else feature.exponent,

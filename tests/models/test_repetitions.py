@@ -54,3 +54,21 @@ def test_rows_of_a_table_are_told_as_questions_of_their_own() -> None:
 
     alone = [_interval(portfolio, value) for value in workers.tolist()]
     np.testing.assert_allclose(np.stack([lower, upper], axis=1), alone, rtol=1e-12)
+
+
+@pytest.mark.parametrize("column", ["epochs", "param.layers"])
+def test_a_constant_that_a_question_leaves_out_is_taken_as_in_the_repetitions(column: str) -> None:
+    workers, n = np.repeat([1.0, 2.0, 4.0, 8.0], 3), 12
+    seconds = 100 / workers * np.resize([0.95, 1.0, 1.05], n) + 30 * (workers == 1)
+    columns = {"workers": workers, column: np.full(n, 3.0)}
+    runs = RunTable(FeatureTable(columns, {}, n), seconds, [str(row) for row in range(n)])
+    portfolio = fit_portfolio(runs, seed=0, time_budget_s=60)
+    given = FeatureTable({name: values[:1] for name, values in columns.items()}, {}, 1)
+    left_out = FeatureTable({"workers": workers[:1]}, {}, 1)
+    left_out_twice = FeatureTable({"workers": workers[:2]}, {}, 2)
+
+    answers = [portfolio.predict(table) for table in (given, left_out, left_out_twice)]
+
+    bounds = [[bound[0] for bound in answer.interval(0.9)] for answer in answers]
+    np.testing.assert_allclose(bounds[1:], [bounds[0]] * 2, rtol=1e-12)
+    assert portfolio.support(left_out) == portfolio.support(given)
