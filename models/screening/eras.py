@@ -48,6 +48,9 @@ _MISFIT_QUANTILE = 0.1
 _CLIP = 3.0
 """Residuals are clipped to this many robust deviations."""
 
+_REFINEMENTS = 2
+"""How often all shifts are estimated again: a law fitted across a change takes up a part of it."""
+
 _LAW = "scaling_law"
 
 
@@ -96,6 +99,8 @@ def find_change_points(
         if more is None:
             break
         changes = more
+    for _ in range(_REFINEMENTS if changes else 0):
+        changes = _refined(at_present(runs, changes), changes, hardware, seed)
     return tuple(sorted(changes, key=lambda change: change.at))
 
 
@@ -221,6 +226,24 @@ def _with_strongest(
         return None
     instants = [*(change.at for change in known), float(splits[best])]
     return [ChangePoint(at, float(shift)) for at, shift in zip(instants, shifts, strict=True)]
+
+
+def _refined(
+    runs: RunTable,
+    known: Sequence[ChangePoint],
+    hardware: Mapping[str, HardwareDescription] | None,
+    seed: int,
+) -> Sequence[ChangePoint]:
+    """Return the changes as a law of the `runs`, at present as far as known, corrects them."""
+    assert runs.started_at is not None
+    residual, design, group = _residuals(runs, hardware, seed)
+    noise = _estimate_noise(residual, design, group, np.argsort(runs.started_at, kind="stable"))
+    eras = _later(runs.started_at, np.array([change.at for change in known]))
+    shifts, variances = _joint_shifts(_clipped(residual), eras, design, noise)
+    shifts += np.array([change.shift for change in known])
+    shifts *= _PRIOR_SD**2 / (_PRIOR_SD**2 + variances)
+    pairs = zip(known, shifts.tolist(), strict=True)
+    return [ChangePoint(change.at, shift) for change, shift in pairs]
 
 
 def _later(started_at: FloatArray, instants: FloatArray) -> FloatArray:

@@ -218,3 +218,22 @@ def test_unfinished_runs_of_before_a_change_are_taken_at_the_pace_of_today() -> 
 
     assert len(portfolio.report.evidence.change_points) == 1
     assert portfolio.predict(questions).median()[0] == pytest.approx(20 + 4000 / 16, rel=0.1)
+
+
+def test_a_shift_is_not_shared_with_the_law_that_is_fitted_across_it() -> None:
+    estimates = []
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        workers, local_batch = 2.0 ** rng.integers(0, 5, 80), 2.0 ** rng.integers(5, 9, 80)
+        size, kind = rng.choice([1e5, 2e5, 5e5, 1e6], 80), rng.integers(0, 3, 80)
+        steps = size / (workers * local_batch)
+        step = 1e-4 * local_batch * (1 + kind) + 0.02 + 0.008 * np.log2(workers)
+        seconds = (20 + steps * step) * np.exp(rng.normal(0, 0.03, 80))
+        seconds[60:] *= 1.4
+        columns = {"workers": workers, "dataset_size": size, "batch_size": workers * local_batch}
+        features = FeatureTable(columns, {"gpu_type": [f"gpu {code}" for code in kind]}, 80)
+        names = [f"run_{index}" for index in range(80)]
+        (change,) = find_change_points(RunTable(features, seconds, names, np.arange(80.0)))
+        estimates.append(change.shift)
+
+    assert np.mean(estimates) == pytest.approx(np.log(1.4), abs=0.01)
