@@ -97,3 +97,13 @@ def test_the_cost_of_a_month_counts_the_runs_that_are_named(client: TestClient) 
 
     assert change["runs_per_month"] == 1000
     assert float(change["per_month"]) == pytest.approx(1000 * float(change["per_run"]), rel=0.01)
+
+
+@pytest.mark.usefixtures("published")
+def test_one_run_a_month_is_said_in_the_singular(client: TestClient) -> None:
+    assert client.post("/v1/prices", json=PRICE).status_code == 201
+    body = {"workload": "fitted", "runs": [run(2 * usual())], "runs_per_month": 1}
+
+    said = client.post("/v1/ci/reports", json=body, headers={"Accept": "text/markdown"}).text
+
+    assert "per month at 1 run a month." in said

@@ -206,7 +206,7 @@ def _cost_sentence(change: CostChange) -> str:
     if change.per_month is None:
         return f"{per_run}."
     per_month = f"{signed_money(change.per_month)} {change.currency} per month"
-    return f"{per_run}, {per_month} at {change.runs_per_month} runs a month."
+    return f"{per_run}, {per_month} at {say_count(change.runs_per_month, 'run')} a month."
 
 
 def _origin(report: CiReport, slugs: Sequence[str]) -> str:

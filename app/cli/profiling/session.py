@@ -224,9 +224,8 @@ class Profiler:
     def _measure(self, session: Session) -> None:
         while True:
             if len(session.finished) >= self._max_runs:
-                self._stop(
-                    session, _RUNS_MADE, f"{self._max_runs} runs were made, as many as asked."
-                )
+                made = "1 run was" if self._max_runs == 1 else f"{self._max_runs} runs were"
+                self._stop(session, _RUNS_MADE, f"{made} made, as many as asked.")
                 return
             plan = self._fetch_plan(session)
             if not plan["runs"]:
@@ -370,8 +369,9 @@ class Profiler:
         last = session.finished[-self._max_failures :]
         if len(last) < self._max_failures or any(event["status"] == "succeeded" for event in last):
             return
+        runs = "run" if self._max_failures == 1 else f"{self._max_failures} runs"
         raise RefusedError(
-            f"The last {self._max_failures} runs did not succeed; see {last[-1]['output']}.",
+            f"The last {runs} did not succeed; see {last[-1]['output']}.",
             "Correct the command and type the line again to go on with what was not tried yet, or"
             " with --again to start over; or allow more with --max-failures.",
         )
