@@ -34,7 +34,8 @@ def test_each_judge_is_asked_and_listed() -> None:
 
     assert [result.judge for result in results] == list(JUDGES)
     assert all(((result.chances >= 0) & (result.chances <= 1)).all() for result in results)
-    assert table_of(results).row_count == len(JUDGES)
+    # A row for the kind of training, and one for all kinds.
+    assert table_of(results).row_count == 2 * len(JUDGES)
 
 
 def test_scores_count_what_came_of_what_was_said() -> None:

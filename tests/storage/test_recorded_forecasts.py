@@ -7,6 +7,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 import sqlalchemy as sa
 
@@ -21,6 +22,14 @@ from app.storage.database import PAGE_BYTES, Database
 from app.storage.migration import migrate
 from app.storage.tables import ForecastRow
 from tests.support.regressors import store_runs
+
+_ANSWER = orjson.dumps(
+    {
+        "configuration": {"gpu_type": "T4", "instance_type": None, "nodes": 1, "workers": 1},
+        "work": {"dataset_size": None, "batch_size": None, "epochs": None},
+        "parameters": {},
+    }
+)
 
 
 @pytest.fixture
@@ -38,7 +47,7 @@ def record(context: ServiceContext, workload_id: WorkloadId, *scenarios: str) ->
     with context.database.transaction() as stores:
         stores.forecasts.add_many(
             [
-                LedgerRecord(question, key, context.now() + timedelta(seconds=second), b"{}")
+                LedgerRecord(question, key, context.now() + timedelta(seconds=second), _ANSWER)
                 for second, (question, key) in enumerate(zip(questions, keys, strict=True))
             ]
         )
@@ -50,7 +59,7 @@ def record_at(
 ) -> ForecastId:
     key = ForecastId(new_identifier("fc", now=instant))
     record = LedgerRecord(
-        LedgerQuestion(workload_id, 1, b"{}", digest(scenario)), key, instant, b"{}"
+        LedgerQuestion(workload_id, 1, b"{}", digest(scenario)), key, instant, _ANSWER
     )
     with context.database.transaction() as stores:
         stores.forecasts.add_many([record])
