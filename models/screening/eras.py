@@ -220,12 +220,8 @@ def _with_strongest(
     # Where few configurations are repeated, the change itself was taken for noise at first.
     noise = _estimate_noise(residual - eras @ shifts, design, group, order)
     shifts, variances = _joint_shifts(centred, eras, design, noise)
-    shifts += np.array([*(change.shift for change in known), 0.0])
-    shifts *= _PRIOR_SD**2 / (_PRIOR_SD**2 + variances)
-    if abs(shifts[-1]) < MIN_SHIFT:
-        return None
-    instants = [*(change.at for change in known), float(splits[best])]
-    return [ChangePoint(at, float(shift)) for at, shift in zip(instants, shifts, strict=True)]
+    changes = _corrected([*known, ChangePoint(float(splits[best]), 0.0)], shifts, variances)
+    return None if abs(changes[-1].shift) < MIN_SHIFT else changes
 
 
 def _refined(
@@ -240,9 +236,16 @@ def _refined(
     noise = _estimate_noise(residual, design, group, np.argsort(runs.started_at, kind="stable"))
     eras = _later(runs.started_at, np.array([change.at for change in known]))
     shifts, variances = _joint_shifts(_clipped(residual), eras, design, noise)
-    shifts += np.array([change.shift for change in known])
+    return _corrected(known, shifts, variances)
+
+
+def _corrected(
+    changes: Sequence[ChangePoint], corrections: FloatArray, variances: FloatArray
+) -> Sequence[ChangePoint]:
+    """Return changes whose shifts are corrected, and shrunk by the variances of the corrections."""
+    shifts = np.array([change.shift for change in changes]) + corrections
     shifts *= _PRIOR_SD**2 / (_PRIOR_SD**2 + variances)
-    pairs = zip(known, shifts.tolist(), strict=True)
+    pairs = zip(changes, shifts.tolist(), strict=True)
     return [ChangePoint(change.at, shift) for change, shift in pairs]
 
 
