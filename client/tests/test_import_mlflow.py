@@ -356,8 +356,9 @@ def test_uploading_twice_creates_nothing_new(
     assert second.out == f"{workload}: 0 runs created, 1 already there\n"
 
 
+@pytest.mark.parametrize("skipping", [[], ["--skip-invalid"]])
 def test_run_that_was_renamed_is_already_there(
-    uploading: Importing, workload: str, tmp_path: Path
+    uploading: Importing, workload: str, tmp_path: Path, skipping: list[str]
 ) -> None:
     experiment = _store(tmp_path)
     run = _file_run(experiment)
@@ -366,7 +367,7 @@ def test_run_that_was_renamed_is_already_there(
     written(run / "tags" / "mlflow.runName", "the best one")
     _file_run(experiment, "r2")
 
-    renamed = uploading("mlflow", *options)
+    renamed = uploading("mlflow", *options, *skipping)
     meta = (run / "meta.yaml").read_text()
     written(run / "meta.yaml", meta.replace(str(STARTED_MS + 61_500), str(STARTED_MS + 62_500)))
     changed = uploading("mlflow", *options)

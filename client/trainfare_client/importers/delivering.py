@@ -57,12 +57,13 @@ def _upload(
     client: Client, file: Path, names: Collection[str], *, skip_invalid: bool
 ) -> UploadAnswer:
     try:
-        return client.runs.upload_file(file, skip_invalid=skip_invalid)
+        answer = client.runs.upload_file(file, skip_invalid=skip_invalid)
     except RunConflictError as error:
         rows = {fault.get("row") for fault in error.errors}
         if len(error.errors) >= MAX_NAMED or rows != _renamed(error.errors, names):
             raise
-    return _keeping_names(client.runs.upload_file(file, skip_invalid=True), names)
+        answer = client.runs.upload_file(file, skip_invalid=True)
+    return _keeping_names(answer, names)
 
 
 def _keeping_names(answer: UploadAnswer, names: Collection[str]) -> UploadAnswer:
