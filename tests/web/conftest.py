@@ -25,6 +25,13 @@ MARKUP = "<img src=nowhere onerror=alert(1)>"
 OpenPage = Callable[..., Page]
 
 
+def forecast_document(service_url: str, question: str) -> dict[str, Any]:
+    """Return the answer of the API to a question about the published workload, a query string."""
+    answer = patient_http.get(f"{service_url}/v1/workloads/{PUBLISHED}/forecast?{question}")
+    document: dict[str, Any] = answer.json()
+    return document
+
+
 def measured_csv(workload: str) -> str:
     """Return runs of a known law on two GPU types, some with a name that is markup."""
     lines = [_COLUMNS]

@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.support import patient_http
-from tests.web.conftest import PUBLISHED, OpenPage, answer_of, drop
+from tests.web.conftest import PUBLISHED, OpenPage, answer_of, drop, forecast_document
 
 pytestmark = pytest.mark.browser
 _TITLES = "(all) => all.map((each) => each.title)"
@@ -122,8 +122,7 @@ def test_price_names_all_machines_and_what_it_was_converted_from(
     published_service: str, open_page: OpenPage
 ) -> None:
     question = "gpu_type=V100-16GB&workers=9&dataset_size=400000&batch_size=256&epochs=2"
-    asked = f"{published_service}/v1/workloads/{PUBLISHED}/forecast?{question}"
-    mixed = patient_http.get(asked).json()
+    mixed = forecast_document(published_service, question)
     mixed["cost"]["conversion"] = {
         "listed_price_per_hour": "22.25",
         "from_currency": "EUR",
@@ -146,8 +145,7 @@ def test_figures_of_a_forecast_are_those_of_the_answer(
     published_service: str, open_page: OpenPage
 ) -> None:
     question = "gpu_type=T4&workers=1&dataset_size=400000&batch_size=256&epochs=2"
-    asked = f"{published_service}/v1/workloads/{PUBLISHED}/forecast?{question}&explain=true"
-    told = patient_http.get(asked).json()
+    told = forecast_document(published_service, f"{question}&explain=true")
     hour = {"median": 7200, "lower": 3600, "upper": 10800, "confidence": 0.9}
     minute = {"median": 120, "lower": 60, "upper": 180, "confidence": 0.9}
     money = {"currency": "USD", "median": "20", "lower": "10", "upper": "30"}

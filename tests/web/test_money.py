@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.support import patient_http
-from tests.web.conftest import PUBLISHED, OpenPage, answer_of
+from tests.web.conftest import PUBLISHED, OpenPage, answer_of, forecast_document
 
 pytestmark = pytest.mark.browser
 
@@ -91,8 +91,7 @@ def test_remedies_that_name_routes_are_in_words_of_the_page(
     published_service: str, open_page: OpenPage
 ) -> None:
     question = "gpu_type=T4&workers=2&dataset_size=400000&batch_size=256&epochs=2"
-    asked = f"{published_service}/v1/workloads/{PUBLISHED}/forecast?{question}"
-    answer = patient_http.get(asked).json()
+    answer = forecast_document(published_service, question)
     codes = [
         "durations_shifted",
         "outliers_nearby",
