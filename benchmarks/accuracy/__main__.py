@@ -16,7 +16,6 @@ import csv
 import hashlib
 import multiprocessing
 import os
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict
@@ -46,6 +45,7 @@ from benchmarks.accuracy.traces import (  # noqa: E402 - see above
     read_hardware,
     read_tasks,
 )
+from benchmarks.console import table_console  # noqa: E402 - see above
 from benchmarks.pooling.arms import Priors, summarise_all  # noqa: E402 - see above
 from benchmarks.pooling.workloads import read_workloads  # noqa: E402 - see above
 from models import HardwareDescription, PooledPrior  # noqa: E402 - see above
@@ -180,7 +180,7 @@ def _write(judgements: Sequence[Judgement], path: Path) -> None:
 
 
 def _print(judgements: Sequence[Judgement], options: argparse.Namespace) -> None:
-    console = Console() if sys.stdout.isatty() else Console(width=WIDTH)
+    console = table_console(WIDTH)
     console.print(summary_table(judgements))
     floors = floor_table(judgements)
     if floors is not None:

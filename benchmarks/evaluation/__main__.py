@@ -27,6 +27,7 @@ from rich.console import Console  # noqa: E402 - see above
 from rich.progress import track  # noqa: E402 - see above
 from rich.table import Table  # noqa: E402 - see above
 
+from benchmarks.console import table_console  # noqa: E402 - see above
 from benchmarks.evaluation.workloads import generate_features, generate_runs  # noqa: E402 - above
 from models import (  # noqa: E402 - see above
     FeatureTable,
@@ -134,7 +135,7 @@ def main() -> None:
     progress = track(arguments.rows, "measuring", console=Console(stderr=True))
     measured = [_measure(rows, arguments.rounds) for rows in progress]
     # A pipe has no width of its own, and no figure may be cut.
-    console = Console() if sys.stdout.isatty() else Console(width=120)
+    console = table_console(120)
     console.print(_table(measured))
     console.print(_goal_table(measured))
     missed = [goal for figures in measured for goal in figures.missed()]

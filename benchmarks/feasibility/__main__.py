@@ -7,7 +7,6 @@ outcomes, or from outcomes and measured peaks, and gives the probability that ot
 """
 
 import argparse
-import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from scipy import stats
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.preprocessing import StandardScaler
 
+from benchmarks.console import table_console
 from benchmarks.feasibility.worlds import GIB, KINDS, MEMORY_GIB, Runs, World, hardware
 from models import FloatArray
 from models.accelerator_memory.fit import fit_memory_law
@@ -64,7 +64,7 @@ def main() -> None:
         for case in track(cases, console=Console(stderr=True))
         for result in judge_world(*case)
     ]
-    console = Console() if sys.stdout.isatty() else Console(width=_WIDTH)
+    console = table_console(_WIDTH)
     console.print(table_of(results))
 
 

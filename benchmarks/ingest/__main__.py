@@ -8,7 +8,6 @@ store and need not be parsed, checked or named. `control` is that floor relative
 
 import argparse
 import statistics
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -16,11 +15,11 @@ from dataclasses import dataclass, field
 from functools import partial
 
 import httpx2
-from rich.console import Console
 from rich.table import Table
 
 from app.storage.database import Database
 from app.storage.migration import migrate
+from benchmarks.console import table_console
 from benchmarks.ingest.databases import new_postgresql, new_sqlite
 from benchmarks.ingest.floors import add_workload, clear, insert_by_core, insert_by_driver
 from benchmarks.ingest.rows import MeasuredRun, make_runs, to_csv, to_ndjson, to_rows
@@ -70,7 +69,7 @@ def main() -> None:
     """Measure, print, and fail when a goal is missed."""
     arguments = _parse()
     runs = make_runs(arguments.rows)
-    console = Console() if sys.stdout.isatty() else Console(width=140)
+    console = table_console(140)
     measured = []
     for name, opened in _databases(arguments.postgresql_url):
         with opened() as url:

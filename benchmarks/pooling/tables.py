@@ -1,12 +1,11 @@
 """Tables of the comparison: the results of each prior by kind of question and data set."""
 
-import sys
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from rich.console import Console
 from rich.table import Table
 
+from benchmarks.console import table_console
 from benchmarks.pooling.arms import ARMS
 from benchmarks.pooling.judging import Result
 
@@ -31,7 +30,7 @@ def print_results(results: Sequence[Result]) -> None:
         for data_set in (*sorted({item.data_set for item in of_kind}), "all"):
             _add_rows(table, of_kind, (kind, data_set), alone)
     _add_rows(table, results, ("all", "all"), alone)
-    console = Console() if sys.stdout.isatty() else Console(width=WIDTH)
+    console = table_console(WIDTH)
     console.print(table)
 
 

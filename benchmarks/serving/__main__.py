@@ -19,9 +19,9 @@ from typing import Final
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[_name] = "1"
 
-from rich.console import Console  # noqa: E402 - see above
 from rich.table import Table  # noqa: E402 - see above
 
+from benchmarks.console import table_console  # noqa: E402 - see above
 from benchmarks.serving.artefacts import measure_loads  # noqa: E402 - see above
 from benchmarks.serving.contention import (  # noqa: E402 - see above
     measure_contention,
@@ -61,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 print(f"  {figure.goal.what}: {figure.value:.2f}", file=sys.stderr)
                 figures.append(figure)
     # A pipe has no width of its own, and no figure may be cut.
-    console = Console() if sys.stdout.isatty() else Console(width=160)
+    console = table_console(160)
     console.print(table_of(figures))
     missed = [figure.goal.what for figure in figures if not figure.is_met]
     if missed:
