@@ -34,7 +34,7 @@ from app.settings import Settings
 from app.storage.database import Database
 from app.storage.migration import require_head
 from app.storage.suitability import require_suitable
-from app.telemetry import exporting, fit_span, trace_database, trace_methods
+from app.telemetry import exporting, fit_span, report_failure, trace_database, trace_methods
 
 _logger = logging.getLogger(__name__)
 _Result = TypeVar("_Result")
@@ -127,10 +127,10 @@ class Fitter:
             return lambda: self._fitting.leave(claim)
         except FitRefusedError as refusal:
             problem = refusal.problem
-            return lambda: self._fitting.fail(claim, problem)
+            return lambda: self._fail(claim, problem)
         except ComputationLostError as lost:
             detail = str(lost)
-            return lambda: self._fitting.retry(claim, detail)
+            return lambda: self._retry(claim, detail)
         except ComputerRefusedError:
             # The next fit would be refused too: requeue this one for other fitters.
             self._retry_outages(lambda: self._fitting.leave(claim))
@@ -140,7 +140,7 @@ class Fitter:
             raise
         except Exception:
             _logger.exception("fit failed unexpectedly")
-            return lambda: self._fitting.fail(claim, _UNEXPECTED)
+            return lambda: self._fail(claim, _UNEXPECTED)
         return lambda: self._publish(claim, outcome)
 
     def _prepare(self, claim: ClaimedFit, report: OnProgress) -> FitTask:
@@ -153,6 +153,14 @@ class Fitter:
             while not wait([reading], timeout=self._beat_s or _LONGEST_BEAT_S).done:
                 report(0.0, "reading the runs")
             return reading.result()
+
+    def _fail(self, claim: ClaimedFit, problem: FitProblem) -> None:
+        report_failure(problem.code)
+        self._fitting.fail(claim, problem)
+
+    def _retry(self, claim: ClaimedFit, detail: str) -> None:
+        report_failure(ComputationLostError.__name__)
+        self._fitting.retry(claim, detail)
 
     def _publish(self, claim: ClaimedFit, outcome: FitOutcome) -> None:
         if not self._fitting.publish(claim, outcome):

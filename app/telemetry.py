@@ -201,14 +201,27 @@ def _span(tracer: Tracer, name: str) -> Iterator[None]:
     if not is_traced():
         yield
         return
-    with tracer.start_as_current_span(
-        name, record_exception=False, set_status_on_exception=False
-    ) as span:
-        try:
-            yield
-        except Exception as error:
-            span.set_status(Status(StatusCode.ERROR, type(error).__name__))
-            raise
+    with (
+        tracer.start_as_current_span(
+            name, record_exception=False, set_status_on_exception=False
+        ) as span,
+        _naming_errors(span),
+    ):
+        yield
+
+
+@contextmanager
+def _naming_errors(span: Span) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        span.set_status(Status(StatusCode.ERROR, type(error).__name__))
+        raise
+
+
+def report_failure(code: str) -> None:
+    """Mark the current span, if there is one, as failed with a code or class of error."""
+    trace.get_current_span().set_status(Status(StatusCode.ERROR, code))
 
 
 @contextmanager
@@ -223,10 +236,15 @@ def fit_span(provider: TracerProvider | None, claim: ClaimedFit) -> Iterator[Non
         "trainfare.workload": claim.fit.workload,
         "trainfare.attempt": claim.fit.attempts,
     }
-    with provider.get_tracer(_NAME).start_as_current_span(
-        "fit",
-        context=_PROPAGATOR.extract(carrier),
-        kind=trace.SpanKind.CONSUMER,
-        attributes=attributes,
+    with (
+        provider.get_tracer(_NAME).start_as_current_span(
+            "fit",
+            context=_PROPAGATOR.extract(carrier),
+            kind=trace.SpanKind.CONSUMER,
+            attributes=attributes,
+            record_exception=False,
+            set_status_on_exception=False,
+        ) as span,
+        _naming_errors(span),
     ):
         yield

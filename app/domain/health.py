@@ -40,11 +40,12 @@ class Fitters:
 
 @dataclass(frozen=True, slots=True)
 class FitActivity:
-    """The outcome of the fits of the last hour; spans are in seconds."""
+    """What became of the fits that ended in the last hour, and how many have not ended."""
 
     by_state: Mapping[str, int]
     takeovers: int
-    """Starts of these fits beyond the first of each, made because fitters were lost."""
+    """Starts of all these beyond the first of each, made because fitters were lost."""
     mean_duration_s: float | None
+    """Of those that ended, from their last start; None without one."""
     longest_wait_s: float
     """How long the oldest queued fit has waited."""

@@ -83,7 +83,7 @@ class HealthService:
             return stores.fits.queue_length(), self._context.fitters(stores)
 
     def fit_activity(self) -> FitActivity:
-        """Return the outcomes of the last hour's fits."""
+        """Return what became of the fits that ended in the last hour, and how many have not."""
         now = self._context.now()
         with self._context.database.reading() as stores:
             return stores.diagnosis.fit_activity(now - _RECENT, now)

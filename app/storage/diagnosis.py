@@ -1,6 +1,7 @@
 """What the database shows of its own health."""
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime
 
@@ -18,6 +19,16 @@ _FEW = 100
 _MANY = 10_000
 _ARTIFACTS_AT_ONCE = 10
 """Each has up to several megabytes."""
+_ACTIVE = (
+    sa.select(
+        FitRow.state,
+        sa.func.count(),
+        sa.func.coalesce(sa.func.sum(FitRow.attempts - 1).filter(FitRow.attempts > 1), 0),
+    )
+    .where(FitRow.state.in_([FitState.QUEUED.value, FitState.RUNNING.value]))
+    .group_by(FitRow.state)
+)
+"""States of the fits that have not ended, how many there are, and how often each was restarted."""
 _VERSION = sa.table("alembic_version", sa.column("version_num", sa.String))
 _PUBLISHED = (
     sa.select(WorkloadRow.project_id, WorkloadRow.slug, RegressorRow.version)
@@ -150,21 +161,29 @@ class DiagnosisStore:
             yield ProjectId(project_id), Slug(slug), version, artifact
 
     def fit_activity(self, since: datetime, now: datetime) -> FitActivity:
-        """Return the outcomes of the fits requested since an instant, of the newest 10,000."""
-        query = (
+        """Return what became of the fits that ended since an instant, of the last 10,000.
+
+        Fits that wait or run count whenever they were asked for: those of a long queue end hours
+        later.
+        """
+        ended = (
             sa.select(FitRow.state, FitRow.attempts, FitRow.started_at, FitRow.ended_at)
-            .where(FitRow.state.in_(list(FitState)), FitRow.requested_at >= since)
-            .order_by(FitRow.requested_at.desc())
+            .where(FitRow.ended_at >= since)
+            .order_by(FitRow.ended_at.desc())
             .limit(_MANY)
         )
-        rows = self._session.execute(query).all()
+        rows = self._session.execute(ended).all()
         spans = [(end - start).total_seconds() for _, _, start, end in rows if start and end]
+        active = self._session.execute(_ACTIVE).all()
         oldest = self._session.scalar(
             sa.select(sa.func.min(FitRow.requested_at)).where(FitRow.state == FitState.QUEUED.value)
         )
+        counts = Counter(row.state for row in rows)
+        counts.update({state: fits for state, fits, _ in active})
         return FitActivity(
-            by_state={state: sum(row.state == state for row in rows) for state in FitState},
-            takeovers=sum(max(0, row.attempts - 1) for row in rows),
+            by_state={state: counts[state] for state in FitState},
+            takeovers=sum(max(0, row.attempts - 1) for row in rows)
+            + sum(takeovers for _, _, takeovers in active),
             mean_duration_s=sum(spans) / len(spans) if spans else None,
             longest_wait_s=0.0 if oldest is None else (now - oldest).total_seconds(),
         )

@@ -180,6 +180,7 @@ class FitRow(Base):
         sa.Index("uq_fit_active_workload", "workload_id", unique=True),
         sa.Index("ix_fit_workload_id_id", "workload_id", "id"),
         sa.Index("ix_fit_state_requested_at", "state", "requested_at"),
+        sa.Index("ix_fit_ended_at", "ended_at"),
         sa.CheckConstraint(_one_of("state", list(FitState)), name="state_known"),
         sa.CheckConstraint("progress >= 0 AND progress <= 1", name="progress_is_share"),
     )

@@ -15,7 +15,7 @@ from app.settings import Settings
 from app.storage.database import Database
 from tests.support.clock import FakeClock
 from tests.support.outage import make_unavailable
-from tests.support.regressors import QUICK, publish_regressor, store_runs
+from tests.support.regressors import QUICK, make_fitter, publish_regressor, store_runs
 
 
 def _value(client: TestClient, metric: str) -> float:
@@ -48,6 +48,21 @@ def test_metrics_tell_how_long_the_oldest_fit_waits(
 
     assert _value(client, "trainfare_fit_longest_wait_seconds") == 90.0
     assert _value(client, 'trainfare_fits_last_hour{state="queued"}') == 1.0
+
+
+def test_fit_that_waited_for_hours_counts_in_the_hour_of_its_end(
+    client: TestClient, services: Services, clock: FakeClock
+) -> None:
+    store_runs(services.context, "resnet")
+    services.fits.request_fit(DEFAULT_PROJECT, Slug("resnet"), QUICK)
+    clock.advance(3 * 3600)
+    waiting = _value(client, 'trainfare_fits_last_hour{state="queued"}')
+
+    make_fitter(services.context).step()
+
+    assert waiting == 1.0
+    assert _value(client, 'trainfare_fits_last_hour{state="queued"}') == 0.0
+    assert _value(client, 'trainfare_fits_last_hour{state="succeeded"}') == 1.0
 
 
 def test_metrics_tell_of_fits_that_another_fitter_took_over(

@@ -88,18 +88,18 @@ class QueueMetrics(Collector):
         )
         self._fits = Gauge(
             "trainfare_fits_last_hour",
-            "Fits asked for in the last hour by state.",
+            "Fits that ended in the last hour by state, and those that wait or run.",
             ("state",),
             registry=gauges,
         )
         self._takeovers = Gauge(
             "trainfare_fit_takeovers_last_hour",
-            "Fits of the last hour that were restarted because their fitter was lost.",
+            "Restarts of these fits because their fitter was lost.",
             registry=gauges,
         )
         self._duration = Gauge(
             "trainfare_fit_duration_last_hour_seconds",
-            "Mean duration of the fits that were asked for in the last hour and ended.",
+            "Mean duration of the fits that ended in the last hour.",
             registry=gauges,
         )
         self._wait = Gauge(
