@@ -79,6 +79,20 @@ def test_what_ended_processes_counted_stays_and_what_they_held_does_not(
     )
 
 
+def test_number_that_a_process_of_another_user_got_is_not_a_sibling(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(pid: int, signal: int) -> None:
+        raise PermissionError(f"signal {signal} to {pid}")
+
+    monkeypatch.setattr(os, "kill", refuse)
+    _Process(answers=5, entries=7).write(tmp_path, _ALIVE)
+
+    exposed = _exposed(SiblingMetrics(_Process(answers=2, entries=3).registry, tmp_path))
+
+    assert (exposed["seconds_count"], exposed["entries"]) == (7, 3)
+
+
 def test_what_was_told_stays_though_the_process_that_told_it_is_killed(
     tmp_path: Path, ended: int
 ) -> None:

@@ -128,7 +128,8 @@ def _is_alive(path: Path) -> bool:
         return False
     try:
         os.kill(int(path.stem), 0)
-    except ProcessLookupError:
+    except (ProcessLookupError, PermissionError):
+        # Siblings run as the same user: another's process got this id later.
         return False
     return True
 
