@@ -74,7 +74,7 @@ def _add_middleware(app: FastAPI, services: Services, watch: DeadlineWatch) -> M
     app.add_middleware(
         AuthenticationMiddleware, authenticate=access.authenticate, answers_to=access.answers_to
     )
-    metrics = RequestMetrics()
+    metrics = app.state.requests = RequestMetrics()
     app.add_middleware(ExchangeMiddleware, watch=watch, metrics=metrics, routes=_ROUTES)
     direct = app.state.direct_answers = DirectAnswers(services, answers, gatherer, metrics)
     counts = (gatherer.forecasts, gatherer.evaluations, direct.forecasts)
@@ -155,7 +155,7 @@ def build_app(
         if siblings is not None:
             app.state.exposition().start()
         direct = {"direct_answers": app.state.direct_answers} if is_direct else {}
-        yield {"stop": stop, **direct}
+        yield {"stop": stop, "requests": app.state.requests, **direct}
         stopping.set()
         if siblings is not None:
             app.state.exposition().close()

@@ -212,6 +212,50 @@ def test_refusals_before_the_application_have_the_headers_of_all_answers(
     assert {b"%b: %b" % header for header in STRICTEST} <= set(headers)
 
 
+def _counts(application: FastAPI, *talks: tuple[bytes, ...]) -> list[str]:
+    """Send the pieces of each connection and return the counts of requests by status."""
+
+    async def talk() -> str:
+        async with listening(
+            application, _Impatient, {"requests": application.state.requests}
+        ) as served:
+            for pieces in (
+                *talks,
+                (b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",),
+            ):
+                reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
+                await send_in_pieces(served, writer, pieces)
+                answer = await reader.read()
+                writer.close()
+        return answer.decode()
+
+    text = asyncio.run(talk())
+    name = "trainfare_http_requests_total"
+    return [line.removeprefix(name) for line in text.splitlines() if line.startswith(name)]
+
+
+def test_refusals_before_the_application_are_counted_once(application: FastAPI) -> None:
+    chunked = b"POST /v1/runs HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+    counts = _counts(
+        application,
+        (b"no HTTP\r\n\r\n",),
+        (b"GET /healthz HTTP/1.1\r\n\r\n",),
+        (b"GET /healthz HTTP/1.1\r\nHost: x\r\n",),
+        (b"GET / HTTP/1.1\r\nX-Long: ".ljust((1 << 16) + 1, b"a"),),
+        (chunked, b"no chunk\r\n"),
+        (),
+    )
+
+    refused = '{method="other",route="(none)",status='
+    assert sorted(count for count in counts if refused in count) == [
+        f'{refused}"400"}} 2.0',
+        f'{refused}"408"}} 1.0',
+        f'{refused}"431"}} 1.0',
+    ]
+    assert len(counts) == len({*counts}) == 4
+
+
 def test_trailers_are_no_headers(application: FastAPI) -> None:
     chunked = b"GET /healthz HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n"
     trailers = b"0\r\nX-Request-ID: told-too-late\r\n\r\n"

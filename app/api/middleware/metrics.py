@@ -5,6 +5,7 @@ from typing import Final, TypeAlias
 
 BUCKETS_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0)
 NO_ROUTE: Final = "(none)"
+_OTHER: Final = "other"
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 Route: TypeAlias = tuple[str, str]
@@ -42,8 +43,12 @@ class RequestMetrics:
         observed.by_bucket[bisect_left(BUCKETS_S, elapsed_s)] += 1
         observed.seconds += elapsed_s
 
+    def observe_refused(self, status: int, elapsed_s: float) -> None:
+        """Count one request that was no valid HTTP, so that its method means nothing."""
+        self.observe(_OTHER, NO_ROUTE, status, elapsed_s)
+
     def _add_route(self, method: str, route: str) -> Observed:
-        label = method if method in _METHODS else "other"
+        label = method if method in _METHODS else _OTHER
         return self._observed.setdefault((label, route), Observed())
 
     def observed(self) -> list[tuple[Route, Observed]]:

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from uvicorn._types import ASGI3Application
     from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
+    # At run time the application is imported only when it is built.
+    from app.api.middleware.metrics import RequestMetrics
+
 _logger = logging.getLogger(__name__)
 _MAX_HEAD_BYTES: Final = 1 << 16
 _SHORTEN: Final = "Shorten the address and the headers; send what is long in a body."
@@ -60,7 +63,10 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self._requests: RequestMetrics | None = self.app_state.get("requests")
         self._awaits_head = True
+        self._begun_at = self.loop.time()
+        """When the last head began, the connection before the first."""
         self._head_bytes = 0
         self._unused_bytes = 0
         self._has_progress = False
@@ -165,6 +171,7 @@ class GuardedProtocol(HttpToolsProtocol):
         if not self._is_declining:
             super().on_message_begin()
             self._awaits_head, self._head_bytes = True, 0
+            self._begun_at = self.loop.time()
 
     @override
     def on_headers_complete(self) -> None:
@@ -299,6 +306,8 @@ class GuardedProtocol(HttpToolsProtocol):
             self.transport.close()
             self._watch_unsent()
             return
+        if active is None:
+            self._count(kind)
         is_long = kind is problem_kinds.HEAD_TOO_LARGE
         remedy = _SHORTEN if is_long else "Send the request again, whole and without delay."
         document = problems.problem_document(kind, detail, instance="/", remedy=remedy)
@@ -315,3 +324,12 @@ class GuardedProtocol(HttpToolsProtocol):
         self.transport.write(head + lines + b"\r\n" + body)
         self.transport.close()
         self._watch_unsent()
+
+    def _count(self, kind: ProblemKind) -> None:
+        """Count a refused request; the application counts those that reached it itself.
+
+        Nothing was asked on a connection without a byte, such as a balancer's check of the port.
+        """
+        is_silent = kind is problem_kinds.HEAD_TIMEOUT and not self._head_bytes
+        if self._requests is not None and not is_silent:
+            self._requests.observe_refused(kind.status, self.loop.time() - self._begun_at)
