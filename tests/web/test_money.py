@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from tests.support import patient_http
 from tests.web.conftest import PUBLISHED, OpenPage, answer_of, forecast_document
@@ -110,3 +110,34 @@ def test_remedies_that_name_routes_are_in_words_of_the_page(
     remedies = page.locator("#answer .warning .remedy")
     expect(remedies).to_have_count(len(codes))
     expect(remedies.filter(has_text="Use the API.")).to_have_count(0)
+
+
+def test_changes_that_a_search_needs_are_told_in_words_of_the_page(
+    published_service: str, open_page: OpenPage
+) -> None:
+    changes: list[dict[str, object]] = [
+        {"constraint": "pricing.currency", "asked": "USD", "needed": "KRW"},
+        {"constraint": "budget", "asked": 0.0001, "needed": 1200},
+        {"constraint": "energy.watts_per_worker", "asked": None, "needed": None},
+        {"constraint": "energy.kg_co2e_per_kwh", "asked": None, "needed": None},
+    ]
+
+    def needing(route: Route) -> None:
+        found = route.fetch()
+        answer = found.json()
+        nearest = {
+            "forecast": answer["ranked"][0]["forecast"],
+            "changes": [{"message": "Use the API.", **change} for change in changes],
+        }
+        route.fulfill(json={**answer, "ranked": [], "pareto": [], "nearest": nearest})
+
+    page = open_page(f"{published_service}/problems")
+    page.route("**/v1/recommendations", needing)
+    page.goto(f"{published_service}/workloads/{PUBLISHED}?gpu_type=T4&workers=8")
+
+    front = page.locator("#front")
+    expect(front).to_contain_text("Its price is in KRW, and no exchange rate to USD is known.")
+    expect(front).to_contain_text("The budget would have to be 1,200 KRW instead of 0.0001.")
+    expect(front).to_contain_text("Its power is not known: upload runs that tell their energy")
+    expect(front).to_contain_text("No grid factor is known for its place: name provider and region")
+    expect(front).not_to_contain_text("Use the API.")

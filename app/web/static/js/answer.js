@@ -85,11 +85,15 @@ function lessons(taughtBy) {
   return h("span", {}, nodes.flatMap((node, index) => (index ? [", ", node] : [node])));
 }
 
+const PRICE_FIELDS = "“Price, limits, confidence”";
+/** Why carbon is unknown where the power is known, and what to do on this page. */
+export const NO_FACTOR = `No grid factor is known for its place: name provider and region under ${PRICE_FIELDS}, or have the factor stored in the service.`;
+
 /** Return the energy and, if a grid factor is known, the carbon; null if no power is known. */
 function energyText(energy) {
   if (!energy?.kilowatt_hours) return null;
   const amount = `${number(Number(energy.kilowatt_hours.toPrecision(3)))} kWh`;
-  if (energy.kg_co2e === null || energy.kg_co2e === undefined) return h("span", { title: energy.reason ?? "" }, amount);
+  if (energy.kg_co2e === null || energy.kg_co2e === undefined) return h("span", { title: NO_FACTOR }, amount);
   const source = energy.grid_factor?.source ?? "as entered";
   const title = `${number(energy.kg_co2e_per_kwh)} kg CO2e a kWh (${source})`;
   return h("span", { class: "carbon", title }, `${amount}, ${carbonText(energy)}`);
@@ -128,7 +132,7 @@ function facts(forecast) {
   return h("dl", { class: "facts-list" }, lines.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))));
 }
 
-const OWN_PRICE = "your own price per hour under “Price, limits, confidence”";
+const OWN_PRICE = `your own price per hour under ${PRICE_FIELDS}`;
 
 /** Remedies in terms of this page, instead of those in terms of the API. */
 export const REMEDIES = {

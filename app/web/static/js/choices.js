@@ -1,6 +1,6 @@
 /** Compares many configurations for the same work: cost against duration, and the best ones. */
 
-import { REMEDIES, basisBadge, bandText, carbonText, unanswered } from "./answer.js";
+import { NO_FACTOR, REMEDIES, basisBadge, bandText, carbonText, unanswered } from "./answer.js";
 import { latest, post } from "./api.js";
 import { axis, draw, scaleOf, tooltip } from "./chart.js";
 import { byId, debounced, field, fill, h, select, table } from "./dom.js";
@@ -143,20 +143,30 @@ function rejections(recommendation) {
   return h("p", { class: "quiet" }, `${plural(recommendation.considered, "configuration")} considered, ${number(recommendation.rejected_count)} set aside: ${parts.join(", ")}.`);
 }
 
-/** Return what would have to change, in the form's words and units and rounded up so that it suffices. */
-function changeText({ constraint, asked, needed, message }, currency) {
-  if (constraint === "deadline_s") return `The deadline would have to be ${plural(roundedUp(needed / HOUR), "hour")} instead of ${number(asked / HOUR)}.`;
-  if (constraint === "budget") return `The budget would have to be ${number(needed)} ${currency} instead of ${number(asked)}.`;
-  if (constraint === "require_within_range") return "It lies beyond the measured range: measure it, or untick “only inside the measured range”.";
-  if (constraint !== "pricing.price_per_hour") return message;
-  const limit = needed === null ? "" : ` Up to ${number(needed)} ${currency} an hour would keep the budget.`;
-  return `No price is known for it. ${REMEDIES.price_unknown}${limit}`;
+/** What would have to change, by the constraint: in the form's words and units, and rounded up so that it suffices. */
+const CHANGES = {
+  deadline_s: ({ asked, needed }) => `The deadline would have to be ${plural(roundedUp(needed / HOUR), "hour")} instead of ${number(asked / HOUR)}.`,
+  budget: ({ asked, needed }, currency) => `The budget would have to be ${number(needed)} ${currency} instead of ${number(asked)}.`,
+  require_within_range: () => "It lies beyond the measured range: measure it, or untick “only inside the measured range”.",
+  "pricing.price_per_hour": ({ needed }, currency) => {
+    const limit = needed === null ? "" : ` Up to ${number(needed)} ${currency} an hour would keep the budget.`;
+    return `No price is known for it. ${REMEDIES.price_unknown}${limit}`;
+  },
+  "pricing.currency": ({ asked, needed }) => `Its price is in ${needed}, and no exchange rate to ${asked} is known. ${REMEDIES.currency_not_converted}`,
+  "energy.watts_per_worker": () => "Its power is not known: upload runs that tell their energy (resource.energy_joules).",
+  "energy.kg_co2e_per_kwh": () => NO_FACTOR,
+};
+
+function changeTexts(changes, currency) {
+  // The amounts are in the currency of a price that no rate converts.
+  const money = changes.find(({ constraint }) => constraint === "pricing.currency")?.needed ?? currency;
+  return changes.map((change) => CHANGES[change.constraint]?.(change, money) ?? change.message).join(" ");
 }
 
 function nothingQualifies(recommendation, currency) {
   const { nearest } = recommendation;
   const text = nearest
-    ? `The nearest: ${hardware(nearest.forecast.configuration)}. ${nearest.changes.map((change) => changeText(change, currency)).join(" ")}`
+    ? `The nearest: ${hardware(nearest.forecast.configuration)}. ${changeTexts(nearest.changes, currency)}`
     : "Enter a price of your own, or search among other hardware.";
   return h("article", { class: "warning" }, h("strong", {}, "Nothing meets this. "), text);
 }
