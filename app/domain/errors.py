@@ -82,10 +82,13 @@ class NoRegressorError(DomainError):
     remedy = "Upload succeeded runs, then POST /v1/workloads/{workload}/fits."
 
     def __init__(self, slug: Slug, *, found: int, needed: int) -> None:
+        ask = f"POST /v1/workloads/{slug}/fits"
         super().__init__(
             f"Workload {slug!r} has no published regressor: {say_count(found, 'usable run')} found,"
-            f" {needed} needed. Ask for a fit: POST /v1/workloads/{slug}/fits"
+            f" {needed} needed."
         )
+        enough = found >= needed
+        self.remedy = f"Ask for a fit: {ask}." if enough else f"Upload succeeded runs, then {ask}."
         self.slug, self.found, self.needed = slug, found, needed
 
 
@@ -100,7 +103,7 @@ class FitPendingError(NoRegressorError):
         DomainError.__init__(
             self,
             f"Workload {slug!r} has no published regressor yet; a fit is {state}:"
-            f" GET /v1/fits/{fit_id}",
+            f" GET /v1/fits/{fit_id}.",
         )
         self.slug, self.found, self.needed = slug, found, needed
         self.fit_id, self.state = fit_id, state

@@ -278,9 +278,21 @@ def test_workload_without_regressor_names_found_and_needed_runs(
 
     answer = client.post("/v1/forecasts", json={**QUESTION, "workload": "raw"})
 
-    assert (answer.status_code, answer.json()["code"]) == (409, "no_regressor")
-    assert "12 usable runs" in answer.json()["detail"]
-    assert "/v1/workloads/raw/fits" in answer.json()["detail"]
+    problem = answer.json()
+    assert (answer.status_code, problem["code"]) == (409, "no_regressor")
+    assert problem["detail"].endswith(": 12 usable runs found, 1 needed.")
+    assert problem["remedy"] == "Ask for a fit: POST /v1/workloads/raw/fits."
+
+
+def test_workload_without_usable_runs_is_told_to_upload_some_first(
+    client: TestClient, services: Services
+) -> None:
+    store_runs(services.context, "raw", excluded=True)
+
+    problem = client.post("/v1/forecasts", json={**QUESTION, "workload": "raw"}).json()
+
+    assert problem["detail"].endswith(": 0 usable runs found, 1 needed.")
+    assert problem["remedy"] == "Upload succeeded runs, then POST /v1/workloads/raw/fits."
 
 
 def test_workload_that_waits_for_its_first_fit_names_the_fit(
