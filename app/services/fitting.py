@@ -249,24 +249,27 @@ class FittingService:
             _logger.warning("next fit not requested", extra={"workload": slug})
 
     def retry(self, claim: ClaimedFit, detail: str) -> None:
-        """Requeue a fit whose computation died, or end it after the last attempt."""
+        """Requeue a fit whose computation died, or end it if that was requested or too often."""
         if claim.fit.attempts >= self._context.settings.fit_max_attempts:
             self.fail(claim, FitProblem("computation_lost", detail))
             return
-        with self._context.database.transaction() as stores:
-            stores.leases.release(claim, is_counted=True)
-        _logger.warning("fit goes back to the queue", extra=_fields(claim, detail=detail))
+        outcome = self._give_back(claim, is_counted=True)
+        _logger.warning(outcome, extra=_fields(claim, detail=detail))
 
     def leave(self, claim: ClaimedFit) -> None:
         """Cancel a fit if that was requested, otherwise requeue it as if it had never started."""
-        with self._context.database.transaction() as stores:
-            if stores.leases.cancel(claim, self._context.lease_now(stores)):
-                outcome = "fit cancelled"
-            elif stores.leases.release(claim, is_counted=False):
-                outcome = "fit given back"
-            else:
-                outcome = "fit taken over or removed"
+        outcome = self._give_back(claim, is_counted=False)
         _logger.info(outcome, extra=_fields(claim))
+
+    def _give_back(self, claim: ClaimedFit, *, is_counted: bool) -> str:
+        """Requeue a fit, or cancel it if that was requested; return what became of it."""
+        with self._context.database.transaction() as stores:
+            if stores.leases.release(claim, is_counted=is_counted):
+                return "fit given back"
+            # It may have been requested just now: asked in this order, no request is missed.
+            if stores.leases.cancel(claim, self._context.lease_now(stores)):
+                return "fit cancelled"
+            return "fit taken over or removed"
 
     def seen(self, owner: str, started_at: datetime, waits_for: str | None = None) -> None:
         """Record that a fitter is alive and what it waits for; forget those that died long ago."""

@@ -208,16 +208,20 @@ def test_running_fit_stops_when_it_is_cancelled(services: Services) -> None:
     assert published(services) is None
 
 
-def test_fit_cancelled_while_it_is_published_is_cancelled(services: Services) -> None:
+@pytest.mark.parametrize("computer", [InProcessComputer, DyingComputer])
+def test_fit_cancelled_while_its_computation_ends_is_cancelled_at_once(
+    services: Services, computer: type[InProcessComputer]
+) -> None:
     store_runs(services.context, SLUG)
     requested = request_fit(services)
 
-    class LateComputer(InProcessComputer):
+    class LateComputer(computer):  # type: ignore[valid-type, misc]  # of any computer
         @override
         def compute(self, task: FitTask, on_progress: OnProgress) -> FitOutcome:
-            outcome = super().compute(task, on_progress)
-            services.fits.cancel(DEFAULT_PROJECT, requested.fit_id)
-            return outcome
+            try:
+                return super().compute(task, on_progress)  # type: ignore[no-any-return]
+            finally:
+                services.fits.cancel(DEFAULT_PROJECT, requested.fit_id)
 
     fitter_with(services, LateComputer()).step()
 
