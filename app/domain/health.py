@@ -46,6 +46,6 @@ class FitActivity:
     takeovers: int
     """Starts of all these beyond the first of each, made because fitters were lost."""
     mean_duration_s: float | None
-    """Of those that ended, from their last start; None without one."""
+    """Of those that ended, with the time that lost fitters took; None without one."""
     longest_wait_s: float
     """How long the oldest queued fit has waited."""

@@ -122,8 +122,14 @@ def _run(options: argparse.Namespace, source: Source) -> int:
 def _print_left_out(report: Report) -> None:
     for fault in report.faults:
         sys.stderr.write(f"Left out: {fault.sentence}\n")
+    _print_hidden(report.fault_count - len(report.faults))
     for reason, count in sorted(report.notes.items()):
         sys.stderr.write(f"Left out: {count:,} {reason}\n")
+
+
+def _print_hidden(count: int) -> None:
+    """Tell of the bad rows that are counted, but too many to be listed."""
+    sys.stderr.write(f"... and {count:,} more.\n" if count > 0 else "")
 
 
 def _print_unread(report: Report, mapping: ColumnMap) -> None:
@@ -152,6 +158,7 @@ def _print_answer(
     for row in answer["invalid"]:
         fault = Fault.from_problem(str(row.get("place")), row)
         sys.stderr.write(f"Left out: {fault.sentence}\n")
+    _print_hidden(answer["invalid_count"] - len({row.get("row") for row in answer["invalid"]}))
     for warning in answer["warnings"]:
         count = warning["count"]
         rows = "1 row" if count == 1 else f"{count:,} rows"
@@ -162,8 +169,7 @@ def _print_answer(
 def _print_error(error: TrainfareError) -> int:
     for fault in getattr(error, "faults", ()):
         sys.stderr.write(f"{fault.sentence}\n")
-    hidden = getattr(error, "fault_count", 0) - len(getattr(error, "faults", ()))
-    sys.stderr.write(f"... and {hidden:,} more.\n" if hidden > 0 else "")
+    _print_hidden(getattr(error, "fault_count", 0) - len(getattr(error, "faults", ())))
     sys.stderr.write(f"Error: {error.message}\n")
     sys.stderr.write(f"Remedy: {error.remedy}\n" if error.remedy else "")
     if isinstance(error, (SettingsError, OptionError)):
