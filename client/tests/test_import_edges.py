@@ -66,3 +66,18 @@ def test_line_that_states_no_separator_is_a_header(
 
     assert answer.exit_code == 1
     assert f"{file}:" in answer.err
+
+
+@pytest.mark.parametrize("rows_behind", [3, 20_000])
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_quote_that_nothing_closes_is_named_by_the_line_in_which_its_row_begins(
+    importing: Importing, tmp_path: Path, end: str, rows_behind: int
+) -> None:
+    lines = ["workload,duration_seconds,label.note", 'w,1,"a', 'b"', 'w,2,"c']
+    file = tmp_path / "a.csv"
+    file.write_text(end.join([*lines, *["w,3,d"] * rows_behind]), newline="")
+
+    answer = importing("csv", file, "--dry-run")
+
+    assert answer.exit_code == 1
+    assert f"{file}:4: It is not CSV" in answer.err

@@ -296,3 +296,22 @@ def test_numbers_of_a_column_are_written_as_each_alone(values: list[float]) -> N
 @given(st.lists(st.floats(1e-4, 1e15, exclude_max=True), min_size=1))
 def test_usual_numbers_of_a_column_are_written_as_each_alone(values: list[float]) -> None:
     assert _number_texts(np.array(values)) == [number_text(value) for value in values]
+
+
+@pytest.mark.parametrize("rows_behind", [3, 20_000])
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_a_quote_that_nothing_closes_is_told_by_the_row_that_it_begins_in(
+    rows_behind: int, end: str
+) -> None:
+    lines = ["workload,duration_seconds,label.note", 'w,1,"a', 'b"', 'w,2,"c']
+    body = end.join([*lines, *["w,3,d"] * rows_behind])
+
+    with pytest.raises(InvalidRequestError, match=r"\(the row that begins in line 4\)\. Check its"):
+        read_upload(io.BytesIO(body.encode()), UploadFormat.CSV, str)
+
+
+def test_a_quote_that_is_out_of_place_is_told_by_its_line() -> None:
+    body = b'workload,duration_seconds\n"a\nb",5\n"w"x,5\n'
+
+    with pytest.raises(InvalidRequestError, match=r"\(line 4\)\. Check its quotes\."):
+        read_upload(io.BytesIO(body), UploadFormat.CSV, str)

@@ -47,7 +47,8 @@ def read_csv(
         If there are more than `max_rows`, or more than twice as many including empty ones.
     """
     text = TextIOWrapper(body, encoding="utf-8-sig", newline="")
-    reader = csv.reader(_lines(text), strict=True)
+    rows_read = _Rows(_lines(text))
+    reader = iter(rows_read)
     first_row, n_lines = 1, 0
     try:
         fields, width = _read_header(reader)
@@ -78,10 +79,28 @@ def read_csv(
         ) from error
     except csv.Error as error:
         raise InvalidRequestError(
-            f"The file is not valid CSV: {error} (line {reader.line_num}). Check its quotes."
+            f"The file is not valid CSV: {error} ({rows_read.place()}). Check its quotes."
         ) from error
     finally:
         text.detach()
+
+
+class _Rows:
+    """The rows of a file, and where the one is that is being read."""
+
+    def __init__(self, lines: Iterator[str]) -> None:
+        self._reader = csv.reader(lines, strict=True)
+        self._first_line = 1
+
+    def __iter__(self) -> Iterator[list[str]]:
+        for cells in self._reader:
+            yield cells
+            self._first_line = self._reader.line_num + 1
+
+    def place(self) -> str:
+        """Return where the row lies; a quote that nothing closes takes in the lines behind it."""
+        first, last = self._first_line, self._reader.line_num
+        return f"line {last}" if last <= first else f"the row that begins in line {first}"
 
 
 def _lines(text: TextIOWrapper) -> Iterator[str]:

@@ -28,7 +28,25 @@ class _Lines:
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self.place = at_line(path, 1)
+        self._number = 1
+        self._row_number = 1
+
+    @property
+    def place(self) -> str:
+        """The line that was read last."""
+        return at_line(self._path, self._number)
+
+    @property
+    def place_of_row(self) -> str:
+        """The line in which the row begins that is being read: a quote may take in many."""
+        return at_line(self._path, self._row_number)
+
+    def rows(self, reader: Iterator[list[str]]) -> Iterator[list[str]]:
+        """Yield the rows that a reader makes of these lines."""
+        self._row_number = self._number + 1
+        for cells in reader:
+            yield cells
+            self._row_number = self._number + 1
 
     def __iter__(self) -> Iterator[str]:
         number = 0
@@ -36,7 +54,7 @@ class _Lines:
             # Old Macs end lines with a carriage return alone.
             for line in _AFTER_RETURN.split(text + "\n"):
                 number += 1
-                self.place = at_line(self._path, number)
+                self._number = number
                 yield line
 
 
@@ -76,7 +94,8 @@ def table(
     try:
         (names,) = csv.reader([header.rstrip("\r\n")], delimiter=sep, quoting=quoting) or ([],)
         columns = _checked_header(lines.place, names)
-        for cells in csv.reader(source, delimiter=sep, strict=quoted, quoting=quoting):
+        reader = csv.reader(source, delimiter=sep, strict=quoted, quoting=quoting)
+        for cells in lines.rows(reader):
             if not any(cell.strip() for cell in cells):
                 continue
             # Spreadsheets write empty columns beside the table. Where the header has none, a
@@ -92,7 +111,9 @@ def table(
                     f"Separate cells by {sep!r} alone; if cells hold it, by another --delimiter.",
                 )
     except csv.Error as error:
-        raise SourceError(lines.place, f"It is not CSV: {error}.", "Check its quotes.") from None
+        raise SourceError(
+            lines.place_of_row, f"It is not CSV: {error}.", "Check its quotes."
+        ) from None
 
 
 def _stated_separator(line: str) -> str | None:
