@@ -15,6 +15,9 @@ from tests.support.terminal import Terminal
 pytestmark = pytest.mark.lengthy
 
 _AWAY = "http://127.0.0.1:9"
+_NEEDS_A_FULL_DISK = pytest.mark.skipif(
+    not Path("/dev/full").exists(), reason="only Linux has a disk that is full"
+)
 
 
 def test_a_first_report_passes_and_says_what_is_missing(
@@ -322,19 +325,26 @@ def test_service_command_line_reports_too(
     assert result.document["verdict"] == "insufficient_data"
 
 
-@pytest.mark.parametrize("arguments", [["--output", "no/where.md"], ["--summary", "no/where.md"]])
+@pytest.mark.parametrize("option", ["--output", "--summary"])
+@pytest.mark.parametrize(
+    ("file", "reason"),
+    [
+        ("no/where.md", "No such file or directory"),
+        pytest.param("/dev/full", "No space left on device", marks=_NEEDS_A_FULL_DISK),
+    ],
+)
 def test_verdict_stands_where_a_file_cannot_be_written(
-    step: Step, client: Client, workload: str, arguments: list[str], tmp_path: Path
+    step: Step, client: Client, workload: str, option: str, file: str, reason: str, tmp_path: Path
 ) -> None:
     fit(client, workload)
     spool = Spool(tmp_path / "spool.jsonl")
     spool.append(json.loads(Path(write_runs(workload, factor=3.0)).read_text()))
 
-    result = step.report("--from-spool", *arguments)
+    result = step.report("--from-spool", option, file)
 
     assert result.code == 1
     assert "Slower than forecast" in result.out
-    assert "Warning: no/where.md cannot be written: No such file or directory." in result.out
+    assert f"Warning: {file} cannot be written: {reason}." in result.out
     assert spool.waiting() == 0
 
 

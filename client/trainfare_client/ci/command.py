@@ -273,8 +273,9 @@ def _publish(options: argparse.Namespace, build: Build, report: CiReport) -> Non
     else:
         write_findings(report, build, on_insufficient_data=options.on_insufficient_data)
     if options.output:
-        with _warning_if_unwritable(build):
-            Path(options.output).write_text(markdown, encoding="utf-8")
+        file = Path(options.output)
+        with _warning_if_unwritable(build, file):
+            file.write_text(markdown, encoding="utf-8")
     _write_summary(options, build, markdown)
     outputs = {
         "verdict": report["verdict"],
@@ -287,26 +288,28 @@ def _publish(options: argparse.Namespace, build: Build, report: CiReport) -> Non
 
 
 @contextlib.contextmanager
-def _warning_if_unwritable(build: Build) -> Iterator[None]:
+def _warning_if_unwritable(build: Build, file: Path) -> Iterator[None]:
     """Warn of a file that cannot be written: the verdict stands."""
     try:
         yield
     except OSError as error:
-        annotate(build, "warning", f"{error.filename} cannot be written: {error.strerror}.")
+        annotate(build, "warning", f"{file} cannot be written: {error.strerror}.")
 
 
 def _write_summary(options: argparse.Namespace, build: Build, markdown: str) -> None:
     summary = options.summary or os.environ.get("GITHUB_STEP_SUMMARY")
     if summary:
-        with _warning_if_unwritable(build):
-            append_summary(Path(summary), markdown)
+        file = Path(summary)
+        with _warning_if_unwritable(build, file):
+            append_summary(file, markdown)
 
 
 def _write_outputs(build: Build, outputs: dict[str, str]) -> None:
-    file = os.environ.get("GITHUB_OUTPUT")
-    if file:
-        with _warning_if_unwritable(build):
-            append_outputs(Path(file), outputs)
+    output = os.environ.get("GITHUB_OUTPUT")
+    if output:
+        file = Path(output)
+        with _warning_if_unwritable(build, file):
+            append_outputs(file, outputs)
 
 
 def _comment(options: argparse.Namespace, build: Build, markdown: str) -> None:
