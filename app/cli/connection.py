@@ -26,6 +26,7 @@ _MAX_PAUSE_S: Final = 60.0
 _NOTED_PAUSE_S: Final = 3.0
 _MIN_ERROR_STATUS: Final = 400
 _TOO_LARGE: Final = 413
+_MAX_PORT: Final = 65535
 _UNTRUSTED_CERTIFICATE: Final = "CERTIFICATE_VERIFY_FAILED"
 _START: Final = (
     "Start the service (`trainfare serve --with-fitter`) or name it with --url (TRAINFARE_URL)."
@@ -72,6 +73,11 @@ def _note_retry(details: stamina.instrumentation.RetryDetails) -> None:
         print_note(f"No answer yet ({details.caused_by}); trying again{later}.")
 
 
+def _is_http(address: httpx2.URL) -> bool:
+    is_port = address.port is None or 0 < address.port <= _MAX_PORT
+    return address.scheme in {"http", "https"} and bool(address.host) and is_port
+
+
 class Connection:
     """A client of one service, used by one command."""
 
@@ -97,7 +103,7 @@ class Connection:
                 f"The environment's proxy cannot be used: {error}",
                 "Correct HTTP_PROXY and the like.",
             ) from None
-        if self._client.base_url.scheme not in {"http", "https"}:
+        if not _is_http(address):
             raise UsageError(
                 f"{self.url!r} is not an http or https URL.",
                 "Write --url (TRAINFARE_URL) with its scheme, such as http://localhost:8000.",
@@ -137,7 +143,8 @@ class Connection:
             raise self._unreachable(error) from None
 
     def _unreachable(self, error: Exception) -> UnreachableError:
-        proxy, reason = proxy_to(self._client.base_url), str(error) or type(error).__name__
+        proxy = proxy_to(self._client.base_url)
+        reason = str(error).rstrip(".") or type(error).__name__
         if proxy is not None:
             return UnreachableError(
                 f"{self.url} does not answer through the proxy {proxy}: {reason}.",

@@ -375,8 +375,9 @@ def test_field_without_value_or_given_twice_is_refused(
     assert fault in result.err
 
 
-def test_address_of_another_protocol_is_wrong_usage(terminal: Terminal) -> None:
-    result = terminal.type("workloads", "--url", "ftp://127.0.0.1")
+@pytest.mark.parametrize("url", ["ftp://127.0.0.1", "http://", "http://127.0.0.1:99999"])
+def test_address_of_nothing_to_be_asked_is_wrong_usage(terminal: Terminal, url: str) -> None:
+    result = terminal.type("workloads", "--url", url)
 
     assert result.exit_code == 2
     assert "trying again" not in result.err
