@@ -282,3 +282,24 @@ def test_axis_of_a_narrow_range_has_several_ticks_that_differ(
     assert 3 <= len(labels) == len(set(labels)) <= 9
     assert low / 1.6 <= scale["min"] <= low
     assert high <= scale["max"] <= 1.6 * high
+
+
+def test_error_beyond_all_use_stays_inside_its_column(
+    published_service: str, open_page: OpenPage
+) -> None:
+    url = f"{published_service}/v1/workloads/{PUBLISHED}"
+    detail = patient_http.get(url).json()
+    detail["regressor"]["accuracy"] = {"interpolation": 8.05e10}
+    told = patient_http.get(f"{url}/regressors").json()
+    for regressor in told["regressors"]:
+        regressor["accuracy_by_axis"] = {"interpolation": 8.05e10, "workers": 9.99}
+    page = open_page(f"{published_service}/")
+    page.set_viewport_size({"width": 390, "height": 800})
+    page.route(f"**/v1/workloads/{PUBLISHED}", lambda route: route.fulfill(json=detail))
+    page.route("**/regressors?*", lambda route: route.fulfill(json=told))
+    page.goto(f"{published_service}/workloads/{PUBLISHED}")
+
+    figures = page.locator("#card .meters").first.locator(".figure")
+    expect(figures).to_have_text(["over 999%", "999%"])
+    expect(page.locator("#facts")).to_contain_text("typical error over 999%")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")

@@ -7,6 +7,7 @@ const YEAR = 365 * 86400;
 const MINUTE_MS = 60_000;
 const LARGE = 1e6;
 const MIN_SHOWN_CHANCE = 1e-4;
+const MAX_SHOWN_FRACTION = 9.995;
 const MIN_SHORT_AMOUNT = 1e5;
 const numbers = new Intl.NumberFormat("en", { maximumSignificantDigits: 6 });
 const wholes = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
@@ -71,8 +72,9 @@ export function roundedUp(value) {
 
 export const short = (value) => compact.format(value);
 
-/** Return a fraction as a percentage with two significant digits. */
+/** Return a fraction as a percentage with two significant digits; one beyond all use is not told in full. */
 export function percent(fraction, digits = 2) {
+  if (fraction >= MAX_SHOWN_FRACTION) return "over 999%";
   if (fraction > 0.99 && fraction < 1) return `${Number((fraction * 100).toPrecision(4))}%`;
   return `${Number((fraction * 100).toPrecision(fraction >= 1 ? 3 : digits))}%`;
 }
