@@ -42,3 +42,23 @@ def test_column_of_a_new_parameter_has_one_type(step: Step, client: Client, work
     assert later.code == 4
     assert "next.csv, row 2, param.depth 'deep'" in later.out
     assert "row 1" not in later.out
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ("{workload},5", "row 2: it has more or fewer cells than the header"),
+        ("{workload},5,1,2", "row 2: it has more or fewer cells than the header"),
+        ('{workload},"5,1', "row 2: unexpected end of data"),
+    ],
+)
+def test_row_that_cannot_be_understood_is_named(
+    step: Step, workload: str, row: str, said: str
+) -> None:
+    rows = [f"{workload},5,1", row.format(workload=workload), f"{workload},5,1"]
+    Path("runs.csv").write_text("\n".join(["workload,duration_seconds,workers", *rows, ""]))
+
+    result = step.report("runs.csv")
+
+    assert result.code == 2
+    assert f"runs.csv cannot be understood: {said}." in result.out

@@ -162,12 +162,18 @@ def _csv(content: str, path: Path) -> list[Any]:
     names = rows.fieldnames or []
     if len(names) == 1 and (separator := next((mark for mark in ";\t|" if mark in names[0]), None)):
         raise ValueError(f"its columns are separated by {separator!r}, not by commas")
-    return [_flat_run(row, f"{path}, row {number}") for number, row in enumerate(rows, start=1)]
+    runs: list[Any] = []
+    try:
+        for row in rows:
+            runs.append(_flat_run(row, f"{path}, row {len(runs) + 1}"))
+    except (ValueError, csv.Error) as error:
+        raise ValueError(f"row {len(runs) + 1}: {error}") from error
+    return runs
 
 
 def _flat_run(row: dict[str, Any], place: str) -> Run:
     if None in row or None in row.values():
-        raise ValueError("a line has more or fewer cells than the header")
+        raise ValueError("it has more or fewer cells than the header")
     cells = {name.strip(): cell.strip() for name, cell in row.items()}
     return TableRun({name: cell for name, cell in cells.items() if cell}, place)
 
