@@ -190,3 +190,21 @@ def test_reader_is_told_how_long_a_limit_lasts(published_service: str, open_page
     page.goto(f"{published_service}/workloads/{PUBLISHED}")
 
     expect(page.locator("#problem .remedy")).to_have_text("Try again in 42 seconds.")
+
+
+def test_version_that_was_published_elsewhere_is_told_with_its_first_answer(
+    empty_service: str, open_page: OpenPage
+) -> None:
+    run = {"workload": "elsewhere", "configuration": {"workers": 1, "gpu_type": "T4"}}
+    publish(empty_service, [run | {"duration_seconds": 60}])
+    page = open_page(f"{empty_service}/workloads/elsewhere")
+    expect(page.locator("#facts")).to_contain_text("version 1")
+    answer_of(page)
+    more = {"workload": "elsewhere", "configuration": {"workers": 2, "gpu_type": "L4"}}
+    publish(empty_service, [more | {"duration_seconds": 30}])
+    page.get_by_role("button", name="Forecast").click()
+
+    expect(page.locator("#facts")).to_contain_text("version 2")
+    expect(page.locator("#facts")).to_contain_text("2 runs")
+    expect(page.get_by_label("GPU", exact=True).locator("optgroup").first).to_contain_text("L4")
+    answer_of(page)

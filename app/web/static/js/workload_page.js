@@ -26,6 +26,8 @@ let sections = null;
 let newest = null;
 let fitting = null;
 let asked = null;
+/** The versions that the page has told of: one that answers for the first time was published meanwhile. */
+const toldVersions = new Set();
 
 /** Read the newest runs, once: the first question and the list show the same ones. */
 const newestRuns = () => (newest ??= get(`${path}/runs`, { page_size: RUNS }));
@@ -68,6 +70,11 @@ const forecast = latest(async (signal) => {
   fill(place, answerPanel(answer, add), curlLine(fields));
   sections.curve.draw(fields);
   sections.choices.search(fields, answer.cost !== null);
+  // The facts may come from a process that does not know the version yet: each is asked for once.
+  if (!toldVersions.has(answer.regressor_version)) {
+    toldVersions.add(answer.regressor_version);
+    show();
+  }
 });
 
 /** Show an error, and remove the charts of the previous question, also those that are still on their way. */
@@ -136,6 +143,7 @@ const refresh = latest(async (signal) => {
   byId("recent").hidden = false;
   if (!isFitted) showUnfitted(detail.runs.succeeded ?? 0);
   else {
+    toldVersions.add(detail.regressor.version);
     fill(byId("problem"));
     if (sections?.features !== featuresOf(detail)) {
       const [gpus, { runs }] = await Promise.all([knownGpus(detail), newestRuns()]);
