@@ -26,6 +26,7 @@ from app.services.uploads.json_rows import read_json
 from app.services.uploads.json_values import read_document
 from app.services.uploads.numbers import read_numbers
 from app.services.uploads.reading import CheckedUpload, read_upload
+from app.services.uploads.separators import is_filled
 from app.services.uploads.terms import UploadFormat
 
 pytestmark = pytest.mark.lengthy
@@ -111,8 +112,8 @@ _COLUMNS = st.lists(
 @given(_COLUMNS, st.lists(st.lists(_CELLS, min_size=8, max_size=8), min_size=1, max_size=6))
 def test_each_row_of_a_file_is_good_or_named(columns: list[str], rows: list[list[str]]) -> None:
     table = [row[: len(columns)] for row in rows]
-    # Rows of empty cells do not count; a file of nothing else has no runs.
-    counted = sum(map(any, table))
+    # Empty rows do not count; a file of nothing else has no runs.
+    counted = sum(map(is_filled, table))
     assume(counted)
     lines = io.StringIO()
     csv.writer(lines).writerows([columns, *table])
@@ -315,3 +316,11 @@ def test_a_quote_that_is_out_of_place_is_told_by_its_line() -> None:
 
     with pytest.raises(InvalidRequestError, match=r"\(line 4\)\. Check its quotes\."):
         read_upload(io.BytesIO(body), UploadFormat.CSV, str)
+
+
+def test_lines_of_nothing_but_blanks_are_no_rows() -> None:
+    body = b"  \nworkload,duration_seconds\nw,1\n \t\nw,2\n   "
+
+    upload = read_upload(io.BytesIO(body), UploadFormat.CSV, str)
+
+    assert (upload.total_rows, len(upload.faults.bad_rows)) == (2, 0)

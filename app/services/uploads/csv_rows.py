@@ -17,6 +17,7 @@ from app.services.uploads.formulas import unguard_formula
 from app.services.uploads.json_values import MAX_VALUE_CHARACTERS
 from app.services.uploads.separators import (
     KEEPING_LINE_BREAKS,
+    is_filled,
     read_names,
     refuse_lost_line_breaks,
     without_empty_end,
@@ -57,7 +58,7 @@ def read_csv(
             cells if len(cells) <= MAX_NAMES else cells[: MAX_NAMES + 1]
             for cells in islice(reader, CHUNK_ROWS)
         ]:
-            rows = [cells for cells in lines if any(cells)]
+            rows = [cells for cells in lines if is_filled(cells)]
             if width > len(fields):
                 rows = [
                     # The end of a row that was cut is unknown.

@@ -65,7 +65,7 @@ def read_names(lines: Iterator[list[str]]) -> tuple[list[str], int]:
     InvalidRequestError
         If there is no header, or its columns are not separated by commas.
     """
-    filled = filter(any, lines)
+    filled = filter(is_filled, lines)
     names = [name.strip() for name in next(filled, [])]
     if names[:1] == [_SEPARATOR_LINE] and len(names) > 1 and not any(names[1:]):
         names = [name.strip() for name in next(filled, [])]
@@ -76,6 +76,11 @@ def read_names(lines: Iterator[list[str]]) -> tuple[list[str], int]:
         raise InvalidRequestError("The file has no header line with column names.")
     _refuse_other_separators(names)
     return names, width
+
+
+def is_filled(cells: Sequence[str]) -> bool:
+    """Return whether a line is a row: neither empty, nor nothing but blanks."""
+    return any(cells) and (len(cells) > 1 or not cells[0].isspace())
 
 
 def without_empty_end(cells: list[str], width: int) -> list[str]:
