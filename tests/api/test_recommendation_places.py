@@ -88,6 +88,24 @@ def test_price_of_all_regions_of_a_provider_is_no_place_beside_them(
     assert answer["considered"] == 3
 
 
+@pytest.mark.parametrize(
+    ("price", "places"),
+    [("2.00", ["south", "west", "north"]), ("0.50", [None, "north", "south", "west"])],
+)
+def test_price_of_any_place_is_a_candidate_of_its_own_only_where_it_is_the_cheapest(
+    client: TestClient, published: Services, price: str, places: list[str | None]
+) -> None:
+    store_prices(client)
+    anywhere = {"gpu_type": "T4", "gpu_count": 1, "price_per_hour": price}
+    assert client.post("/v1/prices", json=anywhere).status_code == 201
+
+    answer = recommend(client, search={"workers": [1], "providers": ["*"]}, limit=100)
+
+    own = [entry["forecast"]["configuration"] for entry in answer["ranked"]]
+    assert [each["region"] for each in own if each["provider"] in {None, "lab"}] == places
+    assert answer["considered"] == len(own)
+
+
 def places_and_ways(answer: dict[str, Any]) -> list[tuple[str, str]]:
     bought = [entry["forecast"]["configuration"] for entry in answer["ranked"]]
     return [(entry["provider"], entry["purchase"]) for entry in bought]

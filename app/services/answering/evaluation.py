@@ -2,9 +2,10 @@
 
 from array import array
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from app.domain.alike import AlikeScenarios
 from app.domain.columns import Repeated
 from app.domain.configurations import Configuration, Scenario
 from app.domain.forecasts import SpotTerms
-from app.domain.recommendations import Objective, RecommendationRequest
+from app.domain.recommendations import ANYWHERE, Objective, RecommendationRequest
 from app.pricing.billing import costs_of
 from app.pricing.offers import Offer
 from app.pricing.resolution import PriceBook
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from app.services.tables.implied_gpus import Hardware
 
 _Place = tuple[str | None, str | None]
+_NOWHERE: Final = (None, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +90,10 @@ def evaluate(
     resolved, offered = list(scenarios.configurations), list(offer_column)
     forecast, refusals = with_interruptions(work, _on_spot(request, resolved, offered))
     feasible, offers, kept = resolved, offered, np.arange(len(resolved))
-    if refusals:
-        kept = np.array([row for row in kept.tolist() if row not in refusals], dtype=np.intp)
+    repeated = _repeated(request, resolved, offered)
+    if refusals or repeated:
+        left_out = repeated | refusals.keys()
+        kept = np.array([row for row in kept.tolist() if row not in left_out], dtype=np.intp)
         feasible, offers = [resolved[row] for row in kept], [offered[row] for row in kept]
     duration, bound = forecast.median()[kept], forecast.quantile(request.confidence)[kept]
     foreign = [
@@ -119,9 +123,46 @@ def evaluate(
         infeasible=[
             Infeasible(resolved[row], refusal.checkpoint_interval_s)
             for row, refusal in refusals.items()
+            if row not in repeated
         ],
         foreign_currencies=foreign,
     )
+
+
+def _repeated(
+    request: RecommendationRequest,
+    configurations: Sequence[Configuration],
+    offers: Sequence[Offer | None],
+) -> AbstractSet[int]:
+    """Return the rows that name no place, but are bought in one that another row names.
+
+    Such a row stands for prices of any place, which a search of every place finds too.
+    """
+    places = {*request.search.providers, *request.search.regions}
+    if ANYWHERE not in places and request.objective is not Objective.CARBON:
+        return frozenset()
+    named = {
+        _placed(configuration, (configuration.provider, configuration.region))
+        for configuration in configurations
+        if not _is_nowhere(configuration)
+    }
+    return {
+        row
+        for row, (configuration, offer) in enumerate(zip(configurations, offers, strict=True))
+        if offer is not None
+        and _is_nowhere(configuration)
+        and _placed(configuration, offer.price.place) in named
+    }
+
+
+def _is_nowhere(configuration: Configuration) -> bool:
+    return (configuration.provider, configuration.region) == _NOWHERE
+
+
+def _placed(configuration: Configuration, place: _Place) -> Configuration:
+    """Return the configuration in a place, whose names are the same in any case."""
+    provider, region = ((name or "").casefold() for name in place)
+    return replace(configuration, provider=provider, region=region)
 
 
 def _on_spot(
