@@ -10,6 +10,15 @@ from app.decisions.progress import remaining
 from tests.decisions.test_durations import believe, make_forecast
 
 
+def test_bounds_of_the_peak_leave_out_as_many_draws_as_the_confidence_says() -> None:
+    starts = np.zeros((21, 20))
+    ends = np.where(np.arange(20) < np.arange(21)[:, None], 7200.0, 1800.0)
+
+    found = demand(starts, ends, np.ones(20, dtype=np.int64), 2, 0.75)
+
+    assert (found.lower[1], found.upper[1]) == (2.0, 18.0)
+
+
 @given(seed=st.integers(0, 10_000), n_jobs=st.integers(1, 12), capacity=st.integers(1, 8))
 def test_jobs_never_use_more_than_there_is_and_never_overtake(
     seed: int, n_jobs: int, capacity: int

@@ -78,6 +78,12 @@ def test_latest_rate_that_holds_on_the_day_counts(days: int, rate: str | None) -
     assert rate_of(book, "EUR/USD", NOW + timedelta(days=days)) == rate
 
 
+def test_rate_of_an_earlier_day_that_is_stored_later_does_not_count() -> None:
+    book = RateBook([make_rate("EUR/USD", "1.25"), make_rate("EUR/USD", "9.0", DAY.replace(day=3))])
+
+    assert rate_of(book, "EUR/USD") == "1.25"
+
+
 def test_newer_opposite_rate_goes_before_an_older_direct_one() -> None:
     book = RateBook([make_rate("EUR/USD", "2"), make_rate("USD/EUR", "0.4", NOW)])
 
@@ -118,6 +124,26 @@ def test_own_prices_of_several_currencies_are_compared_after_conversion() -> Non
     assert [
         None if conversion is None else conversion.price.instance_type for conversion in taken
     ] == ["eu", "us"]
+
+
+def test_price_in_the_currency_asked_for_is_not_converted_there_and_back() -> None:
+    book = make_book(make_price(), rates=[make_rate("EUR/USD", "1.0842")])
+
+    offer = book.resolve(on_t4(), PriceQuery(currency="USD"))
+
+    assert offer is not None
+    assert (offer.per_hour, offer.conversion) == (Decimal("4.00"), None)
+
+
+def test_price_is_converted_by_the_rate_of_the_day_asked_about() -> None:
+    rates = [make_rate("EUR/USD", "1.5"), make_rate("EUR/USD", "2", DAY + timedelta(days=2))]
+    book = make_book(make_price(currency="EUR"), rates=rates)
+
+    offers = [
+        book.resolve(on_t4(), PriceQuery(currency="USD", as_of=as_of)) for as_of in (DAY, None)
+    ]
+
+    assert [offer and offer.per_hour for offer in offers] == [6, 8]
 
 
 def test_instances_listed_in_two_currencies_are_never_mixed() -> None:

@@ -41,6 +41,31 @@ def test_own_price_goes_before_the_catalogue() -> None:
     assert offer.price.price_per_hour == 99
 
 
+@pytest.mark.parametrize(
+    ("configuration", "query", "place"),
+    [
+        ({}, {"provider": "B", "region": "east"}, ("b", "east")),
+        ({"provider": "b", "region": "West"}, {}, ("b", "west")),
+        ({"provider": "a", "region": "west"}, {"provider": "b", "region": "east"}, ("b", "east")),
+    ],
+)
+def test_place_of_the_pricing_goes_before_that_of_the_configuration(
+    configuration: dict[str, Any], query: dict[str, Any], place: tuple[str, str]
+) -> None:
+    prices = [
+        make_price(provider=provider, region=region, price_per_hour=Decimal(price))
+        for price, (provider, region) in enumerate(
+            [("a", "west"), ("a", "east"), ("b", "west"), ("b", "east")], start=1
+        )
+    ]
+
+    asked = PriceQuery(**query)
+    inline = replace(asked, price_per_hour=Decimal(5))
+
+    assert resolve(on_t4(**configuration), *prices, query=asked).price.place == place
+    assert resolve(on_t4(**configuration), *prices, query=inline).price.place == place
+
+
 def test_inline_price_goes_before_an_own_price() -> None:
     query = PriceQuery(price_per_hour=Decimal("1.5"), currency="EUR")
 
@@ -117,6 +142,19 @@ def test_price_of_a_gpu_counts_the_workers() -> None:
     assert offer.per_hour == 24
 
 
+@pytest.mark.parametrize(("workers", "bought"), [(1, 1), (4, 1), (5, 2), (8, 2)])
+def test_price_of_several_gpus_is_charged_for_each_lot_of_them(workers: int, bought: int) -> None:
+    offer = resolve(on_t4(workers, nodes=1), make_price(instance_type=None, gpu_count=4))
+
+    assert (offer.instances, offer.per_hour) == (bought, Decimal(4 * bought))
+
+
+def test_machines_that_are_named_and_counted_hold_more_workers_than_gpus() -> None:
+    offer = resolve(on_t4(8, instance_type="box.4", nodes=1), make_price())
+
+    assert offer.instances == 1
+
+
 def test_instance_type_without_gpus_hosts_a_worker_each() -> None:
     price = make_price(instance_type="m4.2xlarge", gpu_type=None, gpu_count=None)
 
@@ -166,7 +204,8 @@ def test_latest_price_that_holds_counts() -> None:
 
     assert resolve(on_t4(), coming, second, first).per_hour == 2
     assert resolve(on_t4(), coming, second, first, query=in_september).per_hour == 1
-    assert make_book(coming).changes_at == coming.valid_from
+    later = make_price(valid_from=datetime(2026, 12, 2, tzinfo=UTC))
+    assert make_book(first, later, coming).changes_at == coming.valid_from
 
 
 def test_latest_price_counts_however_its_names_are_written() -> None:
