@@ -1,7 +1,7 @@
 """Many runs are stored at once; a database that fails meanwhile is said to be unavailable."""
 
 import os
-from dataclasses import replace
+from dataclasses import astuple, replace
 from datetime import UTC, datetime, timedelta
 
 import psycopg
@@ -192,6 +192,40 @@ def test_numbers_are_stored_to_the_last_digit_and_absent_ones_stay_absent(
     told = [by_id[run_id].scenario for run_id in runs.run_id]
     assert [each.work.dataset_size for each in told] == sizes
     assert [each.configuration.nodes for each in told] == nodes
+
+
+def test_columns_of_a_fit_are_those_that_the_newest_runs_were_stored_with(
+    database: Database,
+) -> None:
+    with database.transaction() as stores:
+        workload = _claim(stores)
+        runs = _make_runs(workload, 2)
+        runs = replace(runs, run_id=sorted(runs.run_id), content_sha256=["1" * 64, "2" * 64])
+        content = replace(
+            runs.content,
+            gpu_type=["T4", "A100"],
+            instance_type=["box", "crate"],
+            nodes=[1, 3],
+            workers=[2, 4],
+            dataset_size=[10.0, 11.0],
+            batch_size=[12.0, 13.0],
+            epochs=[14.0, 15.0],
+            parameters=['{"precision":"fp16"}', None],
+            started_at=[None, _NOW],
+        )
+        with stores.runs.adding() as add:
+            add(replace(runs, content=content))
+
+    with database.reading() as stores:
+        newest = stores.runs.newest_usable(workload.workload_id, None, limit=1)
+        both = stores.runs.newest_usable(workload.workload_id, None, limit=3)
+
+    assert [list(column) for column in astuple(newest)] == [
+        *([runs.run_id[1]], ["2" * 64], [_NOW], [1.5]),
+        *(["A100"], ["crate"], [3], [4], [11.0], [13.0], [15.0], [{}], [_NOW]),
+    ]
+    assert list(both.run_ids) == runs.run_id[::-1]
+    assert both.parameters[1] == {"precision": "fp16"}
 
 
 def test_blocks_with_other_columns_follow_each_other(database: Database) -> None:
