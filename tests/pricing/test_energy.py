@@ -45,6 +45,21 @@ def test_power_without_a_gpu_is_that_of_the_instance_type_where_runs_measured_it
     assert draws == [PowerDraw(40.0, "measured"), of_all, of_all, of_all]
 
 
+def test_given_utilization_goes_before_the_power_and_utilization_that_runs_measured() -> None:
+    measured: MeasuredPowers = {
+        ("V100", None): MeasuredPower(watts=120.0, utilization=None),
+        ("A100", None): MeasuredPower(watts=None, utilization=None),
+        (None, "box"): MeasuredPower(watts=None, utilization=0.25),
+    }
+
+    given = power_draw("V100", EnergyTerms(utilization=0.5), measured)
+    of_machine = power_draw("A100", EnergyTerms(), measured, instance_type="box")
+
+    # Of the boards that a name may mean, that with the largest design power counts.
+    assert given == PowerDraw(150.0, "utilization")
+    assert of_machine == PowerDraw(100.0, "utilization")
+
+
 def test_power_of_a_gpu_goes_before_that_of_its_machine() -> None:
     measured: MeasuredPowers = {
         ("T4", None): MeasuredPower(watts=50.0, utilization=None),
