@@ -72,8 +72,23 @@ class PortfolioRegressor(ABC):
         """Learn from configurations."""
 
     def predict(self, X: FloatArray) -> FloatArray:
-        """Return forecasts of the log duration, shape (n,)."""
+        """Return forecasts of the log duration, shape (n,).
+
+        Raises
+        ------
+        NotFittedError
+            scikit-learn's, if nothing was learned yet.
+        """
+        if not self._is_fitted():
+            from sklearn.exceptions import NotFittedError  # noqa: PLC0415 - heavy
+
+            name = type(self).__name__
+            raise NotFittedError(f"This {name} is not fitted yet; call 'fit' before 'predict'.")
         return self.predict_moments(X)[0]
+
+    def _is_fitted(self) -> bool:
+        """Whether anything was learned, by the rule of `sklearn.utils.validation`."""
+        return any(name.endswith("_") and not name.startswith("__") for name in vars(self))
 
     @abstractmethod
     def predict_moments(self, X: FloatArray) -> tuple[FloatArray, FloatArray | None]:

@@ -12,12 +12,14 @@ from sklearn.ensemble import (
     GradientBoostingRegressor,
     RandomForestRegressor,
 )
+from sklearn.exceptions import NotFittedError
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import cross_val_score
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
+from sklearn.utils.validation import check_is_fitted
 
 from models.candidates import CANDIDATES, Setting
 from models.estimators.scikit import ScikitRegressor
@@ -103,6 +105,21 @@ def test_parameters_are_set_by_name_and_unknown_ones_refused(
     assert regressor.get_params()["layout"].roles == ("workers",)
     with pytest.raises(ValueError, match="no parameter 'colour'"):
         regressor.set_params(colour="red")
+
+
+def test_forecast_before_the_fit_is_refused_as_scikit_learn_does(
+    builder: Builder, encoded: Data
+) -> None:
+    layout, X, y, _ = encoded
+    regressor = builder(Setting(layout, 0.02, 16, 0))
+
+    with pytest.raises(NotFittedError, match=f"This {type(regressor).__name__} is not fitted"):
+        regressor.predict(X)
+    with pytest.raises(NotFittedError):
+        regressor.score(X, y)
+    with pytest.raises(NotFittedError):
+        check_is_fitted(regressor)
+    check_is_fitted(regressor.fit(X, y))
 
 
 def test_state_carries_the_forecasts_exactly(builder: Builder, encoded: Data) -> None:
