@@ -168,8 +168,7 @@ class FittedPortfolio:
         if self.memory_law is None:
             n = features.n_rows
             return Feasibility(np.full(n, np.nan), (NO_MEMORY_EVIDENCE,) * n, is_tested=False)
-        filled = features if self.placement is None else self.placement.filled(features)
-        return self.memory_law.feasibility(filled)
+        return self.memory_law.feasibility(self._grounds.filled(features))
 
     def explain(self, features: FeatureTable) -> list[dict[str, float]]:
         """Return for each row the named shares that make up its duration, the largest first.

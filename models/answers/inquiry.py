@@ -1,7 +1,7 @@
 """One table of questions to a portfolio; what their answers share is computed once."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import sqrt
 
 import numpy as np
@@ -66,14 +66,21 @@ class Grounds:
     placement: Placement | None
     noise_tails: NoiseTails | None
 
+    def filled(self, questions: FeatureTable) -> FeatureTable:
+        """Return the questions with everything filled in that they leave open and imply."""
+        told = self.transfer.implied.filled(questions)
+        return told if self.placement is None else self.placement.filled(told)
+
     def encode(self, questions: FeatureTable, filled: FeatureTable) -> Encoded:
-        """Return encoded questions; `filled` are the questions with open nodes filled in."""
+        """Return encoded questions, given what `filled` returned for them."""
         encoded = self.encoder.encode(filled)
-        if filled is not questions and self.placement is not None and not self.placement.is_regular:
-            # The workers may be placed less densely than that, as some runs were.
-            encoded = self.encoder.with_missing(
-                encoded, "nodes", self.placement.open_rows(questions)
-            )
+        if filled is not questions:
+            implied, placement = self.transfer.implied, self.placement
+            encoded = replace(encoded, variance=encoded.variance + implied.variance(questions))
+            if placement is not None and not placement.is_regular:
+                # The workers may be placed less densely than that, as some runs were.
+                open_rows = placement.open_rows(implied.filled(questions))
+                encoded = self.encoder.with_missing(encoded, "nodes", open_rows)
         return self.transfer.adjust(encoded, filled)
 
 
@@ -107,9 +114,8 @@ class Inquiry:
         self, grounds: Grounds, features: FeatureTable, phase_law: PhaseLaw | None
     ) -> None:
         self._grounds, self._questions, self._phase_law = grounds, features, phase_law
-        placement = grounds.placement
-        self.features = features if placement is None else placement.filled(features)
-        """The questions, with open nodes filled in."""
+        self.features = grounds.filled(features)
+        """The questions, with open nodes and columns that others imply filled in."""
 
     @once
     def encoded(self) -> Encoded:

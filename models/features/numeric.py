@@ -351,6 +351,31 @@ def apply_transform(feature: NumericFeature, values: FloatArray) -> FloatArray:
     return np.log1p(np.where(scaled < 0, feature.off, scaled)) - feature.center
 
 
+def restored(feature: NumericFeature, values: FloatArray, workers: FloatArray | None) -> FloatArray:
+    """Return the column behind transformed, centred values; NaN where it is beyond all bounds.
+
+    Examples
+    --------
+    >>> column = np.array([0.0, 1.0, 1000.0])
+    >>> feature = _learn_feature("param.steps", column, None)
+    >>> restored(feature, apply_transform(feature, column), None).round(9).tolist()
+    [0.0, 1.0, 1000.0]
+    """
+    values = values + feature.center
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        if feature.transform == "scaled":
+            size = np.abs(values)
+            size = np.where(size > 1, np.exp(size - 1), size)
+            column = np.copysign(size, values) * feature.unit + feature.origin
+        else:
+            logarithmic = np.exp if feature.transform == "log" else np.expm1
+            column = logarithmic(values) * feature.unit
+        if feature.quotient and workers is not None:
+            per_worker = feature.quotient == "per_worker"
+            column = column * workers if per_worker else workers / column
+        return np.where(np.abs(column) <= LARGEST, column, np.nan)
+
+
 def _duplicates(values: FloatArray, earlier: FloatArray) -> bool:
     """Whether a column varies together with an earlier one, and by a similar amount.
 

@@ -11,7 +11,8 @@ from models.features.encoder import MAX_UNIDENTIFIED_VARIANCE, UNSEEN, UNSPECIFI
 from models.features.hardware import UNKNOWN_GPU_SD, UNKNOWN_SD
 from models.once import once
 from models.pooling.level_effects import LevelEffects, ordinary_kriging
-from models.questions.companions import Companions, find_plane, paired_categories
+from models.questions.companions import Companions, Pair, find_plane, paired_categories
+from models.questions.implied import ImpliedColumns
 from models.tables import BoolArray, FeatureTable, FloatArray, IntArray
 
 BESIDE_GPU_SD = 0.15
@@ -114,10 +115,20 @@ class LevelTransfer:
         return cls(encoder, combinations, weights, effects, X, codes)
 
     @once
+    def _pairs(self) -> list[Pair]:
+        """Categories whose levels match in all runs."""
+        return paired_categories(self.encoder, self.combinations)
+
+    @once
     def companions(self) -> Companions:
         """Columns that went together in all runs."""
-        pairs = paired_categories(self.encoder, self.combinations)
-        return Companions(self.encoder, pairs, find_plane(self.encoder, self._X), len(self._X))
+        plane = find_plane(self.encoder, self._X)
+        return Companions(self.encoder, self._pairs, plane, len(self._X))
+
+    @once
+    def implied(self) -> ImpliedColumns:
+        """What questions leave open although such a column tells it."""
+        return ImpliedColumns(self.encoder, self._pairs)
 
     @once
     def _aliases(self) -> tuple[IntArray, FloatArray]:
