@@ -8,13 +8,10 @@ ACCIDENT_SHARE = 0.01
 """Prior share of runs with an accident."""
 
 ACCIDENT_SD = 1.4
-"""Log standard deviation of its effect on a duration: a factor of 4."""
+"""Log scale of its effect on a duration: a factor of 4."""
 
 T_DOF = 4.0
 """Degrees of freedom of Student's t: a standard deviation is known within a factor of 1.5."""
-
-_T_CONSTANT = 0.375
-"""Density of Student's t with four degrees of freedom at 0."""
 
 
 def accident_probability(deviation: FloatArray, variance: FloatArray) -> FloatArray:
@@ -23,7 +20,7 @@ def accident_probability(deviation: FloatArray, variance: FloatArray) -> FloatAr
     Examples
     --------
     >>> accident_probability(np.log([1.2, 1.5, 8.0]), np.full(3, 0.04**2)).round(2).tolist()
-    [0.03, 0.52, 1.0]
+    [0.03, 0.5, 1.0]
     """
     prior = np.log(ACCIDENT_SHARE / (1 - ACCIDENT_SHARE))
     return probability(accident_log_odds(deviation, variance) + prior)
@@ -32,18 +29,19 @@ def accident_probability(deviation: FloatArray, variance: FloatArray) -> FloatAr
 def accident_log_odds(deviation: FloatArray, variance: FloatArray) -> FloatArray:
     """Return the log Bayes factor of an accident against none.
 
-    With an accident, a log duration deviates as ``N(0, v + 1.4^2)``; without, as Student's t of
-    scale ``v^(1/2)`` and four degrees of freedom.
+    A log duration deviates as Student's t with four degrees of freedom, of scale ``v^(1/2)``
+    without an accident and of ``(v + 1.4^2)^(1/2)`` with one. With equally heavy tails, a larger
+    deviation is never a smaller reason to believe in an accident.
 
     References
     ----------
     Box and Tiao (1968), A Bayesian approach to some outlier problems, Biometrika 55(1), 119-129.
     """
     accident_variance = ACCIDENT_SD**2 + variance
-    log_accident = -0.5 * (deviation**2 / accident_variance + np.log(2 * np.pi * accident_variance))
-    log_regular = np.log(_T_CONSTANT) - 0.5 * np.log(variance)
-    log_regular -= (T_DOF + 1) / 2 * np.log1p(deviation**2 / variance / T_DOF)
-    return np.asarray(log_accident - log_regular, dtype=np.float64)
+    log_tails = np.log1p(deviation**2 / variance / T_DOF)
+    log_tails -= np.log1p(deviation**2 / accident_variance / T_DOF)
+    log_scales = np.log(accident_variance / variance) / 2
+    return np.asarray((T_DOF + 1) / 2 * log_tails - log_scales, dtype=np.float64)
 
 
 def probability(log_odds: FloatArray) -> FloatArray:

@@ -41,11 +41,11 @@ _LOAD_SIGNS: dict[Role, float] = {"workers": -1.0, "dataset_size": 1.0, "local_b
 def without_refuted(configurations: Configurations, encoder: Encoder, seed: int) -> Configurations:
     r"""Return the configurations with refuted single runs moved to what the others imply.
 
-    A run is ``y = f(x) + delta + e``: with probability .01 it had an accident, and ``delta ~
-    N(0, 1.4^2)``, else delta is 0. Let m and v be the mean and variance that a process around a
+    A run is ``y = f(x) + delta + e``: with probability .01 it had an accident, and delta is of the
+    order of 1.4, else delta is 0. Let m and v be the mean and variance that a process around a
     power law, fitted to the others, forecasts for a run. The probability p of an accident compares
-    ``N(m, v + 1.4^2)`` with a Student's t of scale v^(1/2); if it exceeds a half, the run is moved
-    by the expectation of delta, ``p (y - m) 1.4^2 / (1.4^2 + v)``.
+    Student's t of scale ``(v + 1.4^2)^(1/2)`` with one of scale ``v^(1/2)``; if it exceeds a half,
+    the run is moved by the expectation of delta, ``p (y - m) 1.4^2 / (1.4^2 + v)``.
 
     A run is not refuted where no other run could confirm it: if it is alone at the end of an axis,
     among all runs or among those of a level; if another suspect shows the same; and, if it was

@@ -50,6 +50,8 @@ def rows_where(workers: float, size: float, level: str) -> int:
         ((2.0, 3e3, "B"), 8.0),
         ((2.0, 3e3, "B"), 3.0),
         ((2.0, 3e3, "B"), 1 / 8),
+        ((2.0, 3e3, "B"), 1e5),
+        ((2.0, 3e3, "B"), 1e-5),
         # At the ends of axes, where other runs are too.
         ((8.0, 3e3, "B"), 8.0),
         ((1.0, 1e3, "B"), 1 / 8),
