@@ -10,7 +10,9 @@ from models.evidence import UnfinishedRuns
 from models.features.encoder import Encoder
 from models.features.hardware import HardwareDescription
 from models.reports import UnfinishedCounts
+from models.runs.accidents import ACCIDENT_SD, ACCIDENT_SHARE, T_DOF
 from models.runs.configurations import collapse, configuration_keys
+from models.screening.refutation import is_outdone, is_surrounded
 from models.tables import BoolArray, FloatArray, IntArray, RunTable
 
 MIN_PROGRESS = 0.2
@@ -18,6 +20,9 @@ MIN_PROGRESS = 0.2
 
 MIN_SURPRISE = 0.5
 """A bound is informative if the law gives a shorter run more than this probability."""
+
+_MAX_SHARE_HUNG = 1 / 6
+"""If more of all configurations than this seem to have hung, the law is wrong instead."""
 
 _ITERATIONS = 3
 _LAW = "scaling_law"
@@ -48,7 +53,12 @@ def impute(
     Otherwise its log duration is known to exceed a bound c: it is replaced by its expectation
     ``m + s phi(a) / (1 - Phi(a))``, ``a = (c - m) / s``, under the law of the completed runs, and
     the law is fitted again with it, three times in all. A bound that the law exceeds anyway is not
-    informative and left out, and so is a configuration that another run completed.
+    informative and left out, and so is a configuration that another run completed. So is a bound
+    that the completed runs refute: a run that hangs exceeds any bound, with probability .01, one
+    that does not exceeds it with the tail probability of Student's t around the law of the
+    completed runs, with four degrees of freedom. It is taken to have hung if that is more probable,
+    unless more than a sixth of all configurations would have. Where no completed run could show
+    that memory overflows (`models.screening.refutation`), its scale is that of an accident.
 
     Parameters
     ----------
@@ -121,8 +131,8 @@ def _estimate(
     setting = Setting(encoder.layout, noise**0.5, completed.noise_dof, seed)
     bounds = np.log(stopped.elapsed_seconds)
     logs = np.where(by_progress, bounds - np.log(np.maximum(stopped.progress, 1e-9)), bounds)
-    used = by_progress.copy()
-    for _ in range(_ITERATIONS):
+    used, hung = by_progress.copy(), np.zeros(len(bounds), dtype=np.bool_)
+    for iteration in range(_ITERATIONS):
         law = CANDIDATES[_LAW](setting).fit(
             np.vstack([X, X_stopped[used]]),
             np.concatenate([completed.log_duration, logs[used]]),
@@ -131,10 +141,25 @@ def _estimate(
         mean, variance = law.predict_moments(X_stopped)
         scale = np.sqrt((0.0 if variance is None else variance) + noise + 1e-6)
         z = (bounds - mean) / scale
+        if iteration == 0:
+            is_alone = ~is_surrounded(encoder.layout, X_stopped, X)
+            is_alone |= ~is_outdone(encoder.layout, X_stopped, X)
+            widened = np.hypot(scale, np.where(is_alone, ACCIDENT_SD, 0.0))
+            hung = _hung((bounds - mean) / widened, by_progress, len(X))
         expected = mean + scale * _hazard(z)
         logs = np.where(by_progress, logs, expected)
-        used = by_progress | (special.ndtr(z) > MIN_SURPRISE)
+        used = by_progress | ((special.ndtr(z) > MIN_SURPRISE) & ~hung)
     return logs, used
+
+
+def _hung(z: FloatArray, by_progress: BoolArray, n_completed: int) -> BoolArray:
+    """Return which bounds, in deviations from the law of the completed runs, these refute."""
+    from scipy import special  # noqa: PLC0415 - heavy, and only fits need it
+
+    log_odds = np.log(ACCIDENT_SHARE / (1 - ACCIDENT_SHARE)) - np.log(special.stdtr(T_DOF, -z))
+    hung: BoolArray = ~by_progress & (log_odds > 0)
+    most = max(1.0, _MAX_SHARE_HUNG * (n_completed + len(z)))
+    return hung if hung.sum() <= most else np.zeros(len(z), dtype=np.bool_)
 
 
 def _hazard(z: FloatArray) -> FloatArray:

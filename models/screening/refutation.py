@@ -127,8 +127,8 @@ class _Refutation:
         suspects = self._suspects(residuals)
         while len(suspects):
             rest = np.setdiff1d(np.arange(len(self._y)), suspects)
-            kept = _is_surrounded(self._layout, self._X[suspects], self._X[rest])
-            kept &= (residuals[suspects] < 0) | _is_outdone(
+            kept = is_surrounded(self._layout, self._X[suspects], self._X[rest])
+            kept &= (residuals[suspects] < 0) | is_outdone(
                 self._layout, self._X[suspects], self._X[rest]
             )
             if kept.all():
@@ -217,7 +217,7 @@ def _residuals(y: FloatArray, mean: FloatArray) -> tuple[FloatArray, float]:
     return residual, max(robust_sd(residual), _MIN_SCALE)
 
 
-def _is_surrounded(layout: Layout, suspects: FloatArray, rest: FloatArray) -> BoolArray:
+def is_surrounded(layout: Layout, suspects: FloatArray, rest: FloatArray) -> BoolArray:
     """Return which rows have others at or beyond them both ways on each axis, per own level."""
     x, known = layout.numeric(suspects)[:, None], layout.numeric(rest)[None]
     sides = known <= x, known >= x
@@ -232,7 +232,7 @@ def _is_surrounded(layout: Layout, suspects: FloatArray, rest: FloatArray) -> Bo
     return is_surrounded
 
 
-def _is_outdone(layout: Layout, suspects: FloatArray, rest: FloatArray) -> BoolArray:
+def is_outdone(layout: Layout, suspects: FloatArray, rest: FloatArray) -> BoolArray:
     """Return for which rows the rest has as much load on a worker, for each own level."""
     signs = np.array([_LOAD_SIGNS.get(role, 0.0) for role in layout.roles])
     load, known = layout.numeric(suspects) * signs, layout.numeric(rest) * signs

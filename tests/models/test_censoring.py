@@ -121,3 +121,49 @@ def test_a_configuration_that_no_run_completed_is_not_called_measured() -> None:
     assert portfolio.report.evidence.unfinished == UnfinishedCounts(by_progress=1)
     assert loaded.report.evidence == portfolio.report.evidence
     assert portfolio.report.training_fingerprint != fit(None).report.training_fingerprint
+
+
+_GRID = [(workers, size) for workers in (1.0, 2.0, 4.0, 8.0) for size in (1e3, 4e3, 16e3, 64e3)]
+
+
+def _on_grid(rows: list[tuple[float, float]]) -> FeatureTable:
+    workers, sizes = np.array(rows).T
+    return FeatureTable({"dataset_size": sizes, "workers": workers}, {}, len(rows))
+
+
+def _counts_on_grid(
+    n_completed: int, stopped: list[tuple[float, float]], elapsed: list[float]
+) -> UnfinishedCounts:
+    """Return what became of stopped runs beside completed ones of ``size / 2 workers`` seconds."""
+    known = _GRID[:n_completed]
+    noise = np.random.default_rng(0).normal(0, 0.02, len(known))
+    seconds = np.array([size / 2 / workers for workers, size in known]) * np.exp(noise)
+    runs = RunTable(_on_grid(known), seconds, [str(row) for row in range(len(known))])
+    names = [f"stopped_{row}" for row in range(len(stopped))]
+    progress = np.full(len(stopped), NAN)
+    return impute(
+        runs, UnfinishedRuns(_on_grid(stopped), np.array(elapsed), progress, names)
+    ).counts
+
+
+@pytest.mark.parametrize("n_completed", [4, 8, 16])
+@pytest.mark.parametrize("place", [(3.0, 8e3), (3.0, 128e3)])
+def test_a_run_that_hung_for_months_is_no_bound(
+    n_completed: int, place: tuple[float, float]
+) -> None:
+    assert _counts_on_grid(n_completed, [place], [1e7]) == UnfinishedCounts(uninformative=1)
+
+
+def test_a_bound_above_what_all_runs_around_it_say_is_refuted() -> None:
+    stopped = [(3.0, 8e3), (3.0, 2e3)]
+
+    assert _counts_on_grid(16, stopped, [1e4, 1e4]) == UnfinishedCounts(uninformative=2)
+    # Nobody has tried so much data on a worker: its memory may overflow.
+    assert _counts_on_grid(16, [(1.0, 128e3)], [4e5]) == UnfinishedCounts(as_bounds=1)
+
+
+def test_bounds_that_are_too_many_to_be_accidents_are_believed() -> None:
+    stopped = [(3.0, 1e3), (3.0, 2e3), (3.0, 8e3), (3.0, 32e3), (5.0, 8e3), (6.0, 2e3)]
+    elapsed = [4 * size / 2 / workers for workers, size in stopped]
+
+    assert _counts_on_grid(16, stopped, elapsed) == UnfinishedCounts(as_bounds=6)
