@@ -351,40 +351,18 @@ def apply_transform(feature: NumericFeature, values: FloatArray) -> FloatArray:
     return np.log1p(np.where(scaled < 0, feature.off, scaled)) - feature.center
 
 
-def restored(feature: NumericFeature, values: FloatArray, workers: FloatArray | None) -> FloatArray:
-    """Return the column behind transformed, centred values; NaN where it is beyond all bounds.
-
-    Examples
-    --------
-    >>> column = np.array([0.0, 1.0, 1000.0])
-    >>> feature = _learn_feature("param.steps", column, None)
-    >>> restored(feature, apply_transform(feature, column), None).round(9).tolist()
-    [0.0, 1.0, 1000.0]
-    """
-    values = values + feature.center
-    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-        if feature.transform == "scaled":
-            size = np.abs(values)
-            size = np.where(size > 1, np.exp(size - 1), size)
-            column = np.copysign(size, values) * feature.unit + feature.origin
-        else:
-            logarithmic = np.exp if feature.transform == "log" else np.expm1
-            column = logarithmic(values) * feature.unit
-        if feature.quotient and workers is not None:
-            per_worker = feature.quotient == "per_worker"
-            column = column * workers if per_worker else workers / column
-        return np.where(np.abs(column) <= LARGEST, column, np.nan)
-
-
 def _duplicates(values: FloatArray, earlier: FloatArray) -> bool:
     """Whether a column varies together with an earlier one, and by a similar amount.
 
-    By correlation alone, one that hardly varies would repeat any column of two levels, and with two
-    runs every column.
+    By correlation alone, one that hardly varies would repeat any column of two levels. Two rows
+    always lie on a line: they show only that a column is another one in other units.
     """
     deviation, other = values - values.mean(), earlier - earlier.mean()
     norm, other_norm = float(np.sqrt(deviation @ deviation)), float(np.sqrt(other @ other))
     if not max(norm, other_norm) <= MAX_DUPLICATE_RATIO * min(norm, other_norm):
+        return False
+    is_conversion = abs(norm - other_norm) <= SWITCH_TOLERANCE * norm
+    if not is_conversion and len(values) <= _MAX_TRENDLESS_LEVELS:
         return False
     return bool(abs(deviation @ other) > DUPLICATE_CORRELATION * norm * other_norm > 0)
 

@@ -12,11 +12,10 @@ from models.features.numeric import (
     NumericFeature,
     apply_transform,
     quotient_of,
-    restored,
     snapped,
 )
 from models.questions.companions import Pair
-from models.tables import BoolArray, FeatureTable, FloatArray
+from models.tables import LARGEST, BoolArray, FeatureTable, FloatArray
 
 _DIGITS: Final = 12
 """Significant digits of implied values: conversions there and back leave no trace."""
@@ -111,8 +110,36 @@ def _with_implied(
     workers = None if workers is None else snapped(workers)
     values = quotient_of(snapped(told), workers, companion.feature.quotient)
     values = apply_transform(companion.feature, values)
-    values = restored(kept, (values - companion.intercept) / companion.slope, workers)
+    values = _restored(kept, (values - companion.intercept) / companion.slope, workers)
     rounded = [float(f"{value:.{_DIGITS}g}") for value in values.tolist()]
     own = features.numeric.get(kept.column, np.nan)
     numeric = {**features.numeric, kept.column: np.where(is_open, rounded, own)}
     return FeatureTable(numeric, features.categorical, features.n_rows)
+
+
+def _restored(
+    feature: NumericFeature, values: FloatArray, workers: FloatArray | None
+) -> FloatArray:
+    """Return the column behind transformed, centred values; NaN where it is beyond all bounds.
+
+    Examples
+    --------
+    >>> column = np.array([0.0, 1.0, 1000.0])
+    >>> table = FeatureTable({"param.steps": column}, {}, 3)
+    >>> (feature,) = Encoder.learn(table).numeric
+    >>> _restored(feature, apply_transform(feature, column), None).round(9).tolist()
+    [0.0, 1.0, 1000.0]
+    """
+    values = values + feature.center
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        if feature.transform == "scaled":
+            size = np.abs(values)
+            size = np.where(size > 1, np.exp(size - 1), size)
+            column = np.copysign(size, values) * feature.unit + feature.origin
+        else:
+            logarithmic = np.exp if feature.transform == "log" else np.expm1
+            column = logarithmic(values) * feature.unit
+        if feature.quotient and workers is not None:
+            per_worker = feature.quotient == "per_worker"
+            column = column * workers if per_worker else workers / column
+        return np.where(np.abs(column) <= LARGEST, column, np.nan)
