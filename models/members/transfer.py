@@ -13,6 +13,7 @@ from models.once import once
 from models.pooling.level_effects import LevelEffects, ordinary_kriging
 from models.questions.companions import Companions, Pair, find_plane, paired_categories
 from models.questions.implied import ImpliedColumns
+from models.questions.presence import Presence
 from models.tables import BoolArray, FeatureTable, FloatArray, IntArray
 
 BESIDE_GPU_SD = 0.15
@@ -122,8 +123,9 @@ class LevelTransfer:
     @once
     def companions(self) -> Companions:
         """Columns that went together in all runs."""
-        plane = find_plane(self.encoder, self._X)
-        return Companions(self.encoder, self._pairs, plane, len(self._X))
+        encoder, X = self.encoder, self._X
+        presence = Presence.learn(encoder, X, self._codes.astype(np.int64))
+        return Companions(encoder, self._pairs, find_plane(encoder, X), presence, len(X))
 
     @once
     def implied(self) -> ImpliedColumns:

@@ -12,6 +12,7 @@ from models.features.encoded import Encoded, Readings
 from models.features.encoder import Encoder
 from models.features.hardware import UNKNOWN_SD
 from models.features.numeric import UNIDENTIFIED_SD, apply_transform, quotient_of, snapped
+from models.questions.presence import Presence
 from models.questions.regimes import FEW_CONFIGURATIONS
 from models.tables import SMALLEST, BoolArray, FeatureTable, FloatArray, IntArray
 
@@ -163,26 +164,26 @@ class Companions:
     longer, and the effect of another batch size stays open. There is none either with fewer than 12
     configurations, where any columns may vary together by chance. All of these widen the interval.
     Where no two columns vary together but three or more are linearly related, all are kept: the
-    members' own uncertainty widens the interval there, and the columns are named.
+    members' own uncertainty widens the interval there, and the columns are named. Columns that
+    some runs give and others leave out may be related by that alone (`Presence`): a question
+    without such a relation gets the uncertainty of an unknown level.
     """
 
     encoder: Encoder
     pairs: Sequence[Pair]
     plane: Plane | None
+    presence: Presence | None
     n_configurations: int
 
     def read(self, features: FeatureTable, encoded: Encoded) -> Readings | None:
         """Return second readings of the rows that part companions, None if there are none."""
-        if not (self.encoder.companions or self.pairs or self.plane):
+        if not (self.encoder.companions or self.pairs or self.plane or self.presence):
             return None
-        names: list[tuple[str, ...]] = [()] * len(encoded.X)
         separations = [
             *self._numeric_separations(features, encoded),
             *self._category_separations(encoded),
         ]
-        for separation in separations:
-            for row in np.flatnonzero(separation.is_apart).tolist():
-                names[row] = tuple(dict.fromkeys((*names[row], *separation.columns)))
+        names = self._names(separations, encoded)
         X, variance = np.full(encoded.X.shape, np.nan), np.zeros(len(encoded.X))
         shift = np.zeros(len(encoded.X))
         for separation in separations:
@@ -190,10 +191,27 @@ class Companions:
                 X[separation.is_apart, separation.place] = separation.implied[separation.is_apart]
             variance += separation.unknown**2
             shift += separation.shift
-        if self.plane is not None:
-            for row in np.flatnonzero(self.plane.is_off(encoded.X)).tolist():
-                names[row] = tuple(dict.fromkeys((*names[row], *self.plane.columns)))
+        if self.presence is not None:
+            variance += (self.presence.unknowns(encoded) ** 2).sum(axis=1)
         return Readings(X, variance, shift, tuple(names)) if any(names) else None
+
+    def _names(self, separations: Sequence[_Separation], encoded: Encoded) -> list[tuple[str, ...]]:
+        """Return for each row the columns whose effects cannot be told apart."""
+        names: list[tuple[str, ...]] = [()] * len(encoded.X)
+        found: list[tuple[BoolArray, tuple[str, ...]]] = [
+            (item.is_apart, item.columns) for item in separations
+        ]
+        if self.plane is not None:
+            found.append((self.plane.is_off(encoded.X), self.plane.columns))
+        for is_concerned, columns in found:
+            for row in np.flatnonzero(is_concerned).tolist():
+                names[row] = tuple(dict.fromkeys((*names[row], *columns)))
+        if self.presence is not None:
+            rows = np.flatnonzero(self.presence.is_unknown(encoded))
+            unknown = zip(rows.tolist(), self.presence.names(encoded.take(rows)), strict=True)
+            for row, own_columns in unknown:
+                names[row] = tuple(dict.fromkeys((*names[row], *own_columns)))
+        return names
 
     def unknowns(self, features: FeatureTable, encoded: Encoded) -> FloatArray:
         """Return the unknown effects of rows that part companions, shape (n, n_unknowns).
@@ -210,6 +228,8 @@ class Companions:
             for pair in np.unique(level_pairs[separation.is_apart], axis=0):
                 has_pair = np.logical_and(separation.is_apart, np.all(level_pairs == pair, axis=1))
                 columns.append(np.where(has_pair, separation.unknown, 0.0))
+        if self.presence is not None:
+            columns += list(self.presence.unknowns(encoded).T)
         return np.column_stack(columns) if columns else np.zeros((len(encoded.X), 0))
 
     def _numeric_separations(
