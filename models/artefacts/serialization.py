@@ -31,7 +31,7 @@ from models.portfolio import FittedPortfolio
 from models.state.packing import pack, unpack
 from models.tables import FloatArray
 
-FORMAT_VERSION = 21
+FORMAT_VERSION = 22
 """Raised whenever the meaning of an artefact changes; other versions are refused."""
 
 ARRAYS, HEADER = "arrays.f64", "header.json"

@@ -96,14 +96,7 @@ def evaluate(
         kept = np.array([row for row in kept.tolist() if row not in left_out], dtype=np.intp)
         feasible, offers = [resolved[row] for row in kept], [offered[row] for row in kept]
     duration, bound = forecast.median()[kept], forecast.quantile(request.confidence)[kept]
-    foreign = [
-        None if offer is None or offer.is_as_asked else offer.price.currency for offer in offers
-    ]
-    billable = offers
-    if any(foreign):
-        billable = [
-            None if name is not None else offer for offer, name in zip(offers, foreign, strict=True)
-        ]
+    foreign, billable = _foreign_currencies(offers)
     cost, cost_bound = costs_of(billable, np.stack([duration, bound]))
     energy, carbon = _energy(request, feasible, offers, served, book, now)
     return Evaluated(
@@ -127,6 +120,19 @@ def evaluate(
         ],
         foreign_currencies=foreign,
     )
+
+
+def _foreign_currencies(
+    offers: Sequence[Offer | None],
+) -> tuple[list[str | None], Sequence[Offer | None]]:
+    """Return the currency of each offer that no rate converts, and the offers without these."""
+    foreign = [
+        None if offer is None or offer.is_as_asked else offer.price.currency for offer in offers
+    ]
+    if not any(foreign):
+        return foreign, offers
+    pairs = zip(offers, foreign, strict=True)
+    return foreign, [None if name is not None else offer for offer, name in pairs]
 
 
 def _repeated(
